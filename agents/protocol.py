@@ -1,0 +1,158 @@
+"""The wire between server and agent, and the shapes that travel on it. Both sides import this file.
+
+One SSH connection carries frames on the agent's stdin and stdout:
+
+    b"\\nPGF1" | length (4 bytes, big endian) | crc32 of the payload (4 bytes) | payload (UTF-8 JSON)
+
+Bytes before the first magic are skipped: a .bashrc may greet. After that, anything that is not a frame is an error.
+
+Requests   {"id": n, "verb": v, "args": {...}}
+Answers    {"id": n, "ok": true, "result": {...}} or {"id": n, "ok": false, "error": Failure}
+Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ...}
+
+Verbs      args -> result
+hello      {} -> Hello
+facts      {"pg_bin_dirs": [dir]} -> the host as facts.py reads it
+submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
+status     {"run": uuid} -> Status
+read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
+           waits up to wait_s (<= 10) for bytes past offset; path is relative to the job's directory
+cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
+ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
+restore    {} -> {"recovered": [Status]}; jobs that died are rolled back and sealed as interrupted
+purge      {"run": uuid} -> {}; only what was acknowledged
+
+Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec}
+Spec       {"version": 1,
+            "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
+                       "os_user": account that runs PostgreSQL when we are root ("" = choose)} or null (no PostgreSQL),
+            "settings": {name in SETTINGS: wanted, valid against its schema},
+            "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
+            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
+
+Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id", "boot_id",
+            "epoch": highest seen, "busy": uuid of an unsealed run or null, "dirty": [uuid], "wall": s, "mono": s}
+Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
+            "error": Failure or null, "clean": bool or null}
+
+events.ndjson holds one Event a line: {"seq": 1.., "boot_id", "wall": s since 1970, "mono": s, "kind", "data", "crc": crc32 of the
+canonical JSON of the rest}. Kinds and their data:
+
+state      {"state", "step"}
+progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
+sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+command    {"purpose", "argv": [...], "env": {...}}
+write      {"setting", "key", "original", "wanted", "found"}
+proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool, "evidence": {...}}
+log        {"level": "info|warning|error", "message"}
+outcome    {"outcome", "error": Failure or null}
+
+manifest.json: {"run", "digest", "agent", "outcome", "error", "clean", "conflicts": [{"key","original","ours","found"}], "last_seq",
+            "timings": {state: s}, "files": [{"path", "size", "sha256"}]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from typing import Any, Iterator
+
+VERSION = 1
+MAGIC = b"\nPGF1"
+HEADER = struct.Struct(">II")
+MAX_PAYLOAD = 8 * 1024 * 1024
+MAX_GREETING = 256 * 1024
+
+VERBS = ("hello", "facts", "submit", "status", "read", "cancel", "ack", "restore", "purge")
+
+STATES = (
+    "RECEIVED",
+    "APPLYING",
+    "VERIFIED",
+    "RUNNING",
+    "ROLLING_BACK",
+    "CLEAN",
+    "DIRTY",
+    "SEALED",
+    "ACKED",
+)
+OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
+
+Json = Any
+
+
+class WireError(Exception):
+    """The byte stream is not what the protocol says; the connection is of no further use."""
+
+
+def canonical(value: Json) -> bytes:
+    """JSON with one spelling only: sorted keys, no spaces, UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(value: Json) -> str:
+    """sha256 in hex of the canonical JSON; names specs, revisions, evidence."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def checksum(record: dict[str, Json]) -> int:
+    """crc32 of a spool record without its own "crc" key."""
+    return zlib.crc32(canonical({k: v for k, v in record.items() if k != "crc"}))
+
+
+def encode(message: Json) -> bytes:
+    """One frame. WireError when the payload is larger than MAX_PAYLOAD."""
+    payload = canonical(message)
+    if len(payload) > MAX_PAYLOAD:
+        raise WireError(f"a frame of {len(payload)} bytes; at most {MAX_PAYLOAD} are allowed")
+    return MAGIC + HEADER.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+class FrameReader:
+    """Turns received bytes into messages: `feed(bytes)` as they come, iterate over what is complete."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._synchronised = False
+        self.greeting = b""
+
+    def feed(self, data: bytes) -> Iterator[Json]:
+        """Yield each complete message. WireError on a bad checksum, an absurd length, or noise between frames."""
+        self._buffer += data
+        if not self._synchronised and not self._skip_greeting():
+            return
+        while True:
+            message = self._take()
+            if message is None:
+                return
+            yield message[0]
+
+    def _skip_greeting(self) -> bool:
+        at = self._buffer.find(MAGIC)
+        if at < 0:
+            if len(self._buffer) > MAX_GREETING:
+                raise WireError(f"no frame in the first {MAX_GREETING} bytes: {bytes(self._buffer[:200])!r}")
+            return False
+        self.greeting = bytes(self._buffer[:at])
+        del self._buffer[:at]
+        self._synchronised = True
+        return True
+
+    def _take(self) -> tuple[Json] | None:
+        start = len(MAGIC) + HEADER.size
+        if not self._buffer.startswith(MAGIC[: len(self._buffer)]):
+            raise WireError(f"noise between frames: {bytes(self._buffer[:80])!r}")
+        if len(self._buffer) < start:
+            return None
+        length, crc = HEADER.unpack_from(self._buffer, len(MAGIC))
+        if length > MAX_PAYLOAD:
+            raise WireError(f"a frame announces {length} bytes; at most {MAX_PAYLOAD} are allowed")
+        if len(self._buffer) < start + length:
+            return None
+        payload = bytes(self._buffer[start : start + length])
+        if zlib.crc32(payload) != crc:
+            raise WireError("a frame failed its checksum")
+        del self._buffer[: start + length]
+        return (json.loads(payload),)
