@@ -96,6 +96,8 @@ class Supervisor:
         """Starts them together and returns when all are ready. StackError with the end of the log when one is not."""
         for service in services:
             self._services[service.name] = service
+            if self.log(service.name).exists():
+                self.log(service.name).replace(self.log(f"{service.name}.last"))
             self._spawn(service)
         for service in services:
             self._await_ready(service)
@@ -110,7 +112,7 @@ class Supervisor:
                 cwd=places.CHECKOUT,
                 env={**os.environ, **service.env},
                 start_new_session=True,
-                preexec_fn=processes.dies_with_parent(service.stop_signal),  # noqa: PLW1509  we start no threads
+                preexec_fn=processes.dies_with_parent(service.stop_signal),
             )
         self._record()
 
@@ -158,7 +160,7 @@ class Supervisor:
         self._ledger.unlink(missing_ok=True)
 
     def end(self, name: str) -> None:
-        """Ends one service: its stop signal to the leader, who ends its own; then SIGKILL to the rest of its session."""
+        """Ends one service: its stop signal to the leader, who ends its own; then SIGKILL to what is left of it."""
         child, service = self._children.pop(name), self._services.pop(name)
         if child.poll() is None:
             child.send_signal(service.stop_signal)
@@ -188,7 +190,7 @@ def sweep(ledger: Path) -> None:
 
 
 def _survivors(ledger: Path) -> Iterator[int]:
-    """Sessions of the ledger that still are what was started: same boot, and the leader gone or of the same start time."""
+    """Sessions that still are what was started: same boot, and the leader gone or with the same start time."""
     if not ledger.exists():
         return
     record = json.loads(ledger.read_text())
