@@ -1,0 +1,49 @@
+"""What every service does first and last: ask for the role, and write the audit row in the same transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+from apps.accounts.models import ApiToken, AuditEntry, Role, User
+from apps.errors import PlanError, RoleError
+
+
+def user_of(request: HttpRequest | Request) -> User:
+    """The user behind a request that passed authentication; its role is the token's where a token was used."""
+    if not isinstance(request.user, User):
+        raise RoleError("login", "nobody is logged in", hint="log in, or send a token")
+    return request.user
+
+
+def require(user: User, role: Role, action: str) -> None:
+    """RoleError unless `user` may do what needs `role`."""
+    if not user.may(role):
+        raise RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
+
+
+def audit(actor: User | None, action: str, target: object, *, before: Any = None, after: Any = None) -> None:
+    """Append one row; call it inside the transaction of the act. `actor` None is the system itself."""
+    AuditEntry.objects.create(actor=actor, action=action, target=str(target)[:200], before=before, after=after)
+
+
+def issue_token(user: User, name: str, role: Role, *, days: int = 90) -> tuple[ApiToken, str]:
+    """A token of `user` with at most the user's own role, and its secret, shown this once."""
+    require(user, role, "issue token")
+    if not name.strip():
+        raise PlanError("name", "a token needs a name", hint="say what will use it, for example: nightly CI")
+    if not 1 <= days <= 366:
+        raise PlanError("days", f"{days} is not between 1 and 366")
+    token, secret = ApiToken.issue(user, name.strip(), role, days)
+    audit(user, "token.issue", token, after={"role": role.value, "expires_at": token.expires_at.isoformat()})
+    return token, secret
+
+
+def revoke_token(token: ApiToken, *, by: User) -> None:
+    """Delete a token; its owner and admins may."""
+    if token.user_id != by.pk:
+        require(by, Role.ADMIN, "revoke token")
+    audit(by, "token.revoke", token)
+    token.delete()

@@ -1,0 +1,198 @@
+"""Workloads, campaigns, runs with their events and artefacts, and the legal transitions of a run."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.hosts.models import NAME, Host
+from apps.tuning.models import Revision
+
+
+class Workload(models.Model):
+    """What is run: a kind (pgbench, fio) and its options. Changing one makes the next revision."""
+
+    name = models.CharField(max_length=63, validators=[NAME])
+    revision = models.PositiveIntegerField(default=1)
+    kind = models.CharField(max_length=20)
+    options: Any = models.JSONField()
+    digest = models.CharField(max_length=64)
+    description = models.TextField(blank=True)
+    author = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-revision"]
+        constraints = [models.UniqueConstraint(fields=["name", "revision"], name="workload_revision_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} r{self.revision}"
+
+
+class Campaign(models.Model):
+    """A question, the factors that may answer it, and the runs that were planned from them."""
+
+    class State(models.TextChoices):
+        DRAFT = "draft"
+        RUNNING = "running"
+        FINISHED = "finished"
+        CANCELLED = "cancelled"
+
+    class Order(models.TextChoices):
+        RANDOMISED = "randomised", "randomised blocks"
+        AS_GIVEN = "as_given", "as given"
+        DESCENDING = "descending", "descending"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=120)
+    question = models.TextField()
+    recipe = models.CharField(max_length=40, blank=True)
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
+    profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="campaigns")
+    factors: Any = models.JSONField(help_text='[{"name", "levels": [{"label", "set": {path: value}}]}]')
+    repetitions = models.PositiveIntegerField(default=5)
+    order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
+    seed = models.PositiveBigIntegerField()
+    metric = models.CharField(max_length=40, default="tps")
+    delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
+    state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def active(self) -> RunQuerySet:
+        """Runs that the agent may know of: submitted and not ended."""
+        return self.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
+
+    def due(self, now: datetime) -> RunQuerySet:
+        """Runs that want a tick and that nobody works on."""
+        unclaimed = models.Q(claimed_until=None) | models.Q(claimed_until__lt=now)
+        return self.filter(unclaimed, next_tick_at__lte=now).exclude(state=Run.State.ENDED)
+
+
+class Run(models.Model):
+    """One cell of the design, once: a resolved spec, and what became of it."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        SUBMITTING = "submitting"
+        RUNNING = "running"
+        ENDED = "ended"
+
+    class Outcome(models.TextChoices):
+        OK = "ok"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        INTERRUPTED = "interrupted"
+        NOT_IN_EFFECT = "not_in_effect", "not in effect"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
+    position = models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")
+    block = models.PositiveIntegerField(help_text="repetition, from 0")
+    cell: Any = models.JSONField(help_text="factor -> level label")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    step = models.CharField(max_length=40, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
+    epoch = models.PositiveBigIntegerField(null=True)
+    next_tick_at = models.DateTimeField(null=True, blank=True)
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    claim = models.UUIDField(null=True, blank=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    last_seq = models.PositiveIntegerField(default=0)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    manifest: Any = models.JSONField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were read")
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["campaign", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["campaign", "position"], name="position_once_per_campaign"),
+            models.CheckConstraint(
+                condition=models.Q(state="ended") ^ models.Q(outcome=""), name="outcome_when_and_only_when_ended"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
+            models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.campaign} #{self.position + 1}"
+
+    @property
+    def label(self) -> str:
+        """The levels of this run in a line, such as "2 cpus"."""
+        return ", ".join(self.cell.values())
+
+    def claim_tick(self, seconds: float) -> bool:
+        """Claim this run for one tick. False when somebody else has it or it is not due, as after a redelivery."""
+        now, token = timezone.now(), uuid.uuid4()
+        until = now + timedelta(seconds=seconds)
+        claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
+        if claimed:
+            self.refresh_from_db()
+        return bool(claimed)
+
+    def mine(self) -> RunQuerySet:
+        """This row, if the claim that we took is still ours: every write of a tick goes through it."""
+        return Run.objects.filter(pk=self.pk, claim=self.claim)
+
+
+class RunEvent(models.Model):
+    """One line of the agent's event log; (run, seq) is unique, so that a line read twice is stored once."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["run", "seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class Artefact(models.Model):
+    """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["run", "path"]
+        constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path

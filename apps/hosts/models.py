@@ -1,0 +1,131 @@
+"""Hosts, the identities that reach them, the keys they are pinned to, facts, and the lease of a machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.validators import RegexValidator
+from django.db import models
+
+from apps.accounts.models import User
+
+NAME = RegexValidator(r"^[a-z0-9][a-z0-9._-]{0,62}$", "use 1 to 63 of a-z, 0-9, dot, dash and underscore")
+PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, digits, dot, dash, underscore and /")
+ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
+
+
+class Identity(models.Model):
+    """An SSH key pair that we log in with. The private half is encrypted at rest."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[NAME])
+    public_key = models.TextField(editable=False)
+    private_key_encrypted = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "identities"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Host(models.Model):
+    class State(models.TextChoices):
+        NEW = "new", "new: its host key is not approved yet"
+        READY = "ready", "ready"
+        UNREACHABLE = "unreachable", "unreachable"
+        QUARANTINED = "quarantined", "quarantined: someone has to look"
+
+    name = models.CharField(max_length=63, unique=True, validators=[NAME])
+    address = models.CharField(max_length=253, help_text="host name or IP address")
+    port = models.PositiveIntegerField(default=22)
+    user = models.CharField(max_length=32, validators=[ACCOUNT], help_text="the account we log in as")
+    sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
+    identity = models.ForeignKey(Identity, on_delete=models.PROTECT, related_name="hosts")
+    jump = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, help_text="jump host")
+    python = models.CharField(max_length=200, default="/usr/bin/python3", validators=[PATH], help_text="3.9 or newer")
+    spool_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/spool", validators=[PATH])
+    data_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/clusters", validators=[PATH])
+    pg_bin_dirs: Any = models.JSONField(default=list, blank=True, help_text="further PostgreSQL bin directories")
+    os_user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="runs PostgreSQL for root")
+    state = models.CharField(max_length=12, choices=State, default=State.NEW)
+    state_reason = models.TextField(blank=True)
+    machine_id = models.CharField(max_length=64, blank=True, db_index=True)
+    level = models.CharField(max_length=4, blank=True, help_text="root or user, as the agent told")
+    agent_digest = models.CharField(max_length=64, blank=True)
+    last_contact_at = models.DateTimeField(null=True, blank=True)
+    check_requested_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The newest facts, or {} before the first check."""
+        newest = self.facts_history.order_by("-number").first()
+        return newest.data if newest else {}
+
+    @property
+    def pinned_key(self) -> HostKey | None:
+        return self.host_keys.filter(state=HostKey.State.PINNED).first()
+
+
+class HostKey(models.Model):
+    """A public key that a host showed. One is pinned; earlier ones stay as history."""
+
+    class State(models.TextChoices):
+        OFFERED = "offered"
+        PINNED = "pinned"
+        RETIRED = "retired"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="host_keys")
+    key = models.TextField(help_text="as in known_hosts: algorithm and base64")
+    fingerprint = models.CharField(max_length=100)
+    state = models.CharField(max_length=8, choices=State, default=State.OFFERED)
+    seen_at = models.DateTimeField(auto_now_add=True)
+    approved_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    approved_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["host"], condition=models.Q(state="pinned"), name="one_pinned_key_per_host")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.fingerprint} ({self.state})"
+
+
+class Facts(models.Model):
+    """What the agent found on a host; a row only when something changed."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="facts_history")
+    number = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64)
+    data: Any = models.JSONField()
+    taken_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        verbose_name_plural = "facts"
+        constraints = [models.UniqueConstraint(fields=["host", "number"], name="facts_number_once_per_host")]
+
+    def __str__(self) -> str:
+        return f"{self.host} facts {self.number}"
+
+
+class Lease(models.Model):
+    """The right to run on one physical machine: one row per machine-id, however many names it has."""
+
+    machine_id = models.CharField(max_length=64, primary_key=True)
+    run = models.UUIDField(null=True, unique=True, help_text="the run that holds the machine")
+    epoch = models.PositiveBigIntegerField(default=0, help_text="grows with each acquisition")
+    expires_at = models.DateTimeField(null=True, help_text="expiry moves supervision, never the machine")
+
+    def __str__(self) -> str:
+        return f"{self.machine_id} held by {self.run or 'nobody'} (epoch {self.epoch})"

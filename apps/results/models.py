@@ -1,0 +1,61 @@
+"""What runs yielded: measurements with unit and direction, and compressed time series."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from numpy.typing import NDArray
+
+from apps.campaigns.models import Run
+
+
+class Measurement(models.Model):
+    """One figure of one step of one run."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="measurements")
+    step = models.CharField(max_length=40)
+    name = models.CharField(max_length=120)
+    value = models.FloatField()
+    unit = models.CharField(max_length=20)
+    better = models.CharField(max_length=6, blank=True, help_text="higher, lower, or empty where neither is better")
+    definition = models.CharField(max_length=80, blank=True, help_text="which of several definitions, such as of tps")
+
+    class Meta:
+        ordering = ["run", "step", "name"]
+        constraints = [models.UniqueConstraint(fields=["run", "step", "name"], name="measurement_once")]
+        indexes = [models.Index(fields=["name", "run"], name="measurement_by_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value} {self.unit}"
+
+
+class Series(models.Model):
+    """Samples of one source during one step, as columns: float64, column after column, zlib."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
+    step = models.CharField(max_length=40)
+    source = models.CharField(max_length=20)
+    columns = ArrayField(models.CharField(max_length=80), help_text="the first is t: seconds since the step began")
+    samples = models.PositiveIntegerField()
+    packed = models.BinaryField()
+
+    class Meta:
+        ordering = ["run", "step", "source"]
+        verbose_name_plural = "series"
+        constraints = [models.UniqueConstraint(fields=["run", "step", "source"], name="series_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.step} {self.source}"
+
+    @staticmethod
+    def pack(values: NDArray[np.float64]) -> bytes:
+        """Compress an array of shape (columns, samples)."""
+        return zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes(), 6)
+
+    def unpack(self) -> dict[str, NDArray[np.float64]]:
+        """Column name -> array of shape (samples,); missing samples are nan."""
+        flat = np.frombuffer(zlib.decompress(bytes(self.packed)), dtype="<f8")
+        return dict(zip(self.columns, flat.reshape(len(self.columns), self.samples), strict=True))

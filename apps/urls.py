@@ -1,0 +1,3 @@
+"""Every address, app by app."""
+
+urlpatterns: list = []
