@@ -45,9 +45,11 @@ def main(once: bool) -> int:
     """0 when all went well. Without `once` it serves until Ctrl-C, which is a good end as well."""
     before, phases = machine.host_state(), Phases()
     print(f"this machine before:\n{machine.describe(before)}")
-    status = _stack(once, phases)
-    changed = machine.differences(before, machine.host_state())
-    print("this machine afterwards: as before" if not changed else "CHANGED on this machine: " + "; ".join(changed))
+    try:
+        status = _stack(once, phases)
+    finally:
+        changed = machine.differences(before, machine.host_state())
+        print("this machine afterwards: as before" if not changed else f"CHANGED on this machine: {'; '.join(changed)}")
     return status or int(bool(changed))
 
 
