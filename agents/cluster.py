@@ -161,7 +161,7 @@ class Cluster:
         shown = self._run([str(self.bin_dir / "postgres"), "-D", str(self.pgdata), "-C", name])
         if shown.code:
             raise HostFailure(f"postgres -C {name} failed: {shown.stderr.strip()}")
-        return shown.stdout.strip()
+        return str(shown.stdout).strip()
 
     def _run(self, argv: Sequence[str], stdin: str = "") -> Any:
         from .processes import environment

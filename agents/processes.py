@@ -79,9 +79,9 @@ def spawn(
     stderr: IO[bytes],
 ) -> Child:
     """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
-    identity: dict[str, Any] = (
-        {} if account.user is None else {"user": account.user, "group": account.group, "extra_groups": []}
-    )
+    identity: dict[str, Any] = {}
+    if account.user is not None:
+        identity = {"user": account.user, "group": account.group, "extra_groups": []}
     try:
         popen = subprocess.Popen(
             [*account.wrapper, *argv],

@@ -227,9 +227,9 @@ def _durable(file: Path, offset: int, limit: int) -> bytes:
 
 def serve(agent: Agent) -> None:
     """Answer requests until the other side closes."""
-    reader, source, sink = protocol.FrameReader(), sys.stdin.buffer.raw, sys.stdout.buffer  # type: ignore[attr-defined]
+    reader, sink = protocol.FrameReader(), sys.stdout.buffer
     while True:
-        data = source.read(1 << 16)
+        data = os.read(sys.stdin.fileno(), 1 << 16)
         if not data:
             return
         for request in reader.feed(data):

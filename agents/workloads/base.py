@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
         step: str
         out: Path
-        scratch: Path
+
+        @property
+        def scratch(self) -> Path: ...
 
         @property
         def cluster(self) -> Cluster: ...
