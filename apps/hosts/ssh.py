@@ -19,7 +19,7 @@ from typing import Any, Self
 import asyncssh
 
 from agents import build, protocol
-from apps.errors import AgentError, HostError, PlanError, ProvingError, WorkloadError
+from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 from apps.hosts import addresses, keys
 from apps.hosts.models import Host
 
@@ -68,7 +68,9 @@ def _hop(host: Host) -> Hop:
     """HostError when the host key is not approved; PlanError when the address is not allowed."""
     pinned = host.pinned_key
     if pinned is None:
-        raise HostError(host, "its host key is not approved", hint="open the host's page, compare and approve it")
+        raise UnreachableError(
+            host, "its host key is not approved", hint="open the host's page, compare and approve it"
+        )
     private = keys.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
 
@@ -222,16 +224,16 @@ async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnect
     return await stack.enter_async_context(connection)
 
 
-def _unreachable(host: Host, error: Exception) -> HostError:
+def _unreachable(host: Host, error: Exception) -> UnreachableError:
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         hint = "if the host was reinstalled, fetch and approve its new key; if not, somebody is in between"
-        return HostError(host, "its host key is not the one that was approved", hint=hint)
+        return UnreachableError(host, "its host key is not the one that was approved", hint=hint)
     if isinstance(error, asyncssh.PermissionDenied):
         hint = f"put the public key of {host.identity} into ~{host.user}/.ssh/authorized_keys"
-        return HostError(host, f"refused to let {host.user} in", hint=hint)
+        return UnreachableError(host, f"refused to let {host.user} in", hint=hint)
     if isinstance(error, TimeoutError):
-        return HostError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
-    return HostError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
+        return UnreachableError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
+    return UnreachableError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
 
 
 BLAMED: dict[str, type[ProvingError]] = {
