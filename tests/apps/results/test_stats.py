@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apps.errors import PlanError
 from apps.results.stats import (
@@ -343,6 +346,31 @@ def test_a_margin_that_is_none_is_refused(delta: float) -> None:
 def test_a_metric_without_a_better_direction_cannot_be_compared() -> None:
     with pytest.raises(PlanError, match="no better direction"):
         Metric("scaling_factor", "", "")  # type: ignore[arg-type]
+
+
+@st.composite
+def campaigns(draw: st.DrawFn) -> list[Observation]:
+    """Runs of up to four levels in up to five blocks, cells missing at random, values coarse enough to tie."""
+    values = st.sampled_from([990.0, 1000.0, 1010.0, 1500.0])
+    cells = [(level, block) for level in "abcd"[: draw(st.integers(1, 4))] for block in range(draw(st.integers(1, 5)))]
+    missing = draw(st.sets(st.sampled_from(cells), max_size=min(4, len(cells) - 1)))
+    kept = [cell for cell in draw(st.permutations(cells)) if cell not in missing]
+    return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(kept)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=campaigns())
+def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list[Observation]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = level_table(rows)
+        found = against_baseline(rows, rows[0].level, TPS, DELTA)
+        said = [one.sentence() for one in found] + [drift(rows, DELTA).sentence()]
+
+    assert sum(level.n for level in table.levels) == len(rows)
+    assert not any("nan" in sentence or "inf " in sentence for sentence in said)
+    for one in found:
+        assert (one.verdict == "points_only") == (one.n < 3)
 
 
 # --- interaction
