@@ -323,6 +323,13 @@ def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
     assert "equivalent" in found.sentence("A", "B")
 
 
+def test_one_arm_without_spread_leaves_the_other_s(recwarn: pytest.WarningsRecorder) -> None:
+    found = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
+
+    assert (found.verdict, found.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
+    assert not recwarn.list
+
+
 def test_levels_without_any_spread_do_not_break_the_table() -> None:
     rows = rows_of({"a": (1.0,) * 3, "b": (2.0,) * 3, "c": (1.0,) * 3})
 
