@@ -1,0 +1,198 @@
+"""One tick of one run: claim it, take the machine, submit or adopt it, follow its events, bring in its results.
+
+Every write goes through the claim (`run.mine()`), and nothing here runs inside a transaction that spans the network.
+A tick may die at any line: the next one finds the run claimed until a time that passes, and does the same again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.protocol import checksum
+from apps.campaigns import queue
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.errors import AgentError, HostError, PlanError, ProvingError
+from apps.hosts import contact, leases, ssh
+from apps.hosts.models import Host
+
+log = logging.getLogger(__name__)
+
+FOLLOW_S = 25.0
+CLAIM_S = 60.0
+LEASE_S = 120.0
+BUSY_RETRY_S = 5.0
+UNREACHABLE_RETRY_S = 10.0
+READ_BYTES = 1 << 20
+ARTEFACT_BYTES = 16 << 20
+
+
+class ClaimLostError(Exception):
+    """Somebody else took over this run: we were asleep for too long."""
+
+
+def tick(run: Run) -> None:
+    """Do what is due on one run, for at most FOLLOW_S seconds. Does nothing when it is not due or not free."""
+    if not run.claim_tick(CLAIM_S):
+        return
+    try:
+        _work(run)
+    except ClaimLostError:
+        log.warning("run %s: another worker took over", run.pk)
+    except HostError as error:
+        log.warning("run %s: %s", run.pk, error)
+        contact.mark_unreachable(run.host, error)
+        queue.rearm(run, UNREACHABLE_RETRY_S)
+    except AgentError as error:
+        log.warning("run %s: %s", run.pk, error)
+        queue.rearm(run, BUSY_RETRY_S)
+
+
+def _work(run: Run) -> None:
+    host = run.host
+    if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
+        run.mine().update(next_tick_at=None, claimed_until=None)
+        return
+    epoch = leases.acquire(host.machine_id, run.pk, LEASE_S)
+    if epoch is None:
+        queue.rearm(run, BUSY_RETRY_S)
+        return
+    with ssh.Link(host) as link:
+        contact.record_contact(host, link.hello)
+        if not _submit(run, link, epoch):
+            return
+        if _follow(run, link):
+            _collect(run, link)
+        else:
+            queue.rearm(run, 0)
+
+
+def _submit(run: Run, link: ssh.Link, epoch: int) -> bool:
+    """Hand the run to the agent, or find it there. False when it ended instead."""
+    if run.state == Run.State.QUEUED and not _begin(run, epoch):
+        leases.release(run.host.machine_id, run.pk)
+        return False
+    try:
+        link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
+    except PlanError as error:
+        _end(run, Run.Outcome.FAILED, error)
+        return False
+    run.mine().update(state=Run.State.RUNNING)
+    return True
+
+
+def _begin(run: Run, epoch: int) -> bool:
+    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
+    queued = run.mine().filter(state=Run.State.QUEUED)
+    begun = queued.update(state=Run.State.SUBMITTING, epoch=epoch, started_at=timezone.now())
+    run.refresh_from_db()
+    return bool(begun)
+
+
+def _follow(run: Run, link: ssh.Link) -> bool:
+    """Commit events as they come. True when the run is sealed and all its events are here."""
+    deadline = time.monotonic() + FOLLOW_S
+    told = False
+    while time.monotonic() < deadline:
+        if not told and Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+            link.call("cancel", run=str(run.pk))
+            told = True
+        chunk = link.call(
+            "read", run=str(run.pk), path="events.ndjson", offset=run.events_offset, limit=READ_BYTES, wait_s=1.0
+        )
+        data = base64.b64decode(chunk["data"])
+        if data:
+            _store(run, data)
+        if chunk["sealed"] and run.events_offset >= chunk["size"]:
+            return True
+    return False
+
+
+def _store(run: Run, data: bytes) -> None:
+    """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
+    whole = data[: data.rfind(b"\n") + 1]
+    events = [_event(run, line) for line in whole.splitlines()]
+    with transaction.atomic():
+        locked = run.mine().select_for_update().first()
+        if locked is None:
+            raise ClaimLostError
+        RunEvent.objects.bulk_create([event for event in events if event.seq > locked.last_seq])
+        run.events_offset += len(whole)
+        run.last_seq = max([locked.last_seq, *(event.seq for event in events)])
+        for event in events:
+            if event.kind == "state":
+                run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
+        run.save(update_fields=["events_offset", "last_seq", "agent_state", "step"])
+
+
+def _event(run: Run, line: bytes) -> RunEvent:
+    record = json.loads(line)
+    if record["crc"] != checksum(record):
+        raise AgentError(f"agent on {run.host}", f"event {record.get('seq')} of run {run.pk} is damaged")
+    at = datetime.fromtimestamp(record["wall"], UTC)
+    return RunEvent(run=run, seq=record["seq"], at=at, kind=record["kind"], data=record["data"])
+
+
+def _collect(run: Run, link: ssh.Link) -> None:
+    """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
+    sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
+    manifest = json.loads(sealed)
+    if manifest["last_seq"] != run.last_seq:
+        raise AgentError(f"agent on {run.host}", f"{manifest['last_seq']} events are sealed, {run.last_seq} arrived")
+    artefacts = [_artefact(run, link, file) for file in manifest["files"]]
+    with transaction.atomic():
+        if run.mine().select_for_update().first() is None:
+            raise ClaimLostError
+        Artefact.objects.bulk_create(artefacts)
+        _close(run, manifest["outcome"], manifest["error"], manifest)
+    link.call("ack", run=str(run.pk), manifest=hashlib.sha256(sealed).hexdigest())
+    link.call("purge", run=str(run.pk))
+
+
+def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
+    artefact = Artefact(run=run, path=file["path"], size=file["size"], sha256=file["sha256"])
+    if file["size"] <= ARTEFACT_BYTES:
+        artefact.content = _fetch(run, link, file["path"], file["size"])
+        if hashlib.sha256(artefact.content).hexdigest() != file["sha256"]:
+            raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
+    return artefact
+
+
+def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
+    parts = bytearray()
+    while True:
+        args = {"run": str(run.pk), "path": path, "offset": len(parts), "limit": READ_BYTES, "wait_s": 0}
+        chunk = link.call("read", **args)
+        parts += base64.b64decode(chunk["data"])
+        if len(parts) >= min(chunk["size"], limit):
+            return bytes(parts)
+
+
+def _end(run: Run, outcome: str, error: ProvingError) -> None:
+    with transaction.atomic():
+        if run.mine().select_for_update().first() is None:
+            raise ClaimLostError
+        _close(run, outcome, error.as_dict(), None)
+
+
+def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
+    """The end of a run, in the caller's transaction: its outcome, the machine free again, the next run armed."""
+    run.state, run.outcome, run.error, run.manifest = Run.State.ENDED, outcome, error, manifest
+    run.ended_at, run.next_tick_at, run.claimed_until = timezone.now(), None, None
+    run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
+    leases.release(run.host.machine_id, run.pk)
+    if manifest and not manifest["clean"]:
+        contact.quarantine(run.host, f"run {run.pk} could not put back its settings: {manifest['conflicts']}")
+    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    queue.close_campaign(run.campaign_id)
+    queue.arm_host(run.host_id)
+    run_id = str(run.pk)
+    transaction.on_commit(lambda: queue.send("results.ingest", run_id))

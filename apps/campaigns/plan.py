@@ -1,0 +1,151 @@
+"""From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.protocol import digest
+from apps.errors import PlanError
+from apps.tuning import rules
+
+MAX_RUNS = 20_000
+ROOTS = ("settings", "workload")
+ORDERS = ("randomised", "as_given", "descending")
+# What a run takes besides its measured seconds, before the host has taught us better.
+OVERHEAD_S = 3.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of a factor: its name, and the paths that it sets in settings.* and workload.*"""
+
+    label: str
+    set: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Factor:
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec."""
+
+    position: int
+    block: int
+    cell: Mapping[str, str]
+    spec: Mapping[str, Any]
+    digest: str
+
+
+def read_factors(raw: Any) -> tuple[Factor, ...]:
+    """Factors from JSON. PlanError naming the field when they are not a design."""
+    if not isinstance(raw, list) or not raw:
+        raise PlanError("factors", "a campaign needs at least one factor", hint='[{"name": ..., "levels": [...]}]')
+    factors = tuple(_read_factor(f"factors.{i}", each) for i, each in enumerate(raw))
+    _once("factors", [factor.name for factor in factors])
+    return factors
+
+
+def _read_factor(field: str, raw: Any) -> Factor:
+    if not isinstance(raw, Mapping) or not str(raw.get("name", "")).strip():
+        raise PlanError(f"{field}.name", "a factor needs a name", hint="for example: server cpus")
+    levels = raw.get("levels")
+    if not isinstance(levels, list) or not levels:
+        raise PlanError(f"{field}.levels", "a factor needs at least one level", hint='[{"label": ..., "set": {...}}]')
+    read = tuple(_read_level(f"{field}.levels.{i}", each) for i, each in enumerate(levels))
+    _once(f"{field}.levels", [level.label for level in read])
+    return Factor(str(raw["name"]).strip(), read)
+
+
+def _read_level(field: str, raw: Any) -> Level:
+    if not isinstance(raw, Mapping) or not str(raw.get("label", "")).strip():
+        raise PlanError(f"{field}.label", "a level needs a label", hint="for example: 2 cpus")
+    changes = raw.get("set")
+    if not isinstance(changes, Mapping):
+        raise PlanError(f"{field}.set", f"{changes!r} is not an object", hint='{"settings.cpu_affinity.server": "0"}')
+    for path in changes:
+        if path.split(".")[0] not in ROOTS or "." not in path:
+            raise PlanError(f"{field}.set", f"{path!r} sets nothing", hint="paths begin with settings. or workload.")
+    return Level(str(raw["label"]).strip(), dict(changes))
+
+
+def _once(field: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(field, f"{name!r} stands twice", hint="give each its own name")
+
+
+def cells(factors: Sequence[Factor]) -> list[tuple[Level, ...]]:
+    """Full factorial: every combination of levels, the last factor varying fastest."""
+    return list(itertools.product(*(factor.levels for factor in factors)))
+
+
+def blocks(count: int, repetitions: int, order: str, seed: int) -> list[list[int]]:
+    """For each repetition, the cell numbers in the order in which they run."""
+    if order not in ORDERS:
+        raise PlanError("order", f"{order!r} is not known", hint="one of " + ", ".join(ORDERS))
+    given = list(range(count))
+    if order == "descending":
+        given.reverse()
+    if order != "randomised":
+        return [list(given) for _ in range(repetitions)]
+    shuffle = random.Random(seed)  # noqa: S311 - an order that can be repeated, not a secret
+    return [shuffle.sample(given, count) for _ in range(repetitions)]
+
+
+def expand(
+    base: Mapping[str, Any], factors: Sequence[Factor], repetitions: int, order: str, seed: int
+) -> list[Planned]:
+    """All runs of a campaign in order. `base` is {"target", "settings", "workload": {"kind", "options"}, "collect"}."""
+    if not 1 <= repetitions <= 1000:
+        raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
+    combinations = cells(factors)
+    total = len(combinations) * repetitions
+    if total > MAX_RUNS:
+        raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
+    specs = [resolve(base, levels) for levels in combinations]
+    names = [factor.name for factor in factors]
+    order_of_run = [
+        (block, cell) for block, row in enumerate(blocks(len(combinations), repetitions, order, seed)) for cell in row
+    ]
+    return [
+        Planned(
+            position,
+            block,
+            dict(zip(names, (level.label for level in combinations[cell]), strict=True)),
+            specs[cell],
+            digest(specs[cell]),
+        )
+        for position, (block, cell) in enumerate(order_of_run)
+    ]
+
+
+def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
+    """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
+    patched: dict[str, Any] = {"settings": base["settings"], "workload": base["workload"]["options"]}
+    for level in levels:
+        patched = rules.patch(patched, level.set)
+    rules.validate(patched["settings"])
+    kind = base["workload"]["kind"]
+    return {
+        "version": 1,
+        "target": base["target"],
+        "settings": patched["settings"],
+        "steps": [{"name": "measure", "kind": kind, "options": patched["workload"]}],
+        "collect": base["collect"],
+    }
+
+
+def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S) -> float:
+    """About how long a run of this spec takes."""
+    options = [step["options"] for step in spec["steps"]]
+    measured = sum(each.get("time_s") or each.get("runtime_s") or 10 for each in options)
+    warm = sum(each.get("warmup_s") or 0 for each in options)
+    return float(measured + warm + overhead_s)

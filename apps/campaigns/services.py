@@ -1,0 +1,234 @@
+"""Creating, starting and cancelling campaigns."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from agents.collectors import COLLECTORS
+from agents.errors import Unplannable
+from agents.settings import SETTINGS
+from agents.workloads import WORKLOADS
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.campaigns import plan, queue, recipes, workloads
+from apps.campaigns.models import Campaign, Run, Workload
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from apps.tuning.models import Revision
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What starting would do: its runs in order, and about how long they take."""
+
+    runs: list[plan.Planned]
+    seconds: float
+
+
+@transaction.atomic
+def create_campaign(
+    *,
+    by: User,
+    host: Host,
+    name: str,
+    question: str,
+    workload: Workload,
+    factors: list[dict[str, Any]],
+    profile: Revision | None = None,
+    repetitions: int = 5,
+    order: str = Campaign.Order.RANDOMISED,
+    seed: int | None = None,
+    metric: str = "tps",
+    delta: float = 0.02,
+    recipe: str = "",
+) -> Campaign:
+    """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
+    require(by, Role.OPERATOR, "create campaign")
+    if not 0 < delta < 1:
+        raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    campaign = Campaign(
+        name=name,
+        question=question,
+        recipe=recipe,
+        host=host,
+        profile=profile,
+        workload=workload,
+        factors=factors,
+        repetitions=repetitions,
+        order=order,
+        seed=secrets.randbits(32) if seed is None else seed,
+        metric=metric,
+        delta=delta,
+        created_by=by,
+    )
+    preview(campaign)
+    try:
+        campaign.full_clean()
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        raise PlanError(field, " ".join(messages)) from error
+    campaign.save()
+    audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
+    return campaign
+
+
+@transaction.atomic
+def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -> Campaign:
+    """A draft from a recipe, its levels scaled to the host; `overrides` are fields of create_campaign."""
+    require(by, Role.OPERATOR, "create campaign")
+    template = recipes.get(recipe)
+    facts = _facts(host)
+    if template.get("needs") == "root" and facts["level"] != "root":
+        hint = "register the host with sudo, or choose another recipe"
+        raise PlanError("recipe", f"{recipe} needs level root; {host} gives level {facts['level']}", hint=hint)
+    fields = {
+        "name": f"{template['title']} on {host}",
+        "question": template["question"],
+        "factors": recipes.factors(template, facts),
+        **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
+        **{key: value for key, value in overrides.items() if value is not None},
+    }
+    if "workload" not in fields:
+        wanted = template["workload"]
+        fields["workload"] = workloads.recipe_workload(recipe, wanted["kind"], wanted["options"], by)
+    return create_campaign(by=by, host=host, recipe=recipe, **fields)
+
+
+def preview(campaign: Campaign) -> Preview:
+    """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
+    facts = _facts(campaign.host)
+    kind = campaign.workload.kind
+    base = {
+        "target": target(campaign.host, facts) if WORKLOADS[kind].needs_postgres else None,
+        "settings": _settings(campaign),
+        "workload": {"kind": kind, "options": campaign.workload.options},
+        "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
+    }
+    factors = plan.read_factors(campaign.factors)
+    planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed)
+    for run in {each.digest: each for each in planned}.values():
+        _check_on_host(run.spec, campaign.host, facts)
+    return Preview(planned, sum(plan.seconds(run.spec) for run in planned))
+
+
+def _settings(campaign: Campaign) -> dict[str, Any]:
+    if campaign.profile:
+        return dict(campaign.profile.settings)
+    return dict(recipes.get(campaign.recipe).get("settings", {})) if campaign.recipe else {}
+
+
+def _facts(host: Host) -> dict[str, Any]:
+    facts = host.facts
+    if not facts:
+        raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
+    return facts
+
+
+def target(host: Host, facts: dict[str, Any]) -> dict[str, Any]:
+    """The private cluster that runs on this host use: the newest PostgreSQL that can create one and has pgbench."""
+    able = [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
+    if not able:
+        hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
+        raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
+    newest = max(able, key=lambda each: each["major"])
+    return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
+
+
+def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
+    """PlanError when a setting or a workload cannot be had on this host."""
+    for step in spec["steps"]:
+        workloads.validate(step["kind"], step["options"])
+        for tool in WORKLOADS[step["kind"]].tools:
+            _check_tool(tool, step["kind"], host, facts)
+    for name, wanted in spec["settings"].items():
+        try:
+            SETTINGS[name].plan(facts, wanted)
+        except Unplannable as error:
+            hint = f"{error.accepted}. {error.hint}".strip()
+            raise PlanError(f"settings.{name}.{error.field}", f"{error.value!r} on {host}", hint=hint) from error
+
+
+def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:
+    bundled = {name for each in facts["postgresql"] for name in each["tools"]}
+    if tool not in facts["tools"] and tool not in bundled:
+        raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")
+
+
+@transaction.atomic
+def start_campaign(campaign: Campaign, *, by: User) -> None:
+    """Plan all runs from the facts of now, and put them into the host's queue."""
+    require(by, Role.OPERATOR, "start campaign")
+    if campaign.host.state == Host.State.QUARANTINED:
+        hint = "look at it and release it on its page"
+        raise PlanError("host", f"{campaign.host} is in quarantine: {campaign.host.state_reason}", hint=hint)
+    planned = preview(campaign).runs
+    draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
+    if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
+        raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
+    newest = campaign.host.facts_history.order_by("-number").first()
+    Run.objects.bulk_create(
+        [
+            Run(
+                campaign=campaign,
+                host=campaign.host,
+                position=each.position,
+                block=each.block,
+                cell=each.cell,
+                spec=each.spec,
+                digest=each.digest,
+                facts=newest,
+            )
+            for each in planned
+        ],
+        batch_size=1000,
+    )
+    audit(by, "campaign.start", campaign, after={"id": str(campaign.pk), "runs": len(planned)})
+    campaign.refresh_from_db()
+    queue.arm_host(campaign.host_id)
+
+
+@transaction.atomic
+def cancel_campaign(campaign: Campaign, *, by: User) -> None:
+    """End what waits at once, and have what runs stopped and its host put back."""
+    require(by, Role.OPERATOR, "cancel campaign")
+    open_states = [Campaign.State.DRAFT, Campaign.State.RUNNING]
+    if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
+        raise PlanError(
+            "state", f"{campaign} is {campaign.state}", hint="only a draft or a running one can be cancelled"
+        )
+    for run in campaign.runs.exclude(state=Run.State.ENDED):
+        _cancel(run.pk)
+    queue.close_campaign(campaign.pk)
+    queue.arm_host(campaign.host_id)
+    audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
+    campaign.refresh_from_db()
+
+
+@transaction.atomic
+def cancel_run(run: Run, *, by: User) -> None:
+    """Cancel one run; its campaign goes on."""
+    require(by, Role.OPERATOR, "cancel run")
+    if not _cancel(run.pk):
+        raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
+    queue.close_campaign(run.campaign_id)
+    queue.arm_host(run.host_id)
+    audit(by, "run.cancel", run, after={"id": str(run.pk)})
+    run.refresh_from_db()
+
+
+def _cancel(pk: UUID) -> bool:
+    """A queued run ends here; one that the agent may know is flagged, and its tick does the rest."""
+    now = timezone.now()
+    if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
+        state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
+    ):
+        return True
+    active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
+    return bool(active.update(cancel_requested_at=now, next_tick_at=now))

@@ -1,0 +1,81 @@
+"""What a contact with a host leaves behind: its state, its facts, quarantine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.protocol import digest
+from apps.accounts.services import audit
+from apps.errors import ProvingError
+from apps.hosts import ssh
+from apps.hosts.models import Facts, Host
+
+# What changes by itself between two looks and is no change of the host.
+VOLATILE = ("boot_id", "free", "available", "load")
+
+
+def check_host(host: Host) -> None:
+    """Connect, push the agent where it is missing, read the facts. Failure becomes the host's state."""
+    try:
+        with ssh.Link(host) as link:
+            facts = link.call("facts", pg_bin_dirs=host.pg_bin_dirs)
+            record_contact(host, link.hello)
+        record_facts(host, facts)
+    except ProvingError as error:
+        mark_unreachable(host, error)
+    Host.objects.filter(pk=host.pk).update(check_requested_at=None)
+
+
+def record_contact(host: Host, hello: dict[str, Any]) -> None:
+    """Keep what hello told. A dirty job puts the host into quarantine until someone looks."""
+    seen = {
+        "machine_id": hello["machine_id"],
+        "level": hello["level"],
+        "agent_digest": hello["agent"],
+        "last_contact_at": timezone.now(),
+    }
+    Host.objects.filter(pk=host.pk).update(**seen)
+    back = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
+    back.update(state=Host.State.READY, state_reason="")
+    host.refresh_from_db()
+    if hello["dirty"]:
+        quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
+
+
+def record_facts(host: Host, data: dict[str, Any]) -> Facts:
+    """The newest facts; a new row only when something that lasts has changed."""
+    new = digest(lasting(data))
+    newest = host.facts_history.order_by("-number").first()
+    if newest and newest.digest == new:
+        return newest
+    number = newest.number + 1 if newest else 1
+    return Facts.objects.create(host=host, number=number, digest=new, data=data)
+
+
+def lasting(value: Any) -> Any:
+    """`value` without what changes by itself: free memory, boot id."""
+    if isinstance(value, dict):
+        return {k: lasting(v) for k, v in value.items() if not any(word in k for word in VOLATILE)}
+    if isinstance(value, list):
+        return [lasting(v) for v in value]
+    return value
+
+
+def mark_unreachable(host: Host, error: ProvingError) -> None:
+    """The host stays in its queue's way until it answers again; quarantine is not overwritten."""
+    reachable = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
+    reachable.update(state=Host.State.UNREACHABLE, state_reason=str(error))
+
+
+@transaction.atomic
+def quarantine(host: Host, reason: str) -> None:
+    """No further run until someone looked."""
+    if (
+        Host.objects.filter(pk=host.pk)
+        .exclude(state=Host.State.QUARANTINED)
+        .update(state=Host.State.QUARANTINED, state_reason=reason)
+    ):
+        audit(None, "host.quarantine", host, after={"reason": reason})

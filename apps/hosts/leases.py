@@ -1,0 +1,28 @@
+"""One run per physical machine: acquire, release. Expiry only tells that nobody supervises; the machine stays taken."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from apps.hosts.models import Lease
+
+
+def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
+    """The epoch under which `run` has the machine, newly or still; None while another run has it."""
+    expires_at = timezone.now() + timedelta(seconds=seconds)
+    Lease.objects.get_or_create(machine_id=machine_id)
+    ours = Lease.objects.filter(machine_id=machine_id, run=run)
+    if not ours.update(expires_at=expires_at):
+        free = Lease.objects.filter(Q(run=None), machine_id=machine_id)
+        free.update(run=run, epoch=F("epoch") + 1, expires_at=expires_at)
+    return ours.values_list("epoch", flat=True).first()
+
+
+def release(machine_id: str, run: UUID) -> bool:
+    """Give the machine back; False when `run` did not have it."""
+    held = Lease.objects.filter(machine_id=machine_id, run=run)
+    return bool(held.update(run=None, expires_at=None))

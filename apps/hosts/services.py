@@ -1,0 +1,127 @@
+"""Adding hosts, pinning their keys, checking them, and taking them out of service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.errors import HostError, PlanError
+from apps.hosts import addresses, keys, ssh, tasks
+from apps.hosts.models import Host, HostKey, Identity
+
+
+@transaction.atomic
+def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
+    """A key pair to log in with: ours, or the uploaded one."""
+    require(by, Role.ADMIN, "create identity")
+    public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
+    identity = Identity(name=name, public_key=public, private_key_encrypted=keys.encrypt(private))
+    _save(identity)
+    audit(by, "identity.create", identity, after={"public_key": public})
+    return identity
+
+
+@transaction.atomic
+def add_host(*, by: User, **fields: Any) -> Host:
+    """A new host; nothing is connected yet. PlanError names the field that is wrong."""
+    require(by, Role.ADMIN, "add host")
+    host = Host(**fields)
+    _check_address(host)
+    _save(host)
+    audit(by, "host.add", host, after=_public(host))
+    return host
+
+
+@transaction.atomic
+def change_host(host: Host, *, by: User, **fields: Any) -> Host:
+    """Change how a host is reached. Another address needs its key approved anew."""
+    require(by, Role.ADMIN, "change host")
+    before = _public(host)
+    for name, value in fields.items():
+        setattr(host, name, value)
+    _check_address(host)
+    if (host.address, host.port) != (before["address"], before["port"]):
+        host.host_keys.filter(state=HostKey.State.PINNED).update(state=HostKey.State.RETIRED)
+        host.state = Host.State.NEW
+    _save(host)
+    audit(by, "host.change", host, before=before, after=_public(host))
+    return host
+
+
+def fetch_host_key(host: Host, *, by: User) -> HostKey:
+    """Ask the host for its key and remember it as offered; trusting it is a person's act."""
+    require(by, Role.ADMIN, "fetch host key")
+    key = ssh.fetch_host_key(host)
+    known = host.host_keys.filter(key=key).exclude(state=HostKey.State.RETIRED).first()
+    if known:
+        return known
+    with transaction.atomic():
+        offered = HostKey.objects.create(host=host, key=key, fingerprint=keys.fingerprint(key))
+        audit(by, "host_key.fetch", host, after={"fingerprint": offered.fingerprint})
+    return offered
+
+
+@transaction.atomic
+def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
+    """Pin the offered key with this fingerprint; an earlier pinned one is retired."""
+    require(by, Role.ADMIN, "approve host key")
+    offered = host.host_keys.filter(fingerprint=fingerprint, state=HostKey.State.OFFERED).first()
+    if offered is None:
+        raise PlanError("fingerprint", f"{fingerprint!r} was not offered by {host}", hint="fetch the host key first")
+    host.host_keys.filter(state=HostKey.State.PINNED).update(state=HostKey.State.RETIRED)
+    offered.state, offered.approved_by, offered.approved_at = HostKey.State.PINNED, by, timezone.now()
+    offered.save()
+    audit(by, "host_key.approve", host, after={"fingerprint": fingerprint})
+    return offered
+
+
+@transaction.atomic
+def request_check(host: Host, *, by: User) -> None:
+    """Have a worker connect and read the facts soon."""
+    require(by, Role.OPERATOR, "check host")
+    if host.pinned_key is None:
+        raise PlanError("host", f"the host key of {host} is not approved", hint="fetch it, compare it, approve it")
+    Host.objects.filter(pk=host.pk).update(check_requested_at=timezone.now())
+    transaction.on_commit(lambda: tasks.check.delay(host.pk))
+
+
+@transaction.atomic
+def release_host(host: Host, *, by: User) -> None:
+    """Someone looked: back into service with the next check."""
+    require(by, Role.ADMIN, "release host")
+    if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).update(
+        state=Host.State.NEW if host.pinned_key is None else Host.State.READY, state_reason=""
+    ):
+        raise PlanError("host", f"{host} is not in quarantine")
+    audit(by, "host.release", host, before={"reason": host.state_reason})
+
+
+def _check_address(host: Host) -> None:
+    if host.jump_id is None and host.address:
+        try:
+            addresses.resolve(host.address)
+        except HostError as error:
+            raise PlanError("address", error.message, hint=error.hint) from error
+
+
+def _save(row: Host | Identity) -> None:
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        value = getattr(row, field, "") if field != "__all__" else ""
+        raise PlanError(field, f"{value!r}: {' '.join(messages)}") from error
+    row.save()
+
+
+def _public(host: Host) -> dict[str, Any]:
+    names = ("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir", "pg_bin_dirs", "os_user")
+    return {name: getattr(host, name) for name in names} | {
+        "identity": str(host.identity),
+        "jump": str(host.jump or ""),
+    }

@@ -1,0 +1,247 @@
+"""The only place that opens connections: SSH to a host, with the agent's rpc at the other end.
+
+A Link is synchronous on purpose: its event loop runs only inside a call, so that the caller may use the
+database between calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shlex
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import asyncssh
+
+from agents import build, protocol
+from apps.errors import AgentError, HostError, PlanError, ProvingError, WorkloadError
+from apps.hosts import addresses, keys
+from apps.hosts.models import Host
+
+CONNECT_S = 15.0
+CALL_S = 20.0
+# Reads the zipapp on stdin, and puts it in place only when it is whole.
+PUSH = """
+import hashlib, os, sys
+path, wanted = sys.argv[1:]
+data = sys.stdin.buffer.read()
+if hashlib.sha256(data).hexdigest() != wanted:
+    sys.exit("the agent arrived damaged")
+os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+temporary = path + ".%d" % os.getpid()
+with open(temporary, "wb") as out:
+    out.write(data)
+    out.flush()
+    os.fsync(out.fileno())
+os.rename(temporary, path)
+"""
+
+
+@cache
+def agent_zipapp() -> tuple[str, bytes]:
+    """(sha256, bytes) of the agent that this server sends."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "agent.pyz"
+        build.build_zipapp(target)
+        data = target.read_bytes()
+    return hashlib.sha256(data).hexdigest(), data
+
+
+@dataclass(frozen=True)
+class Hop:
+    """All that one connection needs, read before its event loop runs; `via` is the jump host's."""
+
+    address: str
+    port: int
+    user: str
+    private_key: str = field(repr=False)
+    host_key: str
+    via: Hop | None
+
+
+def _hop(host: Host) -> Hop:
+    """HostError when the host key is not approved; PlanError when the address is not allowed."""
+    pinned = host.pinned_key
+    if pinned is None:
+        raise HostError(host, "its host key is not approved", hint="open the host's page, compare and approve it")
+    private = keys.decrypt(host.identity.private_key_encrypted)
+    return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
+
+
+def _via(host: Host) -> Hop | None:
+    return _hop(host.jump) if host.jump else None
+
+
+def _address(host: Host) -> str:
+    """Behind a jump host a name is resolved there."""
+    return host.address if host.jump else addresses.resolve(host.address)
+
+
+def fetch_host_key(host: Host) -> str:
+    """The public key that the host shows now, as "algorithm base64". HostError when it does not answer."""
+    address, via = _address(host), _via(host)
+    with asyncio.Runner() as runner:
+        return runner.run(_fetch_host_key(host, address, via))
+
+
+async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
+    async with AsyncExitStack() as stack:
+        try:
+            tunnel = await _connect(stack, via) if via else ()
+            async with asyncio.timeout(CONNECT_S):
+                key = await asyncssh.get_server_host_key(address, host.port, tunnel=tunnel, config=None)
+        except (OSError, asyncssh.Error) as error:
+            raise _unreachable(host, error) from error
+    if key is None:
+        raise HostError(host, "showed no host key", hint="is it an SSH server?")
+    return str(key.export_public_key().decode().strip())
+
+
+class Link:
+    """One connection to one host's agent. Use as a context manager; HostError or AgentError from every call."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._reader = protocol.FrameReader()
+        self._calls = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._runner.run(self._open(_hop(self.host)))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._runner.run(self._stack.aclose())
+        self._runner.close()
+
+    def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
+        """One request and its answer. The agent's Failure is raised as the error of its blame."""
+        return self._runner.run(self._call(verb, args, timeout_s))
+
+    async def _open(self, hop: Hop) -> None:
+        try:
+            self._connection = await _connect(self._stack, hop)
+        except (OSError, asyncssh.Error) as error:
+            raise _unreachable(self.host, error) from error
+        digest, data = agent_zipapp()
+        path = f"{self.host.spool_dir}/agent/{digest}.pyz"
+        await self._start(path)
+        try:
+            self.hello = await self._call("hello", {}, CALL_S)
+        except AgentError:
+            if not await self._missing():
+                raise
+            await self._push(path, digest, data)
+            await self._start(path)
+            self.hello = await self._call("hello", {}, CALL_S)
+
+    def _command(self, *args: str) -> str:
+        sudo = ["sudo", "-n", "--"] if self.host.sudo else []
+        return shlex.join([*sudo, self.host.python, "-I", *args])
+
+    async def _start(self, path: str) -> None:
+        command = self._command(path, "rpc", "--spool", self.host.spool_dir)
+        self._process = await self._connection.create_process(command, encoding=None)
+        self._reader = protocol.FrameReader()
+
+    async def _missing(self) -> bool:
+        """Whether Python itself said that there is no such file: exit status 2, before any frame."""
+        await self._process.wait_closed()
+        return bool(self._process.exit_status == 2)
+
+    async def _push(self, path: str, digest: str, data: bytes) -> None:
+        command = self._command("-c", PUSH, path, digest)
+        async with asyncio.timeout(CALL_S):
+            done = await self._connection.run(command, input=data, encoding=None)
+        if done.exit_status != 0:
+            said = bytes(done.stderr).decode(errors="replace").strip()[-500:]
+            hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
+            raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
+
+    async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
+        self._calls += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
+                answer = await self._answer(self._calls)
+        except TimeoutError as error:
+            raise HostError(
+                self.host, f"no answer to {verb} within {timeout_s:g} s", hint="it may be asleep"
+            ) from error
+        except (OSError, asyncssh.Error, protocol.WireError) as error:
+            raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
+        if not answer["ok"]:
+            raise _failure(self.host, answer["error"])
+        return answer["result"]
+
+    async def _answer(self, number: int) -> Any:
+        while True:
+            data = await self._process.stdout.read(1 << 16)
+            if not data:
+                raise AgentError(f"agent on {self.host}", await self._last_words())
+            for message in self._reader.feed(data):
+                if message["id"] == number:
+                    return message
+
+    async def _last_words(self) -> str:
+        stderr = await self._process.stderr.read()
+        await self._process.wait_closed()
+        said = stderr.decode(errors="replace").strip()[-500:]
+        return f"ended with status {self._process.exit_status}: {said or 'no message'}"
+
+
+async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
+    """Pinned: exactly this host key, exactly our key, and nothing of this account's own SSH configuration."""
+    async with asyncio.timeout(CONNECT_S):
+        connection = await asyncssh.connect(
+            hop.address,
+            hop.port,
+            username=hop.user,
+            client_keys=[asyncssh.import_private_key(hop.private_key)],
+            known_hosts=([asyncssh.import_public_key(hop.host_key)], [], []),
+            tunnel=await _connect(stack, hop.via) if hop.via else (),
+            config=None,
+            agent_path=None,
+            preferred_auth="publickey",
+            keepalive_interval=5,
+            keepalive_count_max=3,
+        )
+    return await stack.enter_async_context(connection)
+
+
+def _unreachable(host: Host, error: Exception) -> HostError:
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        hint = "if the host was reinstalled, fetch and approve its new key; if not, somebody is in between"
+        return HostError(host, "its host key is not the one that was approved", hint=hint)
+    if isinstance(error, asyncssh.PermissionDenied):
+        hint = f"put the public key of {host.identity} into ~{host.user}/.ssh/authorized_keys"
+        return HostError(host, f"refused to let {host.user} in", hint=hint)
+    if isinstance(error, TimeoutError):
+        return HostError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
+    return HostError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
+
+
+BLAMED: dict[str, type[ProvingError]] = {
+    "plan": PlanError,
+    "host": HostError,
+    "agent": AgentError,
+    "workload": WorkloadError,
+}
+
+
+def _failure(host: Host, failure: dict[str, Any]) -> ProvingError:
+    kind = BLAMED.get(failure.get("blame", ""), AgentError)
+    return kind(failure.get("subject") or host, failure["message"], hint=failure.get("hint", ""))

@@ -1,0 +1,82 @@
+"""PostgreSQL's parameters as a typed catalogue, as pg_settings of PostgreSQL 18 lists them.
+
+gucs.json is made by `manage.py read_gucs`, never edited. A host with another version is asked itself when the
+run starts; this catalogue catches mistakes while a profile is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from apps.errors import PlanError
+
+FILE = Path(__file__).with_name("gucs.json")
+MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+BOOLEANS = ("on", "off", "true", "false", "yes", "no", "1", "0")
+QUANTITY = re.compile(r"^(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """name -> {"vartype", "unit", "min_val", "max_val", "enumvals", "context", "short_desc"}."""
+    known: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
+    return known
+
+
+def check(field: str, name: str, value: Any) -> None:
+    """PlanError unless `value` could be given for the parameter `name`."""
+    known = catalogue().get(name)
+    if known is None:
+        if "." in name:
+            return  # an extension's: its server knows it
+        raise PlanError(field, "is not a PostgreSQL parameter", hint=_near(name))
+    if known["context"] == "internal":
+        raise PlanError(field, "cannot be set: it is fixed when the cluster or the server is built")
+    text = ("on" if value else "off") if isinstance(value, bool) else str(value).strip()
+    if known["vartype"] == "bool" and text.lower() not in BOOLEANS:
+        raise PlanError(field, f"{text!r} is no boolean", hint="on or off")
+    if known["vartype"] == "enum" and text.lower() not in known["enumvals"]:
+        raise PlanError(field, f"{text!r} is not accepted", hint="one of " + ", ".join(known["enumvals"]))
+    if known["vartype"] in ("integer", "real"):
+        _check_number(field, text, known)
+
+
+def _check_number(field: str, text: str, known: dict[str, Any]) -> None:
+    unit = known["unit"] or ""
+    low, high = known["min_val"], known["max_val"]
+    hint = f"{known['vartype']} from {low} to {high}" + (f", in {unit} or with a unit" if unit else "")
+    match = QUANTITY.match(text)
+    if not match:
+        raise PlanError(field, f"{text!r} is no number", hint=hint)
+    number = Decimal(match[1])
+    if match[2]:
+        factor = _factor(match[2], unit)
+        if factor is None:
+            raise PlanError(field, f"{text!r}: unit {match[2]!r} does not fit", hint=hint)
+        number *= factor
+    if not Decimal(low) <= number <= Decimal(high):
+        raise PlanError(field, f"{text!r} is out of range", hint=hint)
+
+
+def _factor(given: str, base: str) -> Decimal | None:
+    """How many of the parameter's own unit (such as 8kB) one `given` is."""
+    match = re.match(r"^(\d*)([A-Za-z]+)$", base)
+    if not match:
+        return None
+    for table in (MEMORY, TIME):
+        if given in table and match[2] in table:
+            return Decimal(table[given]) / (int(match[1] or 1) * table[match[2]])
+    return None
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, catalogue(), n=3)
+    return "did you mean " + ", ".join(near) + "?" if near else "see pg_settings"

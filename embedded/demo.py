@@ -1,0 +1,99 @@
+"""The demo: the whole stack, a real campaign on this machine, and the machine as it was before."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from embedded import campaign, commands, machine, places
+from embedded.client import Client
+from embedded.stack import Stack, default_state
+from embedded.supervisor import Stopped, Supervisor
+
+ADMIN = "admin"
+
+
+class Phases:
+    """How long each part took, in seconds of wall time, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time until the block is left to `name`."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items())
+        return f"wall time {sum(self.seconds.values()):.1f} s: {parts}"
+
+
+def start(stack: Stack, phases: Phases) -> None:
+    """The stack, migrated and answering."""
+    with phases.phase("stores"):
+        stack.start_stores()
+    with phases.phase("migrate"):
+        stack.manage(*commands.MIGRATE[1:])
+    with phases.phase("server"):
+        stack.start_server()
+
+
+def main(once: bool) -> int:
+    """0 when all went well. Without `once` it serves until Ctrl-C, which is a good end as well."""
+    before, phases = machine.host_state(), Phases()
+    print(f"this machine before:\n{machine.describe(before)}")
+    try:
+        status = _stack(once, phases)
+    finally:
+        changed = machine.differences(before, machine.host_state())
+        print("this machine afterwards: as before" if not changed else f"CHANGED on this machine: {'; '.join(changed)}")
+    return status or int(bool(changed))
+
+
+def _stack(once: bool, phases: Phases) -> int:
+    with Supervisor(default_state()) as supervisor:
+        machine.offer_tools(supervisor.state)
+        stack = Stack(supervisor)
+        start(stack, phases)
+        table, url = _campaign(stack, phases)
+        print(f"\n{campaign.report(table)}\n\n{url}\n{phases}", flush=True)
+        status = 0 if campaign.succeeded(table) else 1
+        return status if once else _serve(supervisor)
+
+
+def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
+    """The recipe, run through the API on this machine: its result table, and the address of its page."""
+    with phases.phase("host"):
+        client = Client(stack.base_url, _token(stack))
+        host = campaign.register(client, stack.loopback)
+        print(f"{host['name']}: {campaign.say_level(host)}\nrecipe {campaign.RECIPE}:", flush=True)
+    with phases.phase("runs"):
+        ended = campaign.run(client, host)
+    with phases.phase("results"):
+        table = client.get(f"campaigns/{ended['id']}/results/")
+    return table, f"{stack.base_url}/campaigns/{ended['id']}/"
+
+
+def _token(stack: Stack) -> str:
+    """The demo's own API token; the first time also an admin for the browser, whose password is printed this once."""
+    kept = stack.state / "token"
+    if not kept.exists():
+        print(stack.manage("create_admin", ADMIN).strip(), flush=True)
+        issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
+        places.write_private(kept, issued.split()[-1])
+    return kept.read_text()
+
+
+def _serve(supervisor: Supervisor) -> int:
+    print("serving; Ctrl-C stops all of it", flush=True)
+    try:
+        supervisor.serve()
+    except Stopped:
+        return 0
