@@ -1,13 +1,13 @@
 """From the raw outputs of one step to its measurements and series. Pure: a better parser can re-read old runs.
 
-Outputs are keyed as the agent names the files of a step: `stdout` and `stderr` of pgbench, `fio.json` and `stderr` of fio.
+Outputs are keyed by the agent's names of a step's files: pgbench's `stdout` and `stderr`, fio's `fio.json` and `stderr`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from apps.results.formats.pgbench import Script, Summary, parse_summary
 from apps.results.formats.pgbench_stderr import Stderr, parse_stderr
 
 Outputs = Mapping[str, bytes]
+T = TypeVar("T")
 LONGEST_NAME, LONGEST_DEFINITION = 120, 80
 
 
@@ -34,7 +35,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Series:
-    """Columns of samples; the first column is `t`, seconds since the step began. `values`: (columns, samples), nan = none."""
+    """`values` has the shape (columns, samples), nan = none; the first column is `t`, seconds since the step began."""
 
     source: str
     columns: tuple[str, ...]
@@ -55,7 +56,7 @@ def series(kind: str, outputs: Outputs) -> list[Series]:
     return _reader(kind, _SERIES)(outputs)
 
 
-def _reader[T](kind: str, readers: Mapping[str, T]) -> T:
+def _reader(kind: str, readers: Mapping[str, T]) -> T:
     if kind not in readers:
         raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(readers)}")
     return readers[kind]
