@@ -1,0 +1,48 @@
+"""The server's own processes, as arguments of `python -m`. docker-compose.yml runs the same; a test compares them."""
+
+from __future__ import annotations
+
+# Tens of people on pages that wait for PostgreSQL: threads suit that. Two processes, so that one can be replaced.
+WEB = (
+    "gunicorn",
+    "apps.wsgi",
+    "--worker-class=gthread",
+    "--workers=2",
+    "--threads=8",
+    "--timeout=60",
+    "--graceful-timeout=5",
+    "--access-logfile=-",
+)
+
+# PostgreSQL says what is due and who holds it, so workers need not gossip, and nothing is prefetched but the next task.
+WORKER = (
+    "celery",
+    "--app=apps.celery",
+    "worker",
+    "--pool=prefork",
+    "--concurrency=2",
+    "--prefetch-multiplier=1",
+    "--without-gossip",
+    "--without-mingle",
+    "--without-heartbeat",
+    "--loglevel=INFO",
+)
+
+BEAT = ("celery", "--app=apps.celery", "beat", "--loglevel=INFO", "--pidfile=")
+
+MIGRATE = ("manage.py", "migrate", "--noinput")
+
+
+def web(bind: str) -> list[str]:
+    """The web server on ADDRESS:PORT."""
+    return ["-m", *WEB, f"--bind={bind}"]
+
+
+def worker() -> list[str]:
+    """One worker that follows two hosts at a time."""
+    return ["-m", *WORKER]
+
+
+def beat(schedule: str) -> list[str]:
+    """The clock; `schedule` is the file in which it remembers when it last called."""
+    return ["-m", *BEAT, f"--schedule={schedule}"]

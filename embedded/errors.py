@@ -1,0 +1,7 @@
+"""What can go wrong while the stack is started or stopped."""
+
+from __future__ import annotations
+
+
+class StackError(Exception):
+    """Says what did not start, what was seen, and what to do next."""

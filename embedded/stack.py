@@ -1,0 +1,150 @@
+"""What runs together, and the environment that tells the server where."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from embedded import commands, places
+from embedded.errors import StackError
+from embedded.loopback import Loopback
+from embedded.postgres import Postgres
+from embedded.supervisor import Service, Supervisor
+from embedded.valkey import Valkey
+
+ADDRESS = "127.0.0.1"
+FIRST_PORT = 8000
+MANAGE_TIMEOUT_S = 600
+
+
+class Stack:
+    """The services of one state directory. `durable=False` is for servers that live as long as one test run."""
+
+    def __init__(self, supervisor: Supervisor, *, durable: bool = True) -> None:
+        self.supervisor = supervisor
+        self.state = supervisor.state
+        self.secrets = places.load_secrets(self.state)
+        self.postgres = Postgres(self.state, self.secrets["postgres_password"], durable=durable)
+        self.valkey = Valkey(self.state, durable=durable)
+        self.loopback = Loopback(self.state)
+
+    @functools.cached_property
+    def port(self) -> int:
+        """The web server's: PORT from the environment (8000 by default), or the next one that is free."""
+        return _free_port(int(os.environ.get("PORT", FIRST_PORT)))
+
+    @property
+    def base_url(self) -> str:
+        """Where a browser finds the server."""
+        return f"http://{ADDRESS}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """All that apps/settings.py reads."""
+        return {
+            "DJANGO_SETTINGS_MODULE": "apps.settings",
+            "PROVING_SECRET_KEY": self.secrets["secret_key"],
+            "PROVING_DEBUG": "false",
+            "PROVING_DATABASE_URL": self.postgres.url,
+            "PROVING_BROKER_URL": self.valkey.broker_url,
+            "PROVING_CACHE_URL": self.valkey.cache_url,
+            "PROVING_ALLOWED_HOSTS": f"{ADDRESS},localhost",
+            "PROVING_BASE_URL": self.base_url,
+            "PROVING_SSH_KEYS": self.secrets["ssh_key"],
+            "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
+            "PROVING_STATE_DIR": str(self.state),
+        }
+
+    def start_stores(self) -> None:
+        """PostgreSQL with its database, and Valkey; creates both the first time."""
+        self.postgres.prepare()
+        self.valkey.prepare()
+        self.supervisor.start(self.postgres.service, self.valkey.service)
+        self.postgres.create_database()
+
+    def start_server(self) -> None:
+        """The demo host's SSH server, web, worker and beat. Needs the stores and a migrated database."""
+        self.loopback.prepare()
+        self.supervisor.start(self.loopback.service, self.web, self.worker, self.beat)
+
+    def start(self) -> None:
+        """Everything, migrated."""
+        self.start_stores()
+        self.manage(*commands.MIGRATE[1:])
+        self.start_server()
+
+    def manage(self, *arguments: str) -> str:
+        """Runs `manage.py` with these arguments and returns what it printed; StackError with its output on failure."""
+        argv = [sys.executable, commands.MIGRATE[0], *arguments]
+        done = subprocess.run(
+            argv,
+            cwd=places.CHECKOUT,
+            env={**os.environ, **self.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=MANAGE_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode:
+            raise StackError(f"manage.py {' '.join(arguments)} failed with {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    @property
+    def web(self) -> Service:
+        """gunicorn; ready when it answers any request at all."""
+        return self._python("web", commands.web(f"{ADDRESS}:{self.port}"), self._web_answers, signal.SIGTERM)
+
+    @property
+    def worker(self) -> Service:
+        """Celery's worker. SIGQUIT is its cold shutdown: a tick that is cut off will be claimed again."""
+        return self._python("worker", commands.worker(), lambda: self._logged("worker", " ready."), signal.SIGQUIT)
+
+    @property
+    def beat(self) -> Service:
+        """Celery's beat."""
+        schedule = str(self.state / "celerybeat-schedule")
+        return self._python("beat", commands.beat(schedule), lambda: self._logged("beat", "beat: Starting"))
+
+    def _python(
+        self, name: str, arguments: list[str], ready: Callable[[], bool], stop_signal: signal.Signals = signal.SIGTERM
+    ) -> Service:
+        argv = [sys.executable, *arguments]
+        return Service(name, argv, ready, self.environment(), stop_signal, restart=True)
+
+    def _logged(self, name: str, words: str) -> bool:
+        return words in self.supervisor.log(name).read_text(errors="replace")
+
+    def _web_answers(self) -> bool:
+        connection = HTTPConnection(ADDRESS, self.port, timeout=10)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().status > 0
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_port(first: int) -> int:
+    for port in range(first, first + 100):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((ADDRESS, port))
+            except OSError:
+                continue
+            return port
+    raise StackError(f"no port from {first} to {first + 99} is free on {ADDRESS}; choose another with PORT=")
+
+
+def default_state() -> Path:
+    """`var/` of the checkout."""
+    return places.CHECKOUT / "var"

