@@ -1,4 +1,4 @@
-"""python -m embedded: run a command with PostgreSQL and Valkey."""
+"""python -m embedded: the stack on this machine, without anything installed but this checkout's packages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from embedded import places
 from embedded.errors import StackError
-from embedded.stack import Stack
 from embedded.supervisor import STOPPERS, Stopped, Supervisor
 
 USAGE_ERROR = 2
@@ -20,6 +20,8 @@ USAGE_ERROR = 2
 
 def run(command: list[str]) -> int:
     """Runs the command with both servers in a directory of their own, which goes away afterwards; its exit status."""
+    from embedded.stack import Stack
+
     state = Path(tempfile.mkdtemp(prefix="proving-"))
     try:
         with Supervisor(state) as supervisor:
@@ -27,14 +29,17 @@ def run(command: list[str]) -> int:
             stack.start_stores()
             return _foreground(command, {**os.environ, **stack.environment()})
     finally:
-        shutil.rmtree(state, ignore_errors=True)
+        places.remove(state)
 
 
 def _foreground(command: list[str], env: dict[str, str]) -> int:
     """In our own process group, so that it keeps the terminal and a Ctrl-C reaches it as well as us."""
+    if shutil.which(command[0]) is None:
+        raise StackError(f"there is no command {command[0]}")
     child = subprocess.Popen(command, env=env)
     try:
-        return child.wait()
+        code = child.wait()
+        return code if code >= 0 else 128 - code
     except Stopped as stopped:
         if str(stopped) != "SIGINT":
             child.terminate()
@@ -43,24 +48,67 @@ def _foreground(command: list[str], env: dict[str, str]) -> int:
         raise
 
 
+def up() -> int:
+    """The whole stack, until Ctrl-C."""
+    from embedded.stack import Stack, default_state
+
+    with Supervisor(default_state()) as supervisor:
+        stack = Stack(supervisor)
+        stack.start()
+        print(f"{stack.base_url}  Ctrl-C stops it", flush=True)
+        try:
+            supervisor.serve()
+        except Stopped:
+            return 0
+
+
+def demo(once: bool) -> int:
+    """See embedded/demo.py."""
+    from embedded import demo
+
+    return demo.main(once)
+
+
+def clean() -> int:
+    """Removes all state; StackError while a supervisor uses it."""
+    state = places.CHECKOUT / "var"
+    if state.exists():
+        with Supervisor(state):  # takes the lock, and ends what a killed supervisor left
+            pass
+        places.remove(state)
+    return 0
+
+
 def parse(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m embedded", description=__doc__)
-    commands = parser.add_subparsers(dest="verb", required=True)
-    runner = commands.add_parser("run", help="start PostgreSQL and Valkey, run a command with them, stop them")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    runner = verbs.add_parser("run", help="start PostgreSQL and Valkey, run a command with them, stop them")
     runner.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+    verbs.add_parser("up", help="start the whole stack and serve until Ctrl-C")
+    demonstration = verbs.add_parser("demo", help="start the stack and run a campaign on this machine")
+    demonstration.add_argument("--once", action="store_true", help="exit after the result table")
+    verbs.add_parser("clean", help="remove all state of up and demo")
     return parser.parse_args(argv)
 
 
-def main(argv: list[str]) -> int:
-    """The exit status: the command's own, 1 when the stack failed, 128 + n after signal n."""
-    asked = parse(argv)
-    command = [word for i, word in enumerate(asked.command) if not (i == 0 and word == "--")]
-    if not command:
+def dispatch(asked: argparse.Namespace) -> int:
+    """The exit status of one verb."""
+    if asked.verb == "run":
+        command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+        if command:
+            return run(command)
         print("run what? e.g. python -m embedded run -- python -m pytest", file=sys.stderr)
         return USAGE_ERROR
+    if asked.verb == "demo":
+        return demo(asked.once)
+    return up() if asked.verb == "up" else clean()
+
+
+def main(argv: list[str]) -> int:
+    """The exit status: the verb's own, 1 when the stack failed, 128 + n after signal n."""
     try:
-        return run(command)
+        return dispatch(parse(argv))
     except StackError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -32,14 +33,26 @@ def private_dir(path: Path) -> Path:
 
 def socket_dir(state: Path) -> Path:
     """`state`/run, or a directory with a short name derived from it where that is too long for unix sockets."""
+    return private_dir(_socket_dir(state))
+
+
+def _socket_dir(state: Path) -> Path:
     wanted = state / "run"
     if len(os.fsencode(wanted / LONGEST_SOCKET_NAME)) < SOCKET_PATH_LIMIT:
-        return private_dir(wanted)
+        return wanted
     name = "proving-" + hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if not base or len(os.fsencode(base)) > 40 or not Path(base).is_dir():
         base = "/tmp"  # noqa: S108  gettempdir() may be as long as what we flee from; private_dir checks the owner
-    return private_dir(Path(base) / name)
+    return Path(base) / name
+
+
+def remove(state: Path) -> None:
+    """Deletes the state directory and its sockets' one, wherever that is. Nobody may be using them."""
+    sockets = _socket_dir(state)
+    for path in (sockets, state):
+        if path.exists():
+            shutil.rmtree(path)
 
 
 def write_private(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Self
+from typing import IO, NoReturn, Self
 
 from embedded import places, processes
 from embedded.errors import StackError
@@ -146,7 +146,7 @@ class Supervisor:
             _end_session(child.pid, signal.SIGTERM, self._services[name].grace_s)
             self._spawn(self._services[name])
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Keeps everything running until a signal raises Stopped."""
         while True:
             self.check()

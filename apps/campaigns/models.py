@@ -123,6 +123,7 @@ class Run(models.Model):
     last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     manifest: Any = models.JSONField(null=True, blank=True)
+    proof: Any = models.JSONField(null=True, blank=True, help_text='{"checked", "ok", "lines": [what was found]}')
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were read")

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from agents.errors import Unplannable
 from agents.protocol import digest
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
@@ -21,6 +22,10 @@ def validate(kind: str, options: Any) -> None:
     if kind not in WORKLOADS:
         raise PlanError("kind", f"{kind!r} is not known", hint="one of " + ", ".join(WORKLOADS))
     rules.check_schema("options", options, WORKLOADS[kind].schema)
+    try:
+        WORKLOADS[kind].check(options)
+    except Unplannable as error:
+        raise PlanError(f"options.{error.field}", f"{error.value!r} is not possible", hint=error.accepted) from error
 
 
 @transaction.atomic

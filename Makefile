@@ -1,0 +1,65 @@
+# Everything runs from .venv, which embedded/bootstrap.py makes from the hashed locks in requirements/:
+#   runtime.txt   the server                   dev.txt  tests, lint, types
+#   embedded.txt  PostgreSQL and Valkey        e2e.txt  browser tests (the browser itself is Debian's chromium)
+#   uv.txt        the installer
+# A lock changes only by `make lock`, after an edit of pyproject.toml; UPGRADE=--upgrade takes newer versions.
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; echo python3)
+BIN := .venv/bin
+RUN := $(BIN)/python -m embedded run --
+SERVER := runtime embedded
+TESTS := $(SERVER) dev
+LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header $(UPGRADE)
+
+export UV_PYTHON_DOWNLOADS := never
+.DEFAULT_GOAL := help
+.PHONY: help demo up run test e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: .venv-server ## the stack and a real campaign on this machine; ARGS=--once exits after the table
+	@$(BIN)/python -m embedded demo $(ARGS)
+
+up: .venv-server ## the stack alone, until Ctrl-C
+	@$(BIN)/python -m embedded up
+
+run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="python manage.py shell"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
+
+test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
+	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+
+e2e: .venv-e2e ## the browser tests in Debian's chromium
+	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)
+
+bench: .venv-tests ## what orchestration and observation cost
+	@$(RUN) $(BIN)/python -m pytest -m "" -s tests/benchmarks $(ARGS)
+
+lint: .venv-tests ## style, types, who may import whom, templates, the agent's Python floor
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(RUN) $(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/djlint --quiet --lint templates
+	$(BIN)/vermin --quiet --no-tips --violations --target=3.9 agents
+
+lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
+	$(LOCK) pyproject.toml -o requirements/runtime.txt
+	$(LOCK) --group embedded -c requirements/runtime.txt -o requirements/embedded.txt
+	$(LOCK) --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --group e2e -c requirements/runtime.txt -c requirements/dev.txt -o requirements/e2e.txt
+	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements/dev.txt | $(LOCK) - -o requirements/uv.txt
+
+clean-demo: ## remove all state of demo and up (var/)
+	@$(PYTHON) -m embedded clean
+
+.venv-server:
+	@$(PYTHON) embedded/bootstrap.py $(SERVER)
+
+.venv-tests:
+	@$(PYTHON) embedded/bootstrap.py $(TESTS)
+
+.venv-e2e:
+	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e

@@ -1,0 +1,255 @@
+"""fio's JSON and JSON+ of 2.x and 3.x.
+
+Source: show_thread_status_json() and add_ddir_status_json() in fio's stat.c, and samples of real runs. Latencies are
+`clat` in microseconds up to 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` came beside it. Both are
+told by the keys themselves, never by the version.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from apps.errors import FormatError
+from apps.results.formats.text import lines_of, shown
+
+WHERE = "fio JSON"
+DIRECTIONS = ("read", "write", "trim")
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One of slat, clat, lat or sync: nanoseconds. `percentiles_ns`: percentage -> ns. `bins`: ns -> count (JSON+)."""
+
+    min_ns: float
+    max_ns: float
+    mean_ns: float
+    stddev_ns: float
+    samples: int | None = None
+    percentiles_ns: tuple[tuple[float, int], ...] = ()
+    bins: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads, writes or trims of one job."""
+
+    io_bytes: int
+    bw_kib_s: int
+    iops: float
+    runtime_ms: int
+    total_ios: int
+    slat: Latency | None
+    clat: Latency | None
+    lat: Latency | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None."""
+
+    name: str
+    groupid: int
+    error: int
+    read: Direction | None
+    write: Direction | None
+    trim: Direction | None
+    sync: Latency | None
+    usr_cpu_pct: float | None
+    sys_cpu_pct: float | None
+
+    @property
+    def directions(self) -> dict[str, Direction]:
+        """Those that did I/O, by name."""
+        found = {name: getattr(self, name) for name in DIRECTIONS}
+        return {name: one for name, one in found.items() if one is not None}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The last document of the output; `documents` counts them (more than one with --status-interval)."""
+
+    version: str
+    jobs: tuple[Job, ...]
+    disks: tuple[str, ...]
+    documents: int
+    other_lines: tuple[str, ...]
+
+
+def parse_fio(raw: bytes) -> Report:
+    """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
+    documents, other_lines = _documents(lines_of(raw))
+    if not documents:
+        raise FormatError(WHERE, "no JSON document in it", hint="fio ended before its report; see its stderr")
+    last = documents[-1]
+    version = last.get("fio version")
+    jobs = last.get("jobs")
+    if not isinstance(version, str) or not isinstance(jobs, list):
+        raise FormatError(WHERE, "the document has no 'fio version' or no 'jobs'", hint="it is not fio's report")
+    return Report(
+        version=version.removeprefix("fio-"),
+        jobs=tuple(_job(_object(job, f"jobs[{index}]"), f"jobs[{index}]") for index, job in enumerate(jobs)),
+        disks=_disks(last.get("disk_util", [])),
+        documents=len(documents),
+        other_lines=tuple(other_lines),
+    )
+
+
+def parse_fio_stderr(raw: bytes) -> tuple[str, ...]:
+    """The lines of fio's stderr that say something."""
+    return tuple(line.rstrip() for line in lines_of(raw) if line.strip())
+
+
+def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Every document that begins with a brace at a line's start, and the other lines (warnings, the text report)."""
+    decoder = json.JSONDecoder(parse_constant=_constant)
+    documents, others, number = [], [], 0
+    while number < len(lines):
+        if not lines[number].startswith("{"):
+            others.append(lines[number])
+            number += 1
+            continue
+        document, used = _document(decoder, lines, number)
+        documents.append(document)
+        number += used
+    return documents, [line.rstrip() for line in others if line.strip()]
+
+
+def _document(decoder: json.JSONDecoder, lines: list[str], first: int) -> tuple[dict[str, Any], int]:
+    """The document that begins at line `first` and its lines; fio closes it by a brace on a line of its own."""
+    end = next((n for n in range(first, len(lines)) if lines[n].rstrip() == "}" or n == len(lines) - 1), first)
+    text = "\n".join(lines[first : end + 1])
+    where = f"{WHERE}, line {first + 1}"
+    try:
+        document, used = decoder.raw_decode(text)
+    except RecursionError:
+        raise FormatError(where, "it is nested too deeply", hint="it is not fio's report") from None
+    except ValueError as error:
+        raise FormatError(
+            where, f"the JSON is cut or damaged: {error}", hint="the run was killed, or the output edited"
+        ) from None
+    rest = text[used:].strip()
+    if rest:
+        raise FormatError(where, f"{shown(rest)} follows the JSON", hint="the output was edited")
+    return document, end - first + 1
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a figure")
+
+
+def _job(job: Object, where: str) -> Job:
+    name = job.get("jobname")
+    if not isinstance(name, str):
+        raise FormatError(WHERE, f"{where} has no jobname", hint="it is not fio's report")
+    directions = {key: _direction(job.get(key), f"{where}.{key}") for key in DIRECTIONS}
+    return Job(
+        name=name,
+        groupid=_integer(job, "groupid", where, default=0),
+        error=_integer(job, "error", where, default=0),
+        sync=_latency(_section(job, "sync", where), "lat", f"{where}.sync"),
+        usr_cpu_pct=_optional(job, "usr_cpu", where),
+        sys_cpu_pct=_optional(job, "sys_cpu", where),
+        **directions,
+    )
+
+
+def _direction(value: Any, where: str) -> Direction | None:
+    if value is None:
+        return None
+    found = _object(value, where)
+    total_ios = _integer(found, "total_ios", where)
+    if total_ios == 0:
+        return None
+    return Direction(
+        io_bytes=_integer(found, "io_bytes", where) * (1 if "io_kbytes" in found else 1024),
+        bw_kib_s=_integer(found, "bw", where),
+        iops=_number(found, "iops", where),
+        runtime_ms=_integer(found, "runtime", where),
+        total_ios=total_ios,
+        slat=_latency(found, "slat", where),
+        clat=_latency(found, "clat", where),
+        lat=_latency(found, "lat", where),
+    )
+
+
+def _latency(parent: Object, name: str, where: str) -> Latency | None:
+    """`name`_ns as it stands, or `name` in microseconds; None when it is missing or counted nothing."""
+    key, factor = (f"{name}_ns", 1) if f"{name}_ns" in parent else (name, 1000)
+    where = f"{where}.{key}"
+    found = _section(parent, key, where)
+    samples = _integer(found, "N", where) if "N" in found else None
+    if not found or samples == 0:
+        return None
+    return Latency(
+        min_ns=_number(found, "min", where) * factor,
+        max_ns=_number(found, "max", where) * factor,
+        mean_ns=_number(found, "mean", where) * factor,
+        stddev_ns=_number(found, "stddev", where) * factor,
+        samples=samples,
+        percentiles_ns=_percentiles(_section(found, "percentile", where), factor, where),
+        bins=_bins(_section(found, "bins", where), factor, where),
+    )
+
+
+def _percentiles(found: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
+    # Up to 3.1 unused places of the list are filled with "0.00" : 0.
+    pairs = ((_key(key, where), _integer(found, key, where) * factor) for key in found)
+    return tuple(sorted((percentage, ns) for percentage, ns in pairs if percentage > 0))
+
+
+def _bins(found: Object, factor: int, where: str) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((round(_key(key, where) * factor), _integer(found, key, where)) for key in found))
+
+
+_NUMERAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+
+
+def _key(text: str, where: str) -> float:
+    if not _NUMERAL.fullmatch(text):
+        raise FormatError(WHERE, f"{where} has the key {shown(text)}", hint="expected a number")
+    return float(text)
+
+
+def _object(value: Any, where: str) -> Object:
+    if not isinstance(value, dict):
+        raise FormatError(WHERE, f"{where} is {shown(json.dumps(value))}", hint="expected an object")
+    return value
+
+
+def _section(parent: Object, key: str, where: str) -> Object:
+    return _object(parent[key], f"{where}.{key}") if key in parent else {}
+
+
+def _number(parent: Object, key: str, where: str) -> float:
+    value = parent.get(key)
+    # bool is an int to Python, not to fio; the bound keeps every later product finite.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 <= value <= 1e18) or math.isnan(value):
+        raise FormatError(WHERE, f"{where}.{key} is {shown(json.dumps(value))}", hint="expected a number from 0 up")
+    return float(value)
+
+
+def _integer(parent: Object, key: str, where: str, default: int | None = None) -> int:
+    if default is not None and key not in parent:
+        return default
+    value = _number(parent, key, where)
+    if not value.is_integer():
+        raise FormatError(WHERE, f"{where}.{key} is {value}", hint="expected a whole number")
+    return int(parent[key])
+
+
+def _optional(parent: Object, key: str, where: str) -> float | None:
+    return _number(parent, key, where) if key in parent else None
+
+
+def _disks(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise FormatError(WHERE, "disk_util is not a list", hint="it is not fio's report")
+    names = (_object(disk, f"disk_util[{index}]").get("name") for index, disk in enumerate(value))
+    return tuple(name for name in names if isinstance(name, str))

@@ -1,0 +1,56 @@
+"""What every reader of text output shares: lines out of bytes, and rules for single lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from apps.errors import FormatError
+
+# Bounded, so that no digit string exceeds what int() and float() accept; \d would take other scripts' digits too.
+INT = r"[0-9]{1,18}"
+NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_SHOWN = 120
+
+
+def lines_of(raw: bytes) -> list[str]:
+    """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped."""
+    text = raw.decode("utf-8-sig", errors="backslashreplace")
+    return _LINE_END.split(text)
+
+
+def shown(line: str) -> str:
+    """A line as an error message may carry it: quoted, control characters escaped, cut."""
+    return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of line: told by its `prefix`, read by `pattern`, whose groups are converted by `types`."""
+
+    prefix: str
+    pattern: re.Pattern[str]
+    types: dict[str, Callable[[str], Any]]
+
+    def read(self, line: str, where: str) -> dict[str, Any]:
+        """The groups that matched. Raises FormatError for a line that begins as ours and goes on otherwise."""
+        match = self.pattern.fullmatch(line)
+        if match is None:
+            raise FormatError(
+                where, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version"
+            )
+        return {name: self.types[name](text) for name, text in match.groupdict().items() if text is not None}
+
+
+def rule(prefix: str, rest: str, **types: Callable[[str], Any]) -> Rule:
+    """A Rule whose pattern is the literal prefix and then the expression `rest`."""
+    return Rule(prefix, re.compile(re.escape(prefix) + rest), types)
+
+
+def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
+    """The first rule whose prefix begins the line."""
+    return next((one for one in rules if line.startswith(one.prefix)), None)

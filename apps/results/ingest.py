@@ -1,0 +1,76 @@
+"""From an ended run's raw output and samples to measurements and series. Reading again gives the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from django.db import transaction
+from django.utils import timezone
+
+from apps.campaigns.models import Run, RunEvent
+from apps.errors import WorkloadError
+from apps.results import measure
+from apps.results.models import Measurement, Series
+
+
+@transaction.atomic
+def ingest(run: Run) -> bool:
+    """Read the results of an ended run, once. False when that was done before, or the run has not ended."""
+    waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
+    if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
+        return False
+    _fold_samples(run)
+    if run.outcome == Run.Outcome.OK:
+        try:
+            Measurement.objects.bulk_create(_measurements(run))
+        except WorkloadError as error:
+            unreadable = Run.objects.filter(pk=run.pk)
+            unreadable.update(outcome=Run.Outcome.FAILED, error=error.as_dict())
+    run.refresh_from_db()
+    return True
+
+
+def _measurements(run: Run) -> list[Measurement]:
+    rows = []
+    for step in run.spec["steps"]:
+        prefix = f"out/{step['name']}/"
+        files = run.artefacts.filter(path__startswith=prefix)
+        outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
+        for found in measure.measurements(step["kind"], outputs):
+            row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
+            row.better, row.definition = found.better, found.definition
+            rows.append(row)
+    return rows
+
+
+def _proof(run: Run) -> dict[str, Any]:
+    """What was checked on the host, in short: how often, how often it held, and what was found while it ran."""
+    proofs = [event.data for event in run.events.filter(kind="proof").order_by("seq")]
+    shown = {
+        f"{proof['setting']} {proof['subject']}": proof["found"] for proof in proofs if proof["phase"] == "during"
+    }
+    lines = [f"{subject}: {found}" for subject, found in shown.items()]
+    return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
+
+
+def _fold_samples(run: Run) -> None:
+    """Samples lived as events while the run was watched; from now on they are columns."""
+    samples = run.events.filter(kind="sample").order_by("seq")
+    sources: dict[tuple[str, str], list[RunEvent]] = defaultdict(list)
+    for event in samples:
+        sources[event.data["step"], event.data["source"]].append(event)
+    Series.objects.bulk_create([_series(run, *key, events) for key, events in sources.items()])
+    samples.delete()
+
+
+def _series(run: Run, step: str, source: str, events: list[RunEvent]) -> Series:
+    names = list(dict.fromkeys(name for event in events for name in event.data["values"]))
+    values = np.full((1 + len(names), len(events)), np.nan)
+    for i, event in enumerate(events):
+        values[0, i] = event.data["t"]
+        for j, name in enumerate(names, start=1):
+            values[j, i] = event.data["values"].get(name, np.nan)
+    packed = Series.pack(values)
+    return Series(run=run, step=step, source=source, columns=["t", *names], samples=len(events), packed=packed)

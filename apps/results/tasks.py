@@ -1,0 +1,21 @@
+"""Take an id, make one call."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps.campaigns.models import Run
+from apps.results import ingest as reading
+from apps.results import queries
+
+
+@shared_task(name="results.ingest")
+def ingest(run_id: str) -> None:
+    reading.ingest(Run.objects.get(pk=run_id))
+
+
+@shared_task(name="results.ingest_due")
+def ingest_due() -> None:
+    """Runs whose word got lost on the way."""
+    for run in queries.to_ingest():
+        reading.ingest(run)

@@ -1,0 +1,96 @@
+"""Makes .venv from the hashed locks, with nothing but Python: python3 embedded/bootstrap.py runtime embedded dev
+
+Runs before any package is there, and on a Python that may be too old, which it then says. uv does the installing,
+because it needs a fraction of pip's time; where it cannot (no build for this machine, a mirror that only pip is set up
+for), pip does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+VENV = CHECKOUT / ".venv"
+STAMP = VENV / "locks.json"
+FLOOR = (3, 11)
+TIMEOUT_S = 1800
+
+
+def lock_file(group: str) -> Path:
+    """Where the pins and hashes of a group are."""
+    return CHECKOUT / "requirements" / f"{group}.txt"
+
+
+def digests(groups: list[str]) -> dict[str, str]:
+    """sha256 per lock file; what is installed from the same digests need not be installed again."""
+    return {group: hashlib.sha256(lock_file(group).read_bytes()).hexdigest() for group in groups}
+
+
+def installed() -> dict[str, str]:
+    """The digests that were installed from; empty when .venv is missing or its Python is gone."""
+    if not STAMP.exists() or not (VENV / "bin" / "python").exists():
+        return {}
+    found: dict[str, str] = json.loads(STAMP.read_text())
+    return found
+
+
+def _call(*argv: str) -> int:
+    return subprocess.run(argv, cwd=CHECKOUT, env=_environment(), timeout=TIMEOUT_S, check=False).returncode
+
+
+def _environment() -> dict[str, str]:
+    """uv is to use this Python and to believe the same certificate authorities as pip."""
+    certificates = os.environ.get("PIP_CERT")
+    trust = {"SSL_CERT_FILE": certificates} if certificates else {}
+    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "UV_PYTHON_DOWNLOADS": "never"}
+    return {**trust, **os.environ, **quiet}
+
+
+def make_venv() -> str:
+    """An error message, or "" when .venv is there."""
+    if sys.version_info < FLOOR:
+        have = "{}.{}".format(*sys.version_info[:2])
+        return f"Python 3.11 or later is needed, {sys.executable} is {have}; try make PYTHON=python3.12"
+    if _call(sys.executable, "-m", "venv", "--clear", str(VENV)):
+        package = f"python{sysconfig.get_python_version()}-venv"
+        return f"{sys.executable} cannot make virtual environments; on Debian: apt-get install {package}"
+    return ""
+
+
+def install(groups: list[str]) -> str:
+    """An error message, or "" when all packages of the groups are there."""
+    python = str(VENV / "bin" / "python")
+    wanted = ["--require-hashes"]
+    for group in groups:
+        wanted += ["-r", str(lock_file(group))]
+    pip = [python, "-m", "pip", "install", "-q", "--require-hashes"]
+    if _call(*pip, "-r", str(lock_file("uv"))) == 0:
+        uv = [python, "-m", "uv", "pip", "install", "-q", "--compile-bytecode", "--python", python]
+        if _call(*uv, *wanted) == 0:
+            return ""
+        print("uv could not install the packages; trying pip", file=sys.stderr)
+    return "pip could not install the packages; see above" if _call(*pip, *wanted[1:]) else ""
+
+
+def main(groups: list[str]) -> int:
+    """0 when .venv holds the groups; takes no time when it did already."""
+    wanted, found = digests(groups), installed()
+    if all(found.get(group) == digest for group, digest in wanted.items()):
+        return 0
+    print(f"installing {', '.join(groups)} into {VENV}", file=sys.stderr)
+    error = ("" if found else make_venv()) or install(groups)
+    if error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    STAMP.write_text(json.dumps({**found, **wanted}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
