@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from embedded import commands, machine
+from embedded import campaign, commands, machine, places
+from embedded.client import Client
 from embedded.stack import Stack, default_state
 from embedded.supervisor import Stopped, Supervisor
+
+ADMIN = "admin"
 
 
 class Phases:
@@ -45,9 +49,11 @@ def main(once: bool) -> int:
     """0 when all went well. Without `once` it serves until Ctrl-C, which is a good end as well."""
     before, phases = machine.host_state(), Phases()
     print(f"this machine before:\n{machine.describe(before)}")
-    status = _stack(once, phases)
-    changed = machine.differences(before, machine.host_state())
-    print("this machine afterwards: as before" if not changed else "CHANGED on this machine: " + "; ".join(changed))
+    try:
+        status = _stack(once, phases)
+    finally:
+        changed = machine.differences(before, machine.host_state())
+        print("this machine afterwards: as before" if not changed else f"CHANGED on this machine: {'; '.join(changed)}")
     return status or int(bool(changed))
 
 
@@ -56,8 +62,33 @@ def _stack(once: bool, phases: Phases) -> int:
         machine.offer_tools(supervisor.state)
         stack = Stack(supervisor)
         start(stack, phases)
-        print(f"{stack.base_url}  {phases}", flush=True)
-        return 0 if once else _serve(supervisor)
+        table, url = _campaign(stack, phases)
+        print(f"\n{campaign.report(table)}\n\n{url}\n{phases}", flush=True)
+        status = 0 if campaign.succeeded(table) else 1
+        return status if once else _serve(supervisor)
+
+
+def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
+    """The recipe, run through the API on this machine: its result table, and the address of its page."""
+    with phases.phase("host"):
+        client = Client(stack.base_url, _token(stack))
+        host = campaign.register(client, stack.loopback)
+        print(f"{host['name']}: {campaign.say_level(host)}\nrecipe {campaign.RECIPE}:", flush=True)
+    with phases.phase("runs"):
+        ended = campaign.run(client, host)
+    with phases.phase("results"):
+        table = client.get(f"campaigns/{ended['id']}/results/")
+    return table, f"{stack.base_url}/campaigns/{ended['id']}/"
+
+
+def _token(stack: Stack) -> str:
+    """The demo's own API token; the first time also an admin for the browser, whose password is printed this once."""
+    kept = stack.state / "token"
+    if not kept.exists():
+        print(stack.manage("create_admin", ADMIN).strip(), flush=True)
+        issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
+        places.write_private(kept, issued.split()[-1])
+    return kept.read_text()
 
 
 def _serve(supervisor: Supervisor) -> int:

@@ -24,7 +24,7 @@ SYSCTLS = (
 
 
 def host_state() -> dict[str, str]:
-    """What a benchmark may change: sysctls, transparent huge pages, each pool of huge pages. What is absent is left out.
+    """What a benchmark may change: sysctls, transparent huge pages, pools of huge pages. What is absent is left out.
 
     Two of these from before and after a campaign must be equal.
     """
@@ -42,7 +42,7 @@ def describe(state: dict[str, str]) -> str:
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """"name: before -> after" for all that is not as it was."""
+    """ "name: before -> after" for all that is not as it was."""
     names = sorted(before.keys() | after.keys())
     return [f"{n}: {before.get(n)} -> {after.get(n)}" for n in names if before.get(n) != after.get(n)]
 

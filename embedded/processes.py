@@ -17,6 +17,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+KILL_S = 10  # nobody outlives SIGKILL this long but in an uninterruptible wait for a device
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -138,8 +139,8 @@ def end_descendants(grace_s: float, without: Iterable[int] = ()) -> list[Process
     send([p for p in left() if p.ppid == me], signal.SIGTERM)
     if wait_gone(left, grace_s):
         send(left(), signal.SIGTERM)
-    killed = wait_gone(left, min(grace_s, 3))
-    while stubborn := left():  # killed parents leave children behind, who become ours and are next
-        send(stubborn, signal.SIGKILL)
+    killed, deadline = wait_gone(left, min(grace_s, 3)), time.monotonic() + KILL_S
+    while (stubborn := left()) and time.monotonic() < deadline:
+        send(stubborn, signal.SIGKILL)  # killed parents leave children behind, who become ours and are next
         time.sleep(0.02)
     return killed

@@ -154,9 +154,10 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ends all services in reverse order, then whatever they left behind."""
-        for name in reversed(list(self._children)):
-            self.end(name)
-        processes.end_descendants(grace_s=10)
+        with contextlib.ExitStack() as last_first:  # each has its turn, whatever happens to another
+            last_first.callback(processes.end_descendants, 10)
+            for name in self._children:
+                last_first.callback(self.end, name)
         self._ledger.unlink(missing_ok=True)
 
     def end(self, name: str) -> None:
@@ -175,10 +176,12 @@ def _raise_stopped(signum: int, _frame: FrameType | None) -> None:
 
 
 def _end_session(sid: int, sig: signal.Signals, grace_s: float) -> None:
-    """Signals all of a session until nobody is left, from grace_s on with SIGKILL."""
-    deadline = time.monotonic() + grace_s
+    """Signals all of a session until nobody is left, from grace_s on with SIGKILL; StackError when even that fails."""
+    killing = time.monotonic() + grace_s
     while members := processes.in_session(sid):
-        processes.send(members, sig if time.monotonic() < deadline else signal.SIGKILL)
+        if time.monotonic() > killing + processes.KILL_S:
+            raise StackError(f"processes {[p.pid for p in members]} cannot be ended; is a disk stuck?")
+        processes.send(members, sig if time.monotonic() < killing else signal.SIGKILL)
         time.sleep(POLL_S)
 
 

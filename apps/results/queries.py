@@ -12,11 +12,19 @@ import numpy as np
 from django.db.models import QuerySet
 from numpy.typing import NDArray
 
+from apps.campaigns import plan
 from apps.campaigns.models import Campaign, Run
 from apps.results import stats
-from apps.results.models import Measurement, Series
+from apps.results.models import Measurement
 
-UNITS = {"tps": "TPS", "latency_ms": "ms", "stddev_ms": "ms"}
+# (source, column) -> (unit, panel), for the columns that a run's chart shows.
+PANELS = {
+    ("pgbench", "tps"): ("tps", "tps"),
+    ("pgbench", "latency_ms"): ("ms", "latency (ms)"),
+    ("pgbench", "stddev_ms"): ("ms", "latency (ms)"),
+}
+# Fewer runs than this say nothing of a trend.
+DRIFT_FROM = 6
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class LevelRow:
     relative_low: float | None = None
     relative_high: float | None = None
     verdict: str = ""
+    preliminary: bool = False
     sentence: str = ""
     latency_ms: float | None = None
     proven: int = 0
@@ -103,7 +112,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     """Two queries, whatever the number of runs: the runs, and the two measurements that the table shows."""
     runs = list(campaign.runs.order_by("position").only("pk", "cell", "block", "position", "outcome", "proof"))
     values = _values(campaign)
-    metric = stats.metric(campaign.metric)
+    metric = stats.METRICS[campaign.metric]
     labels = _labels(campaign)
     rows = {label: [run for run in runs if run.label == label] for label in labels}
     measured = {label: _points(rows[label], values.get(campaign.metric, {})) for label in labels}
@@ -134,3 +143,150 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         method=spread.method if spread else "",
         drift=_drift(observations, campaign.delta),
     )
+
+
+def evidence(campaign: Campaign) -> dict[str, Any]:
+    """What a decision freezes: the design, the table, and every run with its figures."""
+    runs = campaign.runs.order_by("position").prefetch_related("measurements")
+    return {
+        "campaign": {
+            "id": str(campaign.pk),
+            "name": campaign.name,
+            "question": campaign.question,
+            "host": campaign.host.name,
+            "factors": campaign.factors,
+            "repetitions": campaign.repetitions,
+            "order": campaign.order,
+            "seed": campaign.seed,
+            "delta": campaign.delta,
+        },
+        "table": campaign_table(campaign).as_dict(),
+        "runs": [_run_evidence(run) for run in runs],
+    }
+
+
+def _run_evidence(run: Run) -> dict[str, Any]:
+    return {
+        "id": str(run.pk),
+        "position": run.position,
+        "block": run.block,
+        "cell": run.cell,
+        "digest": run.digest,
+        "outcome": run.outcome,
+        "error": run.error,
+        "proof": run.proof,
+        "measurements": {f"{row.step}.{row.name}": row.value for row in run.measurements.all()},
+    }
+
+
+def run_columns(run: Run) -> list[Column]:
+    """Every series of a run, or the samples that have come so far while it runs."""
+    if run.ingested_at:
+        return [column for series in run.series.all() for column in _columns(series.source, series.unpack())]
+    sources: dict[str, list[dict[str, Any]]] = {}
+    for data in run.events.filter(kind="sample").order_by("seq").values_list("data", flat=True):
+        sources.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
+    return [column for source, rows in sources.items() for column in _columns(source, _as_arrays(rows))]
+
+
+def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in names}
+
+
+def _columns(source: str, arrays: dict[str, NDArray[np.float64]]) -> Iterable[Column]:
+    for name, values in arrays.items():
+        shown = _panel(source, name)
+        if shown:
+            yield Column(name, *shown, arrays["t"], values)
+
+
+def _panel(source: str, name: str) -> tuple[str, str] | None:
+    """(unit, panel) of the columns that a run's chart shows; the API gives every column."""
+    if source == "cpu":
+        return ("%", "busy per cpu (%)") if name.endswith(".busy") else None
+    return PANELS.get((source, name))
+
+
+def _labels(campaign: Campaign) -> list[str]:
+    """The combinations of levels in the order of the design, as Run.label writes them."""
+    return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+
+
+def _values(campaign: Campaign) -> dict[str, dict[UUID, float]]:
+    """measurement name -> run -> value, of the ok runs, for the metric and the mean latency."""
+    wanted = Measurement.objects.filter(
+        run__campaign=campaign, run__outcome=Run.Outcome.OK, name__in={campaign.metric, "latency_avg"}
+    )
+    found: dict[str, dict[UUID, float]] = {}
+    for name, run, value in wanted.values_list("name", "run_id", "value"):
+        found.setdefault(name, {})[run] = value
+    return found
+
+
+def _definition(campaign: Campaign) -> str:
+    rows = Measurement.objects.filter(run__campaign=campaign, name=campaign.metric)
+    return ", ".join(sorted(set(rows.values_list("definition", flat=True).distinct())))
+
+
+def _points(runs: list[Run], values: dict[UUID, float]) -> list[Point]:
+    return [Point(run.pk, run.block, run.position, values[run.pk]) for run in runs if run.pk in values]
+
+
+def _compared(
+    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float
+) -> list[stats.Comparison]:
+    """Nothing to compare while only one level, or not the baseline, has runs."""
+    measured = {row.level for row in rows}
+    if baseline not in measured or len(measured) < 2:
+        return []
+    return stats.against_baseline(rows, baseline, metric, delta)
+
+
+def _level(
+    label: str,
+    runs: list[Run],
+    points: list[Point],
+    spread: stats.Level | None,
+    compared: stats.Comparison | None,
+    latencies: dict[UUID, float],
+) -> LevelRow:
+    proofs = [run.proof for run in runs if run.outcome == Run.Outcome.OK and run.proof]
+    measured = [latencies[point.run] for point in points if point.run in latencies]
+    low, high = spread.interval if spread and spread.interval else (None, None)
+    relative_low, relative_high = compared.interval if compared and compared.interval else (None, None)
+    return LevelRow(
+        label=label,
+        points=points,
+        planned=len(runs),
+        outcomes=dict(Counter(run.outcome for run in runs)),
+        mean=spread.mean if spread else None,
+        low=low,
+        high=high,
+        relative_percent=compared.ratio_percent if compared else None,
+        relative_low=relative_low,
+        relative_high=relative_high,
+        verdict=compared.verdict if compared else "",
+        preliminary=compared.preliminary if compared else False,
+        sentence=compared.sentence() if compared else "",
+        latency_ms=float(np.mean(measured)) if measured else None,
+        proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
+        proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
+    )
+
+
+def _sentence(campaign: Campaign, levels: list[LevelRow]) -> str:
+    """The verdict of the level that differs most, or why there is none yet."""
+    judged = [level for level in levels if level.relative_percent is not None]
+    if not judged:
+        missing = "it has not run yet" if not any(level.ok for level in levels) else "only one level has results"
+        return f"No comparison can be made: {missing}."
+    return max(judged, key=lambda level: abs(level.relative_percent or 0)).sentence
+
+
+def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
+    """None when there are too few runs to tell."""
+    if len(rows) < DRIFT_FROM:
+        return None
+    found = stats.drift(rows, delta)
+    return asdict(found) | {"sentence": found.sentence()}

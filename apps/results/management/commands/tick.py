@@ -1,0 +1,36 @@
+"""Do what the beat and the workers do, here and now, without a broker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from apps.campaigns import dispatch, queue
+from apps.campaigns.models import Campaign, Run
+from apps.results import ingest, queries
+
+
+class Command(BaseCommand):
+    help = "Work on every run that is due, and read the results of those that ended."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.once()
+        while options["until_done"] and Campaign.objects.filter(state=Campaign.State.RUNNING).exists():
+            if not self.once():
+                time.sleep(0.5)
+
+    def once(self) -> int:
+        """How many runs were due."""
+        queue.arm_idle_hosts()
+        due = list(Run.objects.due(timezone.now()))
+        for run in due:
+            dispatch.tick(run)
+        for run in queries.to_ingest():
+            ingest.ingest(run)
+        return len(due)

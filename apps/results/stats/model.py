@@ -1,0 +1,251 @@
+"""The words of the statistics: metrics, observations and what is said about them.
+
+A run is the unit everywhere: an Observation is one figure of one run, never a second of it. Ratios are in percent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.errors import PlanError
+
+Better = Literal["higher", "lower"]
+Verdict = Literal["points_only", "better", "worse", "equivalent", "direction_better", "direction_worse", "undetectable"]
+Interval = tuple[float, float]
+Floats = NDArray[np.float64]
+
+POINTS_ONLY_BELOW = 3
+PRELIMINARY_BELOW = 5
+# Below this a standard deviation of logs is rounding of the arithmetic, not spread of the runs.
+NO_SPREAD = 1e-12
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured, its unit, and which direction is the good one."""
+
+    name: str
+    unit: str
+    better: Better
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+    def __post_init__(self) -> None:
+        if self.better not in ("higher", "lower"):
+            raise PlanError(
+                "metric", f"{self.name} has no better direction", hint="compare one where higher or lower is better"
+            )
+
+
+_KNOWN = (
+    Metric("tps", "tps", "higher"),
+    Metric("tps_including", "tps", "higher"),
+    Metric("latency_avg", "ms", "lower"),
+    Metric("latency_stddev", "ms", "lower"),
+    Metric("lag_avg", "ms", "lower"),
+    Metric("lag_max", "ms", "lower"),
+    Metric("initial_connection", "ms", "lower"),
+    Metric("avg_connection", "ms", "lower"),
+    Metric("failed", "transactions", "lower"),
+    Metric("skipped", "transactions", "lower"),
+    Metric("late", "transactions", "lower"),
+    *(Metric(f"{direction} iops", "IOPS", "higher") for direction in ("read", "write", "trim")),
+    *(Metric(f"{direction} bw", "KiB/s", "higher") for direction in ("read", "write", "trim")),
+    *(Metric(f"{direction} clat_mean", "ns", "lower") for direction in ("read", "write", "trim")),
+    *(Metric(f"{direction} clat_p99", "ns", "lower") for direction in ("read", "write", "trim")),
+)
+# As apps.results.measure names them; those of statements, scripts and several fio jobs are made from the measurement.
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _KNOWN}
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One run: its level, its block (repetition), the figure it yielded, and its place in the order of running."""
+
+    level: str
+    block: int
+    value: float
+    order: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """`mean` is geometric; the 95 % interval is None where the runs are too few for one."""
+
+    level: str
+    n: int
+    mean: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class LevelTable:
+    """`s` is the standard deviation of log values within levels (and blocks, where `blocked`)."""
+
+    levels: tuple[Level, ...]
+    blocked: bool
+    s: float | None
+    df: int
+    p: float | None
+    method: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A, in percent of A. `delta` is the margin that was fixed beforehand, as a fraction.
+
+    `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
+    `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
+    """
+
+    a: str
+    b: str
+    metric: Metric
+    delta: float
+    n_a: int
+    n_b: int
+    mean_a: float
+    mean_b: float
+    ratio_percent: float
+    verdict: Verdict
+    method: str
+    interval: Interval | None = None
+    interval_90: Interval | None = None
+    p: float | None = None
+    equivalence_p: float | None = None
+    s: float | None = None
+    mde_percent: float | None = None
+    runs_needed: int | None = None
+    mann_whitney_p: float | None = None
+    hodges_lehmann_percent: float | None = None
+
+    @property
+    def n(self) -> int:
+        return min(self.n_a, self.n_b)
+
+    @property
+    def preliminary(self) -> bool:
+        return POINTS_ONLY_BELOW <= self.n < PRELIMINARY_BELOW
+
+    def sentence(self, a_name: str = "", b_name: str = "") -> str:
+        """What may be said of B against A, with the numbers."""
+        text = _SENTENCES[self.verdict].format(**_words(self, a_name or self.a, b_name or self.b))
+        return "Preliminary, from few runs: " + text if self.preliminary else text
+
+
+def decide(interval: Interval, interval_90: Interval, delta: float, better: Better) -> Verdict:
+    """The verdict, in this order: beyond the margin, equivalent, direction only, nothing detectable."""
+    margin, (low, high) = 100 * delta, interval
+    upward = (low + high) > 0
+    good = upward == (better == "higher")
+    if low > margin or high < -margin:
+        return "better" if good else "worse"
+    if interval_90[0] > -margin and interval_90[1] < margin:
+        return "equivalent"
+    if low > 0 or high < 0:
+        return "direction_better" if good else "direction_worse"
+    return "undetectable"
+
+
+_FIGURES = "{ratio} (95 % interval {low} to {high} %, {runs}{p})"
+_SENTENCES: dict[Verdict, str] = {
+    "points_only": "{b} gave {mean_b} and {a} gave {mean_a} {quantity} ({ratio}), from {runs}: "
+    "with fewer than 3 runs of each no ranking can be made.",
+    "better": "{b} is better than {a} in {metric}: " + _FIGURES + ", wholly beyond the margin of {delta}.",
+    "worse": "{b} is worse than {a} in {metric}: " + _FIGURES + ", wholly beyond the margin of {delta}.",
+    "equivalent": "{b} and {a} are equivalent in {metric} within {delta}: {ratio} "
+    "(90 % interval {low_90} to {high_90} %, {runs}).",
+    "direction_better": "{b} is better than {a} in {metric}, but by how much is uncertain: " + _FIGURES
+    + " excludes 0 and reaches inside the margin of {delta}.",
+    "direction_worse": "{b} is worse than {a} in {metric}, but by how much is uncertain: " + _FIGURES
+    + " excludes 0 and reaches inside the margin of {delta}.",
+    "undetectable": "No difference in {metric} between {b} and {a} can be detected, which does not make them the same: "
+    + _FIGURES + "; so few runs would find a difference from {mde} up, and {needed} would find one of {delta}.",
+}  # fmt: skip
+
+
+def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
+    low, high = one.interval or (math.nan, math.nan)
+    low_90, high_90 = one.interval_90 or (math.nan, math.nan)
+    return {
+        "a": a,
+        "b": b,
+        "metric": one.metric.label,
+        "quantity": one.metric.unit if one.metric.unit == one.metric.label else f"{one.metric.unit} {one.metric.label}",
+        "mean_a": figure(one.mean_a),
+        "mean_b": figure(one.mean_b),
+        "ratio": percent(one.ratio_percent),
+        "low": f"{low:+.2f}",
+        "high": f"{high:+.2f}",
+        "low_90": f"{low_90:+.2f}",
+        "high_90": f"{high_90:+.2f}",
+        "runs": _runs(one.n_a, one.n_b),
+        "p": "" if one.p is None else f", p {_p(one.p)}",
+        "delta": f"{100 * one.delta:g} %",
+        "mde": "—" if one.mde_percent is None else f"{one.mde_percent:.2f} %",
+        "needed": "more runs" if one.runs_needed is None else f"{one.runs_needed} runs of each",
+    }
+
+
+def _runs(n_a: int, n_b: int) -> str:
+    if n_a != n_b:
+        return f"{n_a} and {n_b} runs"
+    return "one run of each" if n_a == 1 else f"{n_a} runs of each"
+
+
+def _p(value: float) -> str:
+    return "< .0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def percent(value: float) -> str:
+    """A signed percentage with two decimals."""
+    return f"{value:+.2f} %"
+
+
+def figure(value: float) -> str:
+    """A value for a sentence: four digits, with separators from a thousand on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def ratio_percent(log_ratio: float) -> float:
+    return 100 * math.expm1(log_ratio)
+
+
+def ratio_interval(low: float, high: float) -> Interval:
+    return ratio_percent(float(low)), ratio_percent(float(high))
+
+
+def logs(values: Sequence[float]) -> Floats:
+    """Natural logarithms. Raises PlanError for a value that has none: ratios need figures above zero."""
+    array = np.asarray(values, dtype=np.float64)
+    bad = array[~(np.isfinite(array) & (array > 0))]
+    if bad.size:
+        raise PlanError(
+            "metric", f"{bad[0]:g} has no ratio to others", hint="choose a metric that is above zero in every run"
+        )
+    return np.log(array)
+
+
+def by_level(rows: Sequence[Observation]) -> dict[str, list[Observation]]:
+    """Rows of each level, levels in the order of their first row."""
+    found: dict[str, list[Observation]] = {}
+    for row in rows:
+        found.setdefault(row.level, []).append(row)
+    return found
+
+
+def complete_blocks(rows: Sequence[Observation]) -> bool:
+    """True when there are two blocks at least and every level ran equally often in every one of them."""
+    cells: dict[tuple[str, int], int] = {}
+    for row in rows:
+        cells[row.level, row.block] = cells.get((row.level, row.block), 0) + 1
+    levels, blocks = {level for level, _ in cells}, {block for _, block in cells}
+    return len(blocks) > 1 and len(cells) == len(levels) * len(blocks) and len(set(cells.values())) == 1

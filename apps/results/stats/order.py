@@ -1,0 +1,74 @@
+"""Drift of a campaign: whether figures rise or fall with the order in which the runs were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.results.stats.model import (
+    NO_SPREAD,
+    Interval,
+    Observation,
+    by_level,
+    logs,
+    percent,
+    ratio_interval,
+    ratio_percent,
+)
+from apps.results.stats.pairs import t_estimate
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Change per run of the order, beside the levels' own differences. None where the runs are too few to tell."""
+
+    n: int
+    per_run_percent: float | None
+    interval: Interval | None
+    p: float | None
+    total_percent: float | None
+    banner: bool
+
+    def sentence(self) -> str:
+        """What the order of the runs did, in words."""
+        if self.per_run_percent is None or self.interval is None or self.total_percent is None:
+            return "Too few runs to tell whether the figures drifted with time."
+        low, high = self.interval
+        numbers = (
+            f"{self.per_run_percent:+.3f} % per run (95 % interval {low:+.3f} to {high:+.3f} %), "
+            f"{percent(self.total_percent)} over the {self.n} runs"
+        )
+        if self.banner:
+            return f"The figures drifted while the campaign ran: {numbers}. Look for what changed on the host."
+        return f"No drift that matters: {numbers}."
+
+
+def drift(rows: Sequence[Observation], delta: float) -> Drift:
+    """Least squares of logs on level and order; the banner is for a drift of p < .05 and half of `delta` or more."""
+    unknown = Drift(len(rows), None, None, None, None, False)
+    levels = list(by_level(rows))
+    orders = np.array([row.order for row in rows], dtype=np.float64)
+    df = len(rows) - len(levels) - 1
+    if df < 1 or np.ptp(orders) == 0:
+        return unknown
+    slope, se, s = _slope(rows, levels, orders, df)
+    if not np.isfinite(se):
+        return unknown
+    found = t_estimate(slope, se, df, s, "least squares on logs, level and order")
+    total = ratio_percent(slope * float(np.ptp(orders)))
+    banner = found.p is not None and found.p < 0.05 and abs(total) >= 50 * delta
+    return Drift(len(rows), ratio_percent(slope), ratio_interval(*found.interval), found.p, total, banner)
+
+
+def _slope(rows: Sequence[Observation], levels: list[str], orders: np.ndarray, df: int) -> tuple[float, float, float]:
+    """Slope, its standard error and s; an infinite error when the order cannot be told from the levels."""
+    from statsmodels.regression.linear_model import OLS
+
+    design = np.column_stack([[row.level == level for row in rows] for level in levels] + [orders - orders.mean()])
+    if np.linalg.matrix_rank(design) < design.shape[1]:
+        return 0.0, float("inf"), 0.0
+    result = OLS(logs([row.value for row in rows]), design.astype(np.float64)).fit()
+    s = float(np.sqrt(result.ssr / df))
+    return float(result.params[-1]), float(result.bse[-1]) if s >= NO_SPREAD else 0.0, s

@@ -1,0 +1,155 @@
+"""The demo's campaign: this machine registered as a host, the recipe cpu-scaling run on it, and its result told."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from embedded import places
+from embedded.client import Client
+from embedded.errors import StackError
+from embedded.loopback import Loopback
+
+HOST = "this-machine"
+RECIPE = "cpu-scaling"
+POLL_S = 0.5
+CHECK_TIMEOUT_S = 120
+BAR_WIDTH = 30
+
+
+def register(client: Client, loopback: Loopback) -> dict[str, Any]:
+    """This machine as a host: found from an earlier demo, or added, its key compared with the server's own and pinned."""
+    known = client.get(f"hosts/?name={HOST}")["results"]
+    host = known[0] if known else _add(client, loopback)
+    fields = _paths(loopback)
+    if any(host[name] != value for name, value in fields.items()):
+        host = client.patch(f"hosts/{host['id']}/", **fields)
+    if not host["fingerprint"]:
+        _pin(client, host, loopback)
+    return _check(client, host)
+
+
+def _paths(loopback: Loopback) -> dict[str, Any]:
+    return {
+        "port": loopback.port,
+        "python": sys.executable,
+        "spool_dir": str(loopback.spool),
+        "data_dir": str(loopback.home / "clusters"),
+        "pg_bin_dirs": [str(_bin_dir())],
+    }
+
+
+def _bin_dir() -> Path:
+    """Where the wheel keeps PostgreSQL's programs."""
+    from embedded.postgres import bin_dir
+
+    return bin_dir()
+
+
+def _add(client: Client, loopback: Loopback) -> dict[str, Any]:
+    identity = client.post("identities/", name="demo")
+    loopback.authorize(identity["public_key"])
+    fields = {"name": HOST, "address": "127.0.0.1", "user": loopback.user, "identity": identity["id"]}
+    added: dict[str, Any] = client.post("hosts/", **fields, **_paths(loopback))
+    return added
+
+
+def _pin(client: Client, host: dict[str, Any], loopback: Loopback) -> None:
+    """Out of band, as a person would: the key that the host shows must be the one in its own file."""
+    offered = client.post(f"hosts/{host['id']}/fetch-host-key/")
+    if offered["key"].split()[:2] != loopback.host_key.split()[:2]:
+        raise StackError(f"somebody else answers on port {loopback.port}: {offered['fingerprint']}")
+    client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
+
+
+def _check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
+    client.post(f"hosts/{host['id']}/check/")
+    deadline = time.monotonic() + CHECK_TIMEOUT_S
+    while time.monotonic() < deadline:
+        checked: dict[str, Any] = client.get(f"hosts/{host['id']}/")
+        if checked["check_requested_at"] is None:
+            if checked["state"] != "ready":
+                raise StackError(f"{HOST} is {checked['state']}: {checked['state_reason']}")
+            return checked
+        time.sleep(POLL_S / 2)
+    raise StackError(f"{HOST} was not checked within {CHECK_TIMEOUT_S} s; see {places.CHECKOUT}/var/log/worker.log")
+
+
+def say_level(host: dict[str, Any]) -> str:
+    """What this level of privilege can and cannot do."""
+    facts = host["facts"]
+    level = f"level {facts['level']}: "
+    if facts["level"] == "root":
+        return level + "every setting can be applied"
+    return level + "cpu affinity, NUMA policy and PostgreSQL settings; huge pages and drop_caches need root"
+
+
+def run(client: Client, host: dict[str, Any]) -> dict[str, Any]:
+    """Create, start and follow the campaign to its end; the campaign as the API tells it then."""
+    campaign = client.post("campaigns/", recipe=RECIPE, host=host["id"])
+    client.post(f"campaigns/{campaign['id']}/start/")
+    bar = Bar()
+    while True:
+        campaign = client.get(f"campaigns/{campaign['id']}/")
+        bar.show(campaign["progress"])
+        if campaign["state"] in ("finished", "cancelled") and campaign["results_ready"]:
+            bar.end()
+            return dict(campaign)
+        time.sleep(POLL_S)
+
+
+class Bar:
+    """Progress in one line that is written over, or a line per run where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._terminal, self._done = sys.stderr.isatty(), -1
+
+    def show(self, progress: dict[str, Any]) -> None:
+        done, total = progress["done"], progress["total"]
+        if not self._terminal and done == self._done:
+            return
+        self._done = done
+        filled = BAR_WIDTH * done // max(total, 1)
+        eta = "" if progress["eta_s"] is None else f"  ETA {progress['eta_s']:.0f} s"
+        line = f"  [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {done}/{total} runs{eta}"
+        print(
+            line.ljust(79) if self._terminal else line,
+            end="\r" if self._terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def end(self) -> None:
+        if self._terminal:
+            print(file=sys.stderr)
+
+
+def report(table: dict[str, Any]) -> str:
+    """The result table: per level runs, mean, interval, difference, verdict and proof."""
+    head = ("", "runs", table["metric"], "95 % interval", f"against {table['baseline']}", "verdict", "proven")
+    rows = [head, *(_row(level) for level in table["levels"])]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    proofs = [f"  {level['label']}: {line}" for level in table["levels"] for line in level["proof_lines"]]
+    return "\n".join([*lines, "", table["sentence"], "", "found on the host while it ran:", *proofs])
+
+
+def _row(level: dict[str, Any]) -> tuple[str, ...]:
+    def number(value: float | None, text: str) -> str:
+        return "" if value is None else text.format(value)
+
+    bounds = f"{level['low']:,.0f} .. {level['high']:,.0f}" if level["low"] is not None else "too few runs"
+    relative = number(level["relative_percent"], "{:+.2f} %")
+    if level["relative_low"] is not None:
+        relative += f" [{level['relative_low']:+.2f}, {level['relative_high']:+.2f}]"
+    runs = f"{level['ok']} of {level['planned']}"
+    proven = f"{level['proven']} of {level['ok']}"
+    verdict = level["verdict"].replace("_", " ") + (" (preliminary)" if level["preliminary"] else "")
+    return level["label"], runs, number(level["mean"], "{:,.0f}"), bounds, relative, verdict, proven
+
+
+def succeeded(table: dict[str, Any]) -> bool:
+    """Every planned run ended ok, and each of them was proven."""
+    return all(level["ok"] == level["planned"] == level["proven"] for level in table["levels"])

@@ -1,0 +1,176 @@
+"""A run from the queue to its results, on a real agent: each rule of dispatch once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns import dispatch, queue, services
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.hosts import leases
+from apps.hosts.models import Host, Lease
+from apps.results import queries
+from tests import campaigns
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_campaign_runs_to_its_table(host: Host, admin: User) -> None:
+    cpus = {
+        "name": "server cpus",
+        "levels": [
+            {"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}},
+            {"label": "any cpu", "set": {}},
+        ],
+    }
+
+    campaign = campaigns.finish(campaigns.start(host, admin, cpus, repetitions=2, time_s=1))
+
+    table = queries.campaign_table(campaign)
+    assert campaign.state == Campaign.State.FINISHED
+    assert [(level.label, level.ok, level.planned) for level in table.levels] == [("cpu 0", 2, 2), ("any cpu", 2, 2)]
+    assert all(level.mean and level.mean > 100 for level in table.levels)
+    assert table.levels[0].proven == 2
+    assert any("Cpus_allowed" in line or ": 0" in line for line in table.levels[0].proof_lines)
+
+
+def test_what_a_run_leaves_behind_is_complete(host: Host, admin: User) -> None:
+    campaign = campaigns.finish(campaigns.start(host, admin))
+
+    run = campaign.runs.get()
+    sampled = sum(series.samples for series in run.series.all())
+    assert run.outcome == Run.Outcome.OK, run.error
+    assert run.events.count() + sampled == run.last_seq == run.manifest["last_seq"]
+    assert {"out/measure/stdout", "out/measure/stderr"} <= set(run.artefacts.values_list("path", flat=True))
+    assert {series.source for series in run.series.all()} >= {"pgbench", "cpu", "disk", "memory"}
+    assert run.measurements.get(name="tps").definition == "without initial connection time"
+    assert Lease.objects.get(machine_id=host.machine_id).run is None
+
+
+def test_a_redelivered_tick_finds_nothing_to_claim(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    copy = Run.objects.get(pk=run.pk)
+
+    assert run.claim_tick(60)
+    assert not copy.claim_tick(60)
+
+
+def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(60)
+    Run.objects.filter(pk=run.pk).update(claimed_until=timezone.now() - timedelta(seconds=1))
+    other = Run.objects.get(pk=run.pk)
+    assert other.claim_tick(60)
+
+    with pytest.raises(dispatch.ClaimLostError):
+        dispatch._store(run, b"")
+
+
+def test_two_runs_never_have_the_same_machine(host: Host, admin: User) -> None:
+    first = campaigns.start(host, admin).runs.get()
+    second = campaigns.start(host, admin).runs.get()
+
+    assert leases.acquire(host.machine_id, first.pk, 60) == 1
+    assert leases.acquire(host.machine_id, second.pk, 60) is None
+    assert leases.release(host.machine_id, first.pk)
+    assert leases.acquire(host.machine_id, second.pk, 60) == 2
+
+
+def test_an_expired_lease_still_keeps_others_out(host: Host, admin: User) -> None:
+    first = campaigns.start(host, admin).runs.get()
+    second = campaigns.start(host, admin).runs.get()
+    leases.acquire(host.machine_id, first.pk, -60)
+
+    assert leases.acquire(host.machine_id, second.pk, 60) is None
+
+
+def test_only_one_run_per_host_is_armed(host: Host, admin: User) -> None:
+    campaigns.start(host, admin, repetitions=3)
+    campaigns.start(host, admin, repetitions=3)
+
+    queue.arm_idle_hosts()
+
+    assert Run.objects.filter(next_tick_at__isnull=False).count() == 1
+
+
+def test_a_running_run_is_cancelled_on_the_host(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin, time_s=60)
+    run = campaign.runs.get()
+
+    def measuring() -> bool:
+        run.refresh_from_db()
+        return run.agent_state == "RUNNING"
+
+    dispatch.FOLLOW_S, kept = 0.5, dispatch.FOLLOW_S
+    try:
+        campaigns.drive(measuring)
+        services.cancel_campaign(campaign, by=admin)
+        campaigns.finish(campaign)
+    finally:
+        dispatch.FOLLOW_S = kept
+
+    run.refresh_from_db()
+    assert (campaign.state, run.outcome) == (Campaign.State.CANCELLED, Run.Outcome.CANCELLED)
+    assert run.manifest["clean"]
+    assert not run.measurements.exists()
+    assert not _processes_below(host.data_dir)
+
+
+def test_cancelling_ends_what_waits_without_touching_the_host(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin, repetitions=5)
+
+    services.cancel_campaign(campaign, by=admin)
+
+    assert set(campaign.runs.values_list("outcome", flat=True)) == {"cancelled"}
+    assert campaign.ended_at is not None
+
+
+def test_a_quarantined_host_gets_no_run(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin)
+    Host.objects.filter(pk=host.pk).update(state=Host.State.QUARANTINED, state_reason="left dirty")
+
+    campaigns.step()
+
+    assert campaign.runs.get().state == Run.State.QUEUED
+    with pytest.raises(PlanError, match="quarantine"):
+        host.refresh_from_db()
+        campaigns.start(host, admin)
+
+
+def test_an_unreachable_host_keeps_its_queue(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin)
+    Host.objects.filter(pk=host.pk).update(port=1)
+
+    campaigns.step()
+
+    run = campaign.runs.get()
+    host.refresh_from_db()
+    assert host.state == Host.State.UNREACHABLE
+    assert run.state == Run.State.QUEUED
+    assert run.next_tick_at is not None and run.next_tick_at > timezone.now()
+
+
+def test_a_started_campaign_does_not_start_twice(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin)
+
+    with pytest.raises(PlanError, match="started before"):
+        services.start_campaign(campaign, by=admin)
+
+    assert campaign.runs.count() == 1
+
+
+def _processes_below(directory: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it ended between the listing and the reading
+        if directory in line:
+            found.append(line)
+    return found

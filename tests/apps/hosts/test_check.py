@@ -1,0 +1,123 @@
+"""Contact with a host: nothing is trusted unseen, the agent puts itself in place, and refusals say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import asyncssh
+import pytest
+
+from apps.accounts.models import User
+from apps.errors import HostError, PlanError, RoleError
+from apps.hosts import contact, services, ssh
+from apps.hosts.models import Host, HostKey
+from tests import remote
+
+Register = Callable[..., Host]
+
+
+@pytest.fixture(params=remote.SERVERS)
+def any_server(request: pytest.FixtureRequest) -> Iterator[remote.Server]:
+    with remote.short_dir() as state, remote.serve(request.param, state) as server:
+        yield server
+
+
+def test_a_check_pushes_the_agent_and_reads_the_facts(register: Register, any_server: remote.Server) -> None:
+    host = register(any_server)
+
+    contact.check_host(host)
+
+    host.refresh_from_db()
+    assert (host.state, host.state_reason) == (Host.State.READY, "")
+    assert host.level in ("root", "user")
+    assert host.facts["cpus"]["online"]
+    assert [each["major"] for each in host.facts["postgresql"] if "initdb" in each["tools"]]
+    assert host.agent_digest == ssh.agent_zipapp()[0]
+
+
+def test_a_second_check_adds_no_facts_when_nothing_changed(host: Host) -> None:
+    contact.check_host(host)
+
+    assert host.facts_history.count() == 1
+
+
+def test_facts_that_last_make_a_new_row_when_they_change(host: Host) -> None:
+    changed = host.facts | {"kernel": host.facts["kernel"] | {"release": "9.9.9"}}
+
+    contact.record_facts(host, changed)
+
+    assert [facts.number for facts in host.facts_history.all()] == [2, 1]
+
+
+def test_an_unapproved_host_is_not_connected_to(register: Register, server: remote.Server) -> None:
+    host = register(server)
+    host.host_keys.update(state=HostKey.State.OFFERED)
+
+    with pytest.raises(HostError, match="not approved"), ssh.Link(host):
+        pass
+
+
+def test_a_changed_host_key_is_refused_and_said(register: Register, server: remote.Server) -> None:
+    host = register(server)
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    host.host_keys.update(key=other)
+
+    contact.check_host(host)
+
+    host.refresh_from_db()
+    assert host.state == Host.State.UNREACHABLE
+    assert "not the one that was approved" in host.state_reason
+
+
+def test_only_an_offered_fingerprint_can_be_approved(host: Host, admin: User) -> None:
+    with pytest.raises(PlanError, match="was not offered"):
+        services.approve_host_key(host, "SHA256:made-up", by=admin)
+
+
+def test_a_new_address_needs_its_key_approved_anew(host: Host, admin: User) -> None:
+    services.change_host(host, port=host.port + 1, by=admin)
+
+    assert host.pinned_key is None
+    assert host.state == Host.State.NEW
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "8.8.8.8", "0.0.0.0", "224.0.0.1"])
+def test_addresses_outside_the_allow_list_are_refused(host: Host, admin: User, address: str) -> None:
+    with pytest.raises(PlanError, match="not in the networks"):
+        services.change_host(host, address=address, by=admin)
+
+
+def test_a_viewer_adds_no_host(admin: User) -> None:
+    viewer = User(username="vic", role="viewer")
+
+    with pytest.raises(RoleError, match="needs admin"):
+        services.create_identity("key", by=viewer)
+
+
+def test_a_private_key_is_encrypted_at_rest(admin: User) -> None:
+    identity = services.create_identity("key", by=admin)
+
+    assert "PRIVATE" not in identity.private_key_encrypted
+    assert identity.public_key.startswith("ssh-ed25519 ")
+
+
+def test_an_uploaded_key_that_is_none_is_refused_by_field(admin: User) -> None:
+    with pytest.raises(PlanError) as refused:
+        services.create_identity("key", private_key="not a key", by=admin)
+
+    assert refused.value.subject == "private_key"
+
+
+def test_a_noisy_login_does_not_disturb(register: Register, server: remote.Server) -> None:
+    """A .bashrc that prints: its bytes come before the first frame, and are skipped."""
+    host = register(server)
+    noisy = server.home / "noisy-python"
+    noisy.write_text(f'#!/bin/sh\necho "Welcome! 3 updates"\nexec {host.python} "$@"\n')
+    noisy.chmod(0o755)
+    Host.objects.filter(pk=host.pk).update(python=str(noisy))
+    host.refresh_from_db()
+
+    contact.check_host(host)
+
+    host.refresh_from_db()
+    assert host.state == Host.State.READY, host.state_reason

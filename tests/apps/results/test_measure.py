@@ -1,0 +1,166 @@
+"""From a step's raw outputs to measurements and series; the outputs are those of real runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apps.errors import FormatError, WorkloadError
+from apps.results.measure import Measurement, measure, series
+from apps.results.stats import METRICS
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / name).read_bytes()
+
+
+def by_name(found: list[Measurement]) -> dict[str, Measurement]:
+    return {one.name: one for one in found}
+
+
+def test_tps_bears_its_definition() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-15-tpcb_r.out"), "stderr": b""}))
+
+    assert found["tps"] == Measurement("tps", 3524.617966, "tps", "higher", "without initial connection time")
+    assert found["latency_avg"] == Measurement("latency_avg", 0.567, "ms", "lower")
+    assert "tps_including" not in found
+
+
+def test_up_to_13_the_rate_with_connecting_stands_beside_the_one_without() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-10-tpcb_r.out")}))
+
+    assert found["tps"].definition == "excluding connections establishing"
+    assert found["tps_including"].definition == "including connections establishing"
+    assert found["tps"].value > found["tps_including"].value
+
+
+def test_a_rate_with_reconnections_is_told_from_one_without() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-16-connect.out")}))
+
+    assert found["tps"].definition == "including reconnection times"
+
+
+def test_statement_latencies_are_numbered_and_bear_their_sql() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-15-tpcb_r.out")}))
+
+    assert found["statement:7 latency"].definition.startswith("SELECT abalance")
+    assert found["statement:10 latency"].definition.endswith("…")
+    assert all(len(one.definition) <= 80 for one in found.values())
+
+
+def test_statements_of_several_scripts_are_told_apart() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-18-two_scripts.out")}))
+
+    assert found["script:2 statement:2 latency"].value == 0.146
+    assert (found["script:1 tps"].value, found["script:1 tps"].definition) == (18827.544466, "upd.sql")
+
+
+def test_failures_are_measurements_and_the_latency_says_that_it_includes_them() -> None:
+    found = by_name(measure("pgbench", {"stdout": sample("pgbench-15-failures_two_scripts.out")}))
+
+    assert found["failed"] == Measurement("failed", 2172, "transactions", "lower")
+    assert found["latency_avg"].definition == "including failures"
+
+
+@pytest.mark.parametrize("release", ["10", "14", "15", "16"])
+def test_a_run_with_aborted_clients_yields_nothing(release: str) -> None:
+    stderr = sample(f"pgbench-{release}-abort.err")
+
+    with pytest.raises(WorkloadError, match=r"incomplete, clients were aborted.*division by zero"):
+        measure("pgbench", {"stdout": sample("pgbench-14-abort.out"), "stderr": stderr})
+
+
+def test_a_run_short_of_transactions_yields_nothing_even_without_stderr() -> None:
+    with pytest.raises(WorkloadError, match="5 transactions were never run"):
+        measure("pgbench", {"stdout": sample("pgbench-18-abort.out")})
+
+
+def test_a_run_that_was_killed_yields_nothing() -> None:
+    with pytest.raises(WorkloadError, match="killed by signal 9"):
+        measure("pgbench", {"stdout": sample("hostile-pgbench-cut_before_tps.out")}, exit_status=-9)
+
+
+def test_an_output_without_tps_yields_nothing_whatever_the_status() -> None:
+    with pytest.raises(FormatError, match="no tps line"):
+        measure("pgbench", {"stdout": sample("hostile-pgbench-cut_before_tps.out")})
+
+
+def test_a_pgbench_that_found_no_server_says_so() -> None:
+    outputs = {"stdout": sample("pgbench-15-no_server.out"), "stderr": sample("pgbench-15-no_server.err")}
+
+    with pytest.raises(WorkloadError, match="status 1: pgbench: error: connection to server on socket"):
+        measure("pgbench", outputs, exit_status=1)
+
+
+def test_fio_measures_each_job_and_direction() -> None:
+    found = by_name(measure("fio", {"fio.json": sample("fio-3.33-document_job.json")}))
+
+    name = "rw-rand-libaio-mysql-ext4"
+    assert found[f"{name} read iops"] == Measurement(f"{name} read iops", 43482.505831, "IOPS", "higher")
+    assert found[f"{name} write bw"] == Measurement(f"{name} write bw", 186988, "KiB/s", "higher")
+    assert found[f"{name} read clat_p99"] == Measurement(f"{name} read clat_p99", 2277376, "ns", "lower")
+
+
+def test_fio_jobs_of_one_name_are_numbered() -> None:
+    found = by_name(measure("fio", {"fio.json": sample("fio-3.33-read_nogroup.json")}))
+
+    assert {name for name in found if name.endswith("iops")} == {"r read iops", "r#2 read iops"}
+
+
+@pytest.mark.parametrize(("name", "error"), [("fio-3.33-err_half.json", 20), ("fio-3.1-err_missing_dir.json", 2)])
+def test_a_fio_job_that_failed_spoils_the_run(name: str, error: int) -> None:
+    with pytest.raises(WorkloadError, match=f"incomplete, job .* ended with error {error}"):
+        measure("fio", {"fio.json": sample(name)})
+
+
+def test_a_fio_that_refused_its_job_file_says_why() -> None:
+    with pytest.raises(WorkloadError, match="status 1"):
+        measure("fio", {"stderr": sample("fio-3.33-err_bad_key.err")}, exit_status=1)
+
+
+def test_an_unknown_workload_is_refused_with_those_there_are() -> None:
+    with pytest.raises(WorkloadError, match="known are pgbench, fio"):
+        measure("sysbench", {})
+
+
+def test_known_metrics_agree_with_what_is_measured() -> None:
+    found = measure("pgbench", {"stdout": sample("pgbench-12-progress.out")})
+    known = [one for one in found if one.name in METRICS]
+
+    assert {"tps", "tps_including", "latency_avg", "latency_stddev"} <= {one.name for one in known}
+    for one in known:
+        assert (METRICS[one.name].unit, METRICS[one.name].better) == (one.unit, one.better)
+
+
+def test_progress_becomes_a_series() -> None:
+    (found,) = series("pgbench", {"stderr": sample("pgbench-18-rate_limit.err")})
+
+    assert found.columns == ("t", "tps", "latency_avg", "latency_stddev", "lag_avg", "failed", "skipped")
+    assert found.values.shape == (7, 4)
+    assert list(found.values[0]) == [1.0, 2.0, 3.0, 4.0]
+    assert found.values[1][0] == 324.0
+
+
+def test_progress_with_timestamps_is_set_to_the_start_of_the_step() -> None:
+    lines = b"".join(b"progress: %d.0 s, 9.0 tps, lat nan ms stddev nan\n" % t for t in (1795222105, 1795222110))
+
+    (found,) = series("pgbench", {"stderr": lines})
+
+    assert list(found.values[0]) == [5.0, 10.0]
+    assert found.columns == ("t", "tps")
+
+
+def test_an_interval_without_transactions_has_no_latency() -> None:
+    lines = b"progress: 1.0 s, 9.0 tps, lat 1.0 ms stddev 0.1\nprogress: 2.0 s, 0.0 tps, lat nan ms stddev nan\n"
+
+    (found,) = series("pgbench", {"stderr": lines})
+
+    assert np.isnan(found.values[2][1])
+
+
+def test_no_progress_is_no_series() -> None:
+    assert series("pgbench", {"stderr": b""}) == series("fio", {}) == []

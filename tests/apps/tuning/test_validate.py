@@ -1,0 +1,63 @@
+"""A profile says only what the catalogue knows; a refusal names the field, the value, and what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.errors import PlanError
+from apps.tuning import rules
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"cpu_affinity": {"server": "0-1", "client": "0x2"}},
+        {"postgresql": {"shared_buffers": "128MB", "work_mem": 4096, "jit": "off", "random_page_cost": 1.1}},
+        {"postgresql": {"synchronous_commit": "remote_write", "checkpoint_timeout": "15min", "jit": False}},
+        {"postgresql": {"pg_stat_statements.track": "all"}},
+    ],
+)
+def test_what_the_catalogue_knows_is_accepted(settings: dict[str, Any]) -> None:
+    rules.validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "accepted"),
+    [
+        ({"cpu_afinity": {}}, "settings.cpu_afinity", "cpu_affinity"),
+        ({"cpu_affinity": {"sever": "0"}}, "settings.cpu_affinity", "server"),
+        ({"postgresql": {"shared_bufers": "1GB"}}, "settings.postgresql.shared_bufers", "shared_buffers"),
+        ({"postgresql": {"work_mem": "4 parsecs"}}, "settings.postgresql.work_mem", "in kB or with a unit"),
+        ({"postgresql": {"work_mem": "1kB"}}, "settings.postgresql.work_mem", "from 64"),
+        ({"postgresql": {"jit": "maybe"}}, "settings.postgresql.jit", "on or off"),
+        ({"postgresql": {"wal_level": "loud"}}, "settings.postgresql.wal_level", "replica"),
+        ({"postgresql": {"server_version": "17"}}, "settings.postgresql.server_version", ""),
+    ],
+)
+def test_what_it_does_not_know_is_refused_by_name(settings: dict[str, Any], field: str, accepted: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        rules.validate(settings)
+
+    assert refused.value.subject == field
+    assert accepted in refused.value.hint
+
+
+def test_a_patch_sets_paths_and_removes_with_none() -> None:
+    base = {"cpu_affinity": {"server": "0"}, "postgresql": {"jit": "on"}}
+
+    patched = rules.patch(base, {"cpu_affinity.client": "1", "postgresql.jit": None})
+
+    assert patched == {"cpu_affinity": {"server": "0", "client": "1"}, "postgresql": {}}
+    assert base["postgresql"] == {"jit": "on"}
+
+
+def test_a_diff_lists_each_path_that_differs() -> None:
+    before = {"postgresql": {"jit": "on", "work_mem": "4MB"}}
+    after = {"postgresql": {"jit": "off", "work_mem": "4MB"}, "cpu_affinity": {"server": "0"}}
+
+    found = [(row.path, row.before, row.after) for row in rules.diff(before, after)]
+
+    assert found == [("cpu_affinity.server", None, "0"), ("postgresql.jit", "on", "off")]

@@ -1,0 +1,72 @@
+"""Small real campaigns for tests: pgbench on a private cluster of this machine, a second or two per run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns import dispatch, queue, services, workloads
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from apps.results import ingest, queries
+
+PGBENCH: dict[str, Any] = {
+    "builtin": "select-only",
+    "scale": 1,
+    "mode": "prepared",
+    "clients": 2,
+    "jobs": 1,
+    "time_s": 2,
+    "progress_s": 1,
+}
+SERVER_CPU = {"name": "server cpus", "levels": [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]}
+
+
+def start(host: Host, by: User, *factors: dict[str, Any], repetitions: int = 1, **options: Any) -> Campaign:
+    """A started campaign of pgbench runs; `options` change the workload."""
+    workload = workloads.save_workload("small", "pgbench", PGBENCH | options, by=by)
+    campaign = services.create_campaign(
+        by=by,
+        host=host,
+        name="small",
+        question="does it run?",
+        workload=workload,
+        factors=list(factors or (SERVER_CPU,)),
+        repetitions=repetitions,
+        seed=1,
+    )
+    services.start_campaign(campaign, by=by)
+    return campaign
+
+
+def step() -> None:
+    """What beat and workers do, once, in this process."""
+    queue.arm_idle_hosts()
+    for run in Run.objects.due(timezone.now()):
+        dispatch.tick(run)
+    for run in queries.to_ingest():
+        ingest.ingest(run)
+
+
+def drive(done: Callable[[], bool], timeout_s: float = 120) -> None:
+    """Step until `done`."""
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, [(str(run), run.state, run.error) for run in Run.objects.all()]
+        step()
+        time.sleep(0.05)
+
+
+def finish(campaign: Campaign) -> Campaign:
+    """Drive a campaign to its end, results read."""
+
+    def ended() -> bool:
+        campaign.refresh_from_db()
+        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
+
+    drive(ended)
+    return campaign

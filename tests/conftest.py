@@ -1,0 +1,62 @@
+"""Fixtures that several rooms share: people, an SSH server, and this machine as a host."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from apps.accounts.models import Role, User
+from apps.hosts import contact, services
+from apps.hosts.models import Host
+from embedded.postgres import bin_dir
+from tests import remote
+
+
+@pytest.fixture
+def admin(db: None) -> User:
+    return User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[remote.Server]:
+    """The demo's SSH server, for tests that care about what lies behind it."""
+    with remote.short_dir() as state, remote.serve("loopback", state) as running:
+        yield running
+
+
+@pytest.fixture
+def register(admin: User) -> Callable[[remote.Server], Host]:
+    """Registers the machine behind an SSH server, key approved, not yet checked."""
+
+    def add(server: remote.Server, name: str = "here") -> Host:
+        identity = services.create_identity(f"key-{name}", by=admin)
+        server.authorize(identity.public_key)
+        host = services.add_host(
+            by=admin,
+            name=name,
+            address="127.0.0.1",
+            port=server.port,
+            user=server.user,
+            identity=identity,
+            python=sys.executable,
+            spool_dir=str(server.home / "spool"),
+            data_dir=str(server.home / "clusters"),
+            pg_bin_dirs=[str(bin_dir())],
+        )
+        offered = services.fetch_host_key(host, by=admin)
+        services.approve_host_key(host, offered.fingerprint, by=admin)
+        return host
+
+    return add
+
+
+@pytest.fixture
+def host(register: Callable[[remote.Server], Host], server: remote.Server) -> Host:
+    """This machine, checked and ready."""
+    added = register(server)
+    contact.check_host(added)
+    added.refresh_from_db()
+    assert added.state == Host.State.READY, added.state_reason
+    return added

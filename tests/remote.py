@@ -1,0 +1,115 @@
+"""SSH servers on loopback for tests: the demo's own, and OpenSSH's where it is installed."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from embedded.loopback import Loopback
+
+SSHD = Path("/usr/sbin/sshd")
+SERVERS = ["loopback", "openssh"] if SSHD.exists() else ["loopback"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where it listens, who may log in, and what its host key is."""
+
+    port: int
+    user: str
+    host_key: str
+    authorized_keys: Path
+    home: Path
+
+    def authorize(self, public_key: str) -> None:
+        with self.authorized_keys.open("a") as keys:
+            keys.write(public_key.strip() + "\n")
+
+
+@contextmanager
+def serve(kind: str, state: Path) -> Iterator[Server]:
+    """A server of `kind`, ended on the way out."""
+    with {"loopback": _loopback, "openssh": _openssh}[kind](state) as server:
+        yield server
+
+
+@contextmanager
+def _loopback(state: Path) -> Iterator[Server]:
+    loopback = Loopback(state)
+    loopback.prepare()
+    with _running(list(loopback.service.argv), loopback.port):
+        yield Server(loopback.port, loopback.user, loopback.host_key, loopback.authorized_keys, loopback.home)
+
+
+@contextmanager
+def _openssh(state: Path) -> Iterator[Server]:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    key.write_private_key(state / "host_key")
+    (state / "host_key").chmod(0o600)
+    authorized = state / "authorized_keys"
+    authorized.touch(mode=0o600)
+    home = state / "host"
+    home.mkdir()
+    port = _free_port()
+    config = state / "sshd_config"
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
+        f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+        f"MaxStartups 100\nMaxSessions 100\nSubsystem sftp internal-sftp\n"
+    )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # OpenSSH's privilege separation wants it
+    with _running([str(SSHD), "-D", "-e", "-f", str(config)], port):
+        public = key.export_public_key().decode().strip()
+        yield Server(port, getpass.getuser(), public, authorized, home)
+
+
+@contextmanager
+def _running(argv: list[str], port: int) -> Iterator[None]:
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        _await_port(port, process)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"{process.args} does not listen on port {port}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def short_dir() -> Iterator[Path]:
+    """A directory with a short name: unix socket paths are limited."""
+    import tempfile
+
+    path = Path(tempfile.mkdtemp(prefix="pg-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
