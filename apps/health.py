@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 log = logging.getLogger(__name__)
-BROKER_S = 2.0
+BROKER_S = 2
 
 
 @login_not_required

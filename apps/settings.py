@@ -170,6 +170,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Campaigns of PostgreSQL benchmarks on your own hosts.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "HostState": "apps.hosts.models.Host.State",
+        "HostKeyState": "apps.hosts.models.HostKey.State",
+        "CampaignState": "apps.campaigns.models.Campaign.State",
+        "RunState": "apps.campaigns.models.Run.State",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
@@ -19,7 +19,7 @@ from apps.accounts.rest import TokenAuthentication
 from apps.errors import HostError, PlanError, ProvingError, RoleError
 
 
-class TokenScheme(OpenApiAuthenticationExtension):
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = TokenAuthentication
     name = "token"
 
@@ -35,7 +35,7 @@ class Problem(serializers.Serializer[Any]):
     field = serializers.CharField(help_text="the field, host or tool that is the culprit; empty where there is none")
     hint = serializers.CharField(help_text="what would be accepted, or what to do next")
     blame = serializers.CharField(help_text="plan (the request), host, agent or workload")
-    errors = serializers.ListField(
+    errors = serializers.ListField(  # type: ignore[assignment]  # the field, not the attribute
         child=serializers.DictField(child=serializers.CharField()),
         required=False,
         help_text="field and title of each, where several fields are wrong",
@@ -45,7 +45,7 @@ class Problem(serializers.Serializer[Any]):
 class ProblemSchema(AutoSchema):
     """Operations answer problems as well: said once here, not on each of them."""
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         problem_schema = self.resolve_serializer(Problem(), "response").ref
         content = {"application/problem+json": {"schema": problem_schema}}

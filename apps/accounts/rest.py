@@ -16,11 +16,14 @@ from rest_framework.filters import OrderingFilter
 from rest_framework.pagination import PageNumberPagination
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from apps.accounts import services
 from apps.accounts.models import ApiToken, Role, User
 
 if TYPE_CHECKING:
+    from rest_framework.generics import GenericAPIView
+    from rest_framework.serializers import BaseSerializer
     from rest_framework.views import APIView
 
 
@@ -74,6 +77,11 @@ class Pages(PageNumberPagination):
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 500
+
+
+def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
+    """A page of rows that are not the view's own, such as the revisions of a profile."""
+    return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)
 
 
 class StableOrdering(OrderingFilter):

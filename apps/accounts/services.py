@@ -66,7 +66,7 @@ def revoke_token(token: ApiToken, *, by: User) -> None:
 
 @transaction.atomic
 def create_admin(name: str, *, reset: bool = False) -> User:
-    """An admin who cannot log in yet. `reset` makes one of an existing user; PlanError where it exists without that."""
+    """An admin without a password. `reset` makes one of an existing user; PlanError where it exists without that."""
     user = User.objects.select_for_update().filter(username=name).first()
     if user and not reset:
         raise PlanError("name", f"{name!r} exists", hint="choose another name, or give --reset")

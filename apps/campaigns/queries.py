@@ -15,12 +15,16 @@ NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT
 
 @dataclass(frozen=True)
 class Progress:
-    """Runs of a campaign: `done` have ended, `failed` of them neither ok nor cancelled; `eta_s` None before a start."""
+    """Runs of a campaign: `done` have ended; of these `failed` neither ok nor cancelled, and `read` into results.
+
+    `eta_s`: about how many seconds are left; None before the start.
+    """
 
     done: int
     total: int
     running: int
     failed: int
+    read: int
     eta_s: float | None
 
 
@@ -39,6 +43,7 @@ def progress(campaign: Campaign) -> Progress:
         done=Count("pk", filter=ended),
         running=Count("pk", filter=Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])),
         failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
+        read=Count("ingested_at"),
         wall_s=Median(Extract(wall, "epoch"), filter=ended & Q(started_at__isnull=False)),
     )
     wall_s, left = counted.pop("wall_s"), counted["total"] - counted["done"]

@@ -24,7 +24,7 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
 
 
 class LevelSerializer(serializers.Serializer[Any]):
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
     set = serializers.DictField(help_text="settings.* and workload.* paths -> value; null removes one")
 
 
@@ -53,15 +53,16 @@ class RecipeSerializer(serializers.Serializer[Any]):
 
 
 class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
-    host = serializers.CharField(source="host.name")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
     workload = serializers.CharField(source="workload.__str__", help_text="name and revision")
     created_by = serializers.CharField(source="created_by.username")
 
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "workload", "state", "metric", "repetitions", "created_by"),
-            *("created_at", "started_at", "ended_at"),
+            *("id", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
+            *("repetitions", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
 
@@ -70,37 +71,46 @@ class ProgressSerializer(serializers.Serializer[queries.Progress]):
     total = serializers.IntegerField(help_text="0 before the start")
     running = serializers.IntegerField()
     failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
+    read = serializers.IntegerField(help_text="of those done, whose results were read")
     eta_s = serializers.FloatField(allow_null=True, help_text="seconds to the end; null before the start")
 
 
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     """One campaign, whole."""
 
-    host = serializers.CharField(source="host.name")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
     workload = WorkloadSerializer()
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
+    results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
 
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "profile", "workload", "factors", "repetitions", "order"),
-            *("seed", "metric", "delta", "state", "progress", "created_by", "created_at", "started_at", "ended_at"),
+            *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
+            *("repetitions", "order", "seed", "metric", "delta", "state", "progress", "results_ready"),
+            *("created_by", "created_at", "started_at", "ended_at"),
         ]
+
+    def to_representation(self, instance: Campaign) -> dict[str, Any]:
+        self._progress = queries.progress(instance)
+        return super().to_representation(instance)
 
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, campaign: Campaign) -> Any:
-        return ProgressSerializer(queries.progress(campaign)).data
+        return ProgressSerializer(self._progress).data
+
+    def get_results_ready(self, campaign: Campaign) -> bool:
+        return campaign.ended_at is not None and self._progress.read == self._progress.total
 
 
 class NewCampaignSerializer(serializers.Serializer[Any]):
     """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
 
-    host = serializers.SlugRelatedField(
-        slug_field="name", queryset=Host.objects.select_related("identity"), help_text="a host by its name"
-    )
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
     recipe = serializers.CharField(required=False)
     name = serializers.CharField(required=False, max_length=120)
     question = serializers.CharField(required=False)
@@ -137,7 +147,8 @@ class PreviewSerializer(serializers.Serializer[Any]):
 
 class RunRowSerializer(serializers.ModelSerializer[Run]):
     campaign = serializers.UUIDField(source="campaign_id")
-    host = serializers.CharField(source="host.name")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
     error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
     proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
@@ -145,8 +156,8 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = [
-            *("id", "campaign", "host", "position", "block", "cell", "state", "outcome", "step", "error", "proof"),
-            *("last_seq", "cancel_requested_at", "started_at", "ended_at", "ingested_at"),
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
+            *("step", "error", "proof", "last_seq", "cancel_requested_at", "started_at", "ended_at", "ingested_at"),
         ]
 
 
@@ -159,7 +170,7 @@ class RunSerializer(RunRowSerializer):
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):
-    data = serializers.DictField()
+    data = serializers.DictField()  # type: ignore[assignment]  # the field, not the attribute
 
     class Meta:
         model = RunEvent

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.models import Role
+from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import services
 from apps.decisions.models import Comment, Decision
@@ -29,8 +30,8 @@ class CommentSerializer(serializers.ModelSerializer[Comment]):
 
 
 class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
-    hosts = serializers.SlugRelatedField(
-        slug_field="name", many=True, queryset=Host.objects.all(), required=False, help_text="the campaign's by default"
+    hosts = serializers.PrimaryKeyRelatedField(
+        many=True, queryset=Host.objects.all(), required=False, help_text="ids; the campaign's host by default"
     )
     author = serializers.CharField(source="author.username", read_only=True)
     supersedes = serializers.PrimaryKeyRelatedField(
@@ -54,9 +55,9 @@ class DecisionSerializer(DecisionRowSerializer):
         fields = [*DecisionRowSerializer.Meta.fields, "evidence"]
 
 
-class DecisionFilter(filters.FilterSet):
+class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     campaign = filters.UUIDFilter("campaign_id")
-    host = filters.CharFilter("hosts__name")
+    host = filters.NumberFilter("hosts")
 
     class Meta:
         model = Decision
@@ -102,8 +103,8 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, ordering_fields=[])
     def comments(self, request: Request, pk: str) -> Response:
         """Oldest first."""
-        page = self.paginate_queryset(self.get_object().comments.select_related("author").order_by("created_at", "pk"))
-        return self.get_paginated_response(CommentSerializer(page, many=True).data)
+        comments = self.get_object().comments.select_related("author").order_by("created_at", "pk")
+        return paged(self, comments, CommentSerializer)
 
     @extend_schema(request=CommentSerializer, responses={201: CommentSerializer})
     @comments.mapping.post

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign
 from apps.decisions.models import Comment, Decision
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -112,7 +112,7 @@ def _check_ended(campaign: Campaign) -> None:
     if campaign.ended_at is None:
         hint = "a decision is written when it has finished, or was cancelled"
         raise PlanError("campaign", f"{campaign} is {campaign.state}", hint=hint)
-    unread = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at=None).count()
+    unread = campaign.runs.filter(ingested_at=None).count()
     if unread:
         raise PlanError("campaign", f"results of {unread} runs are not read yet", hint="try again in a few seconds")
 

@@ -14,11 +14,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.models import Role
+from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.hosts import services
 from apps.hosts.models import Facts, Host, HostKey, Identity
-
-NAME_IN_URL = r"[a-z0-9][a-z0-9._-]*"
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -41,8 +40,7 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     queryset = Identity.objects.all()
     serializer_class = IdentitySerializer
-    lookup_field = "name"
-    lookup_value_regex = NAME_IN_URL
+    filterset_fields = ["name"]
     ordering_fields = ["name", "created_at"]
     roles = {"create": Role.ADMIN}
 
@@ -55,10 +53,6 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    identity = serializers.SlugRelatedField(slug_field="name", queryset=Identity.objects.all())
-    jump = serializers.SlugRelatedField(
-        slug_field="name", queryset=Host.objects.all(), required=False, allow_null=True, help_text="a host by its name"
-    )
     port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
     pg_bin_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
@@ -74,9 +68,17 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("pg_bin_dirs", "os_user", "state", "state_reason", "machine_id", "level", "fingerprint"),
             *("last_contact_at", "check_requested_at", "created_at"),
         ]
+        extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
         read_only_fields = [
             *("state", "state_reason", "machine_id", "level", "last_contact_at", "check_requested_at", "created_at"),
         ]
+
+
+class HostDetailSerializer(HostSerializer):
+    facts = serializers.DictField(read_only=True, help_text="the newest; {} before the first check")
+
+    class Meta(HostSerializer.Meta):
+        fields = [*HostSerializer.Meta.fields, "facts"]
 
 
 class HostKeySerializer(serializers.ModelSerializer[HostKey]):
@@ -92,7 +94,7 @@ class FingerprintSerializer(serializers.Serializer[Any]):
 
 
 class FactsSerializer(serializers.ModelSerializer[Facts]):
-    data = serializers.DictField(help_text="as the agent read it")
+    data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
 
     class Meta:
         model = Facts
@@ -106,13 +108,11 @@ class FactsRowSerializer(serializers.ModelSerializer[Facts]):
 
 
 class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
-    """Hosts by name. A new one is reached after its host key was fetched, compared and approved."""
+    """Database hosts. A new one is reached after its host key was fetched, compared and approved."""
 
     queryset = Host.objects.all()
     serializer_class = HostSerializer
-    lookup_field = "name"
-    lookup_value_regex = NAME_IN_URL
-    filterset_fields = ["state", "level"]
+    filterset_fields = ["name", "state", "level"]
     ordering_fields = ["name", "state", "created_at", "last_contact_at"]
     roles = {
         "create": Role.ADMIN,
@@ -128,17 +128,21 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         hosts = Host.objects.select_related("identity", "jump").order_by("name")
         return hosts.annotate(fingerprint=Subquery(pinned.values("fingerprint")[:1]))
 
-    def _answer(self, host: Host, code: int = status.HTTP_200_OK) -> Response:
-        return Response(HostSerializer(self.get_queryset().get(pk=host.pk)).data, status=code)
+    def get_serializer_class(self) -> type[HostSerializer]:
+        return HostSerializer if self.action == "list" else HostDetailSerializer
 
-    @extend_schema(responses={201: HostSerializer})
+    def _answer(self, host: Host, code: int = status.HTTP_200_OK) -> Response:
+        return Response(HostDetailSerializer(self.get_queryset().get(pk=host.pk)).data, status=code)
+
+    @extend_schema(request=HostSerializer, responses={201: HostDetailSerializer})
     def create(self, request: Request) -> Response:
         body = HostSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         host = services.add_host(by=user_of(request), **body.validated_data)
         return self._answer(host, status.HTTP_201_CREATED)
 
-    def partial_update(self, request: Request, name: str) -> Response:
+    @extend_schema(request=HostSerializer(partial=True), responses=HostDetailSerializer)
+    def partial_update(self, request: Request, pk: str) -> Response:
         host = self.get_object()
         body = HostSerializer(host, data=request.data, partial=True)
         body.is_valid(raise_exception=True)
@@ -146,30 +150,30 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(request=None, responses=HostKeySerializer)
     @action(detail=True, methods=["post"], url_path="fetch-host-key")
-    def fetch_host_key(self, request: Request, name: str) -> Response:
+    def fetch_host_key(self, request: Request, pk: str) -> Response:
         """Ask the host for its key now. It is offered, not trusted."""
         return Response(HostKeySerializer(services.fetch_host_key(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=FingerprintSerializer, responses=HostKeySerializer)
     @action(detail=True, methods=["post"], url_path="approve-host-key")
-    def approve_host_key(self, request: Request, name: str) -> Response:
+    def approve_host_key(self, request: Request, pk: str) -> Response:
         """Trust the offered key with this fingerprint, after it was compared out of band."""
         body = FingerprintSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         key = services.approve_host_key(self.get_object(), body.validated_data["fingerprint"], by=user_of(request))
         return Response(HostKeySerializer(key).data)
 
-    @extend_schema(request=None, responses={202: HostSerializer})
+    @extend_schema(request=None, responses={202: HostDetailSerializer})
     @action(detail=True, methods=["post"])
-    def check(self, request: Request, name: str) -> Response:
+    def check(self, request: Request, pk: str) -> Response:
         """Have the host's facts read soon; `check_requested_at` is null again when that is done."""
         host = self.get_object()
         services.request_check(host, by=user_of(request))
         return self._answer(host, status.HTTP_202_ACCEPTED)
 
-    @extend_schema(request=None, responses=HostSerializer)
+    @extend_schema(request=None, responses=HostDetailSerializer)
     @action(detail=True, methods=["post"])
-    def release(self, request: Request, name: str) -> Response:
+    def release(self, request: Request, pk: str) -> Response:
         """Take a host out of quarantine, after someone looked."""
         host = self.get_object()
         services.release_host(host, by=user_of(request))
@@ -180,7 +184,7 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         responses=FactsSerializer,
     )
     @action(detail=True, filterset_fields=None)
-    def facts(self, request: Request, name: str) -> Response:
+    def facts(self, request: Request, pk: str) -> Response:
         """What the agent found: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
         history = self.get_object().facts_history.order_by("-number")
         number = request.query_params.get("number")
@@ -191,7 +195,6 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
     @action(detail=True, url_path="facts/history", filterset_fields=None, ordering_fields=[])
-    def facts_history(self, request: Request, name: str) -> Response:
+    def facts_history(self, request: Request, pk: str) -> Response:
         """Each time the facts changed, newest first."""
-        page = self.paginate_queryset(self.get_object().facts_history.order_by("-number").defer("data"))
-        return self.get_paginated_response(FactsRowSerializer(page, many=True).data)
+        return paged(self, self.get_object().facts_history.order_by("-number").defer("data"), FactsRowSerializer)

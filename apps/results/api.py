@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import django_filters as filters
-import numpy as np
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import mixins, serializers, viewsets
@@ -27,7 +26,7 @@ class PointSerializer(serializers.Serializer[Any]):
 
 
 class LevelRowSerializer(serializers.Serializer[Any]):
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
     points = PointSerializer(many=True)
     planned = serializers.IntegerField()
     outcomes = serializers.DictField(child=serializers.IntegerField(), help_text="outcome -> runs; empty: not ended")
@@ -88,7 +87,7 @@ class MeasurementSerializer(serializers.ModelSerializer[Measurement]):
         fields = ["id", "run", "step", "name", "value", "unit", "better", "definition"]
 
 
-class MeasurementFilter(filters.FilterSet):
+class MeasurementFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     run = filters.UUIDFilter("run_id")
     campaign = filters.UUIDFilter("run__campaign_id")
 
@@ -123,10 +122,10 @@ class SeriesSerializer(SeriesRowSerializer):
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
     def get_values(self, series: Series) -> dict[str, list[float | None]]:
         unpacked = series.unpack().items()
-        return {name: np.where(np.isfinite(values), values, None).tolist() for name, values in unpacked}
+        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in unpacked}
 
 
-class SeriesFilter(filters.FilterSet):
+class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     run = filters.UUIDFilter("run_id")
     campaign = filters.UUIDFilter("run__campaign_id")
 

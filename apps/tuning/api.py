@@ -13,10 +13,10 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.settings import SETTINGS, Setting
+from agents.settings import SETTINGS
 from apps.accounts.models import Role
+from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts.api import NAME_IN_URL
 from apps.hosts.models import Host
 from apps.tuning import rules, services
 from apps.tuning.models import Profile, Revision
@@ -50,7 +50,7 @@ class ProfileSerializer(serializers.ModelSerializer[Profile]):
 class RangeSerializer(serializers.Serializer[Any]):
     to = serializers.IntegerField(min_value=1, help_text="number of the later revision")
 
-    def get_fields(self) -> dict[str, serializers.Field]:
+    def get_fields(self) -> dict[str, Any]:
         """`from` is a word of Python's own and cannot be an attribute."""
         earlier = serializers.IntegerField(min_value=1, help_text="number of the earlier revision")
         return {"from": earlier, **super().get_fields()}
@@ -63,7 +63,7 @@ class DifferenceSerializer(serializers.Serializer[Any]):
 
 
 class DryRunQuerySerializer(serializers.Serializer[Any]):
-    host = serializers.SlugRelatedField(slug_field="name", queryset=Host.objects.all(), help_text="a host by its name")
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
     revision = serializers.IntegerField(required=False, min_value=1, help_text="its number; the latest by default")
 
 
@@ -76,8 +76,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     queryset = Profile.objects.all()
     serializer_class = ProfileSerializer
-    lookup_field = "name"
-    lookup_value_regex = NAME_IN_URL
+    filterset_fields = ["name"]
     ordering_fields = ["name", "created_at"]
     roles = {"create": Role.TUNER, "revise": Role.TUNER}
 
@@ -95,14 +94,14 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(responses=RevisionSerializer(many=True))
     @action(detail=True, ordering_fields=[])
-    def revisions(self, request: Request, name: str) -> Response:
+    def revisions(self, request: Request, pk: str) -> Response:
         """Newest first."""
-        page = self.paginate_queryset(self.get_object().revisions.select_related("author").order_by("-number"))
-        return self.get_paginated_response(RevisionSerializer(page, many=True).data)
+        revisions = self.get_object().revisions.select_related("author").order_by("-number")
+        return paged(self, revisions, RevisionSerializer)
 
     @extend_schema(request=RevisionSerializer, responses={201: RevisionSerializer})
     @revisions.mapping.post
-    def revise(self, request: Request, name: str) -> Response:
+    def revise(self, request: Request, pk: str) -> Response:
         """The next revision; the latest one when it already says the same."""
         body = RevisionSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -111,7 +110,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(parameters=[RangeSerializer], responses=DifferenceSerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
-    def diff(self, request: Request, name: str) -> Response:
+    def diff(self, request: Request, pk: str) -> Response:
         """Every setting path that two revisions say differently; null where one says nothing."""
         query = RangeSerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -121,7 +120,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
     @action(detail=True, url_path="dry-run")
-    def dry_run(self, request: Request, name: str) -> Response:
+    def dry_run(self, request: Request, pk: str) -> Response:
         """What the profile means on a host; a problem names the setting that the host cannot have."""
         query = DryRunQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -130,7 +129,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         return Response({"lines": services.dry_run(revision.settings, query.validated_data["host"])})
 
 
-class SettingSerializer(serializers.Serializer[Setting]):
+class SettingSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     title = serializers.CharField()
     help = serializers.CharField()

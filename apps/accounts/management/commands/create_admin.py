@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from apps.accounts import services
-from apps.accounts.models import Role
+from apps.accounts.models import Role, User
 from apps.errors import PlanError
 
 
@@ -18,14 +18,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--token", type=int, metavar="DAYS", help="print an API token instead of a password")
-        parser.add_argument(
-            "--reset", action="store_true", help="give an existing user a new secret and the role admin"
-        )
+        parser.add_argument("--reset", action="store_true", help="make an existing user an admin, with a new secret")
 
     def handle(self, *, name: str, token: int | None, reset: bool, **_: Any) -> str:
         try:
             with transaction.atomic():
-                user = services.create_admin(name, reset=reset)
+                # A further token takes nothing from an admin; a new password would.
+                known = User.objects.filter(username=name, role=Role.ADMIN).first() if token else None
+                user = known or services.create_admin(name, reset=reset)
                 if token is None:
                     secret, kind = services.generate_password(user), "password"
                 else:
