@@ -178,8 +178,7 @@ def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
 def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
-        args = {"run": str(run.pk), "path": path, "offset": len(parts), "limit": READ_BYTES, "wait_s": 0}
-        chunk = link.call("read", **args)
+        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         parts += base64.b64decode(chunk["data"])
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)
