@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest
 from rest_framework.request import Request
 
@@ -47,3 +48,11 @@ def revoke_token(token: ApiToken, *, by: User) -> None:
         require(by, Role.ADMIN, "revoke token")
     audit(by, "token.revoke", token)
     token.delete()
+
+
+@transaction.atomic
+def change_password(user: User, password: str) -> None:
+    """Set a password that was checked against the validators; never the password, only the act is written down."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit(user, "password.change", user)
