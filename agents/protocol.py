@@ -30,25 +30,27 @@ Spec       {"version": 1,
             "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
 
-Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id", "boot_id",
-            "epoch": highest seen, "busy": uuid of an unsealed run or null, "dirty": [uuid], "wall": s, "mono": s}
+Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
+            "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null, "dirty": [uuid],
+            "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null}
 
-events.ndjson holds one Event a line: {"seq": 1.., "boot_id", "wall": s since 1970, "mono": s, "kind", "data", "crc": crc32 of the
-canonical JSON of the rest}. Kinds and their data:
+events.ndjson holds one Event a line: {"seq": 1.., "boot_id", "wall": s since 1970, "mono": s, "kind", "data", "crc":
+crc32 of the canonical JSON of the rest}. Kinds and their data:
 
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
 sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
 command    {"purpose", "argv": [...], "env": {...}}
 write      {"setting", "key", "original", "wanted", "found"}
-proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool, "evidence": {...}}
+proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool,
+           "evidence": {...}}
 log        {"level": "info|warning|error", "message"}
 outcome    {"outcome", "error": Failure or null}
 
-manifest.json: {"run", "digest", "agent", "outcome", "error", "clean", "conflicts": [{"key","original","ours","found"}], "last_seq",
-            "timings": {state: s}, "files": [{"path", "size", "sha256"}]}
+manifest.json: {"run", "digest", "agent", "outcome", "error", "clean", "conflicts": [{"key","original","ours","found"}],
+            "last_seq", "timings": {state: s}, "files": [{"path", "size", "sha256"}]}
 """
 
 from __future__ import annotations

@@ -148,15 +148,21 @@ WHITENOISE_USE_FINDERS = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.accounts.api.TokenAuthentication",
+        "apps.accounts.rest.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.api.RolePermission"],
-    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.PageNumberPagination",
-    "PAGE_SIZE": 50,
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "apps.accounts.api.problem",
+    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.RolePermission"],
+    "DEFAULT_PAGINATION_CLASS": "apps.accounts.rest.Pages",
+    "DEFAULT_FILTER_BACKENDS": [
+        "django_filters.rest_framework.DjangoFilterBackend",
+        "apps.accounts.rest.StableOrdering",
+    ],
+    # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "apps.accounts.problems.ProblemSchema",
+    "EXCEPTION_HANDLER": "apps.accounts.problems.problem",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
@@ -164,6 +170,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Campaigns of PostgreSQL benchmarks on your own hosts.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "HostState": "apps.hosts.models.Host.State",
+        "HostKeyState": "apps.hosts.models.HostKey.State",
+        "CampaignState": "apps.campaigns.models.Campaign.State",
+        "RunState": "apps.campaigns.models.Run.State",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils import timezone
 from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, AuditEntry, Role, User
@@ -30,24 +34,64 @@ def audit(actor: User | None, action: str, target: object, *, before: Any = None
     AuditEntry.objects.create(actor=actor, action=action, target=str(target)[:200], before=before, after=after)
 
 
-def issue_token(user: User, name: str, role: Role, *, days: int = 90) -> tuple[ApiToken, str]:
-    """A token of `user` with at most the user's own role, and its secret, shown this once."""
+@transaction.atomic
+def issue_token(
+    user: User, name: str, role: Role, *, days: int = 90, within: ApiToken | None = None
+) -> tuple[ApiToken, str]:
+    """A token of `user` with at most the user's own role, and its secret, shown this once.
+
+    `within` is the token that asks, if one does: what it issues ends no later, or a leaked token would never expire.
+    """
     require(user, role, "issue token")
     if not name.strip():
         raise PlanError("name", "a token needs a name", hint="say what will use it, for example: nightly CI")
     if not 1 <= days <= 366:
         raise PlanError("days", f"{days} is not between 1 and 366")
+    if within and timezone.now() + timedelta(days=days) > within.expires_at:
+        hint = "ask for fewer days, or log in with your password"
+        raise PlanError("days", f"{days} days outlast the token that asks: {within.expires_at:%F %T} UTC", hint=hint)
     token, secret = ApiToken.issue(user, name.strip(), role, days)
     audit(user, "token.issue", token, after={"role": role.value, "expires_at": token.expires_at.isoformat()})
     return token, secret
 
 
+@transaction.atomic
 def revoke_token(token: ApiToken, *, by: User) -> None:
     """Delete a token; its owner and admins may."""
     if token.user_id != by.pk:
         require(by, Role.ADMIN, "revoke token")
     audit(by, "token.revoke", token)
     token.delete()
+
+
+@transaction.atomic
+def create_admin(name: str, *, reset: bool = False) -> User:
+    """An admin without a password. `reset` makes one of an existing user; PlanError where it exists without that."""
+    user = User.objects.select_for_update().filter(username=name).first()
+    if user and not reset:
+        raise PlanError("name", f"{name!r} exists", hint="choose another name, or give --reset")
+    before = {"role": user.role, "is_active": user.is_active} if user else None
+    user = user or User(username=name)
+    user.role, user.is_active = Role.ADMIN, True
+    if not user.password:
+        user.set_unusable_password()
+    try:
+        user.full_clean()
+    except ValidationError as error:
+        raise PlanError("name", f"{name!r}: {' '.join(error.messages)}") from error
+    user.save()
+    audit(None, "user.create_admin", user, before=before, after={"role": user.role})
+    return user
+
+
+@transaction.atomic
+def generate_password(user: User) -> str:
+    """A new password, shown this once."""
+    password = secrets.token_urlsafe(18)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit(None, "user.password", user)
+    return password
 
 
 @transaction.atomic

@@ -101,6 +101,11 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
+def recipe_factors(recipe: recipes.Recipe, host: Host) -> list[dict[str, Any]]:
+    """The factors that the recipe would have on this host. PlanError when it was never checked."""
+    return recipes.factors(recipe, _facts(host))
+
+
 def preview(campaign: Campaign) -> Preview:
     """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
     facts = _facts(campaign.host)

@@ -19,7 +19,7 @@ from apps.campaigns import design, recipes, services, workloads
 from apps.campaigns.forms import CampaignForm, WorkloadForm, newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
-from apps.campaigns.progress import UNPLANNED
+from apps.campaigns.queries import NOT_OK
 from apps.errors import PlanError
 
 SHOWN = 100
@@ -77,7 +77,7 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
     rows = Campaign.objects.select_related("host", "created_by").annotate(
         total=Count("runs"),
         ended=Count("runs", filter=Q(runs__state=Run.State.ENDED)),
-        failed=Count("runs", filter=Q(runs__outcome__in=UNPLANNED)),
+        failed=Count("runs", filter=Q(runs__outcome__in=NOT_OK)),
     )
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows

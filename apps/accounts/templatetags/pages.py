@@ -34,7 +34,13 @@ SIGNS = {
     "quarantined": ("bad", "✕"),
     "rejected": ("bad", "✕"),
 }
-VERDICTS = {"better": ("better", "▲"), "worse": ("worse", "▼"), "equivalent": ("same", "=")}
+VERDICTS = {
+    "better": ("better", "▲"),
+    "direction_better": ("better", "△"),
+    "worse": ("worse", "▼"),
+    "direction_worse": ("worse", "▽"),
+    "equivalent": ("same", "="),
+}
 
 
 @register.filter
@@ -154,3 +160,16 @@ SECTIONS = {
 def section(url_name: str | None) -> str:
     """The entry of the main navigation to which a page belongs."""
     return SECTIONS.get((url_name or "").partition("_")[0], "")
+
+
+WORDS = {
+    "points_only": "too few runs",
+    "direction_better": "better, size uncertain",
+    "direction_worse": "worse, size uncertain",
+    "undetectable": "no difference detectable",
+}
+
+
+@register.filter
+def verdict_words(verdict: str) -> str:
+    return WORDS.get(verdict, verdict)

@@ -1,0 +1,78 @@
+"""agent rpc|run|guard|version: the program that is pushed to a host."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("proving-ground agent: this host's python3 is %d.%d; 3.9 or later is needed" % sys.version_info[:2])
+
+import argparse
+import os
+from pathlib import Path
+
+
+def agent_id() -> str:
+    """sha256 of the zipapp that runs; of sources, "source"."""
+    program = sys.argv[0]
+    if not os.path.isfile(program) or program.endswith(".py"):
+        return "source"
+    import hashlib
+
+    return hashlib.sha256(Path(program).read_bytes()).hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="agent", description="Runs PostgreSQL benchmarks and puts the host back")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name, words in (
+        ("rpc", "answer requests on stdin"),
+        ("run", "carry out one submitted run (the agent's own use)"),
+        ("guard", "put back what a dead run left"),
+    ):
+        verb = verbs.add_parser(name, help=words)
+        verb.add_argument("--spool", type=Path, required=True, help="directory of jobs")
+        if name == "run":
+            verb.add_argument("--run", required=True, help="uuid of the job")
+            verb.add_argument("--lock", type=int, default=-1, help="inherited descriptor of the host lock")
+    verbs.add_parser("version", help="protocol version and sha256 of this agent")
+    args = parser.parse_args()
+    {"rpc": _rpc, "run": _run, "guard": _guard, "version": _version}[args.verb](args)
+
+
+def _rpc(args: argparse.Namespace) -> None:
+    from .rpc import main as serve
+
+    serve(args.spool.absolute(), agent_id())
+
+
+def _run(args: argparse.Namespace) -> None:
+    from .session import Session
+    from .spool import Spool
+    from .system import System
+
+    spool = Spool(args.spool.absolute(), System())
+    lock = args.lock if args.lock >= 0 else spool.lock_host()
+    if lock is None:
+        sys.exit("another run holds this host")
+    os.set_inheritable(lock, False)
+    Session(spool, spool.need(args.run), agent_id()).execute()
+
+
+def _guard(args: argparse.Namespace) -> None:
+    import json
+
+    from .rpc import guard
+
+    for status in guard(args.spool.absolute(), agent_id()):
+        sys.stdout.write(json.dumps(status) + "\n")
+
+
+def _version(args: argparse.Namespace) -> None:
+    from .protocol import VERSION
+
+    sys.stdout.write(f"protocol {VERSION} agent {agent_id()}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""The private PostgreSQL cluster of a run: made once per version and initdb options, on a unix socket of its own.
+
+<data_dir>/<key>/ pgdata/ socket/ dataset.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+from . import protocol
+from .errors import HostFailure, WorkloadFailure
+from .processes import Account, Child, working_in
+from .settings.base import conf_line
+from .spool import load, replace
+from .system import System
+
+INITDB = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"]
+INCLUDE = "proving_ground.conf"
+SOCKET_NAME = ".s.PGSQL.5432"
+MAX_SOCKET = 107  # sun_path, with its closing zero
+READY_S = 120.0
+NAMESPACE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+
+Execute = Callable[..., None]
+Spawn = Callable[..., Child]
+
+
+def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) -> Account:
+    """Who runs PostgreSQL, which refuses root: the named account, postgres where it can get at everything, or a
+    user namespace. HostFailure when none of them works."""
+    if system.euid() != 0:
+        return Account(name=str(system.euid()))
+    candidate = _named(os_user or "postgres")
+    if candidate and _reaches(system, candidate, bin_dir, data_dir):
+        return candidate
+    if os_user:
+        problem = "cannot execute postgres there or reach the data directory" if candidate else "does not exist"
+        raise HostFailure(f"account {os_user!r} {problem} ({bin_dir}, {data_dir})", "choose another account, or none")
+    namespace = Account(name="user namespace (uid 1000)", wrapper=NAMESPACE)
+    if system.run([*NAMESPACE, f"{bin_dir}/postgres", "--version"]).code:
+        raise HostFailure(
+            "PostgreSQL refuses to run as root, there is no usable account postgres, and user namespaces do not work",
+            "name an account in target.os_user that can read bin_dir and data_dir",
+        )
+    return namespace
+
+
+def _named(name: str) -> Optional[Account]:
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return Account(name=name, user=entry.pw_uid, group=entry.pw_gid)
+
+
+def _reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
+    tests = ["-x", f"{bin_dir}/postgres", "-a", "-x", f"{bin_dir}/initdb", "-a", "-x", data_dir]
+    return system.run(["test", *tests], user=account.user, group=account.group).code == 0
+
+
+class Cluster:
+    """One private cluster. `execute` runs a tool to its end, `spawn` starts one; both keep the run's records."""
+
+    port = 5432
+
+    def __init__(
+        self, system: System, target: dict[str, Any], account: Account, execute: Execute, spawn: Spawn
+    ) -> None:
+        self._system, self.account, self._execute, self._spawn = system, account, execute, spawn
+        self.bin_dir = Path(target["bin_dir"])
+        self.version = self._version()
+        self.major = int(re.split(r"[.a-z]", self.version)[0])
+        self.key = protocol.digest([self.major, INITDB, account.name])[:12]
+        self.home = Path(target["data_dir"]).resolve() / self.key
+        self.pgdata = self.home / "pgdata"
+        self.socket_dir = self.home / "socket"
+        if len(str(self.socket_dir / SOCKET_NAME)) >= MAX_SOCKET:
+            self.socket_dir = Path("/tmp") / f"proving-ground-{account.user or system.euid()}-{self.key}"  # noqa: S108
+        self.postmaster: Optional[Child] = None
+
+    def _version(self) -> str:
+        shown = self._system.run([str(self.bin_dir / "postgres"), "--version"])
+        found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
+        if shown.code or not found:
+            raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")
+        return found.group(1)
+
+    def tool(self, name: str) -> str:
+        """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
+        own = self.bin_dir / name
+        found = str(own) if os.access(own, os.X_OK) else self._system.which(name)
+        if not found:
+            raise HostFailure(
+                f"{name} is neither in {self.bin_dir} nor on the PATH", "install PostgreSQL's client tools"
+            )
+        return found
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How a client finds the cluster."""
+        return {
+            "PGHOST": str(self.socket_dir),
+            "PGPORT": str(self.port),
+            "PGUSER": "postgres",
+            "PGDATABASE": "postgres",
+        }
+
+    @property
+    def conf_file(self) -> str:
+        return str(self.pgdata / INCLUDE)
+
+    def create(self) -> None:
+        """initdb, unless an earlier run left a complete cluster."""
+        self._own(self.home)
+        self._own(self.socket_dir)
+        if self.pgdata.exists():
+            return
+        fresh = self.home / "pgdata.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        self.forget_dataset()
+        self._execute([str(self.bin_dir / "initdb"), *INITDB, f"--pgdata={fresh}"], purpose="initdb", limit_s=300.0)
+        with (fresh / "postgresql.conf").open("a") as file:
+            file.write(f"\ninclude '{INCLUDE}'\n")
+        os.rename(fresh, self.pgdata)
+
+    def _own(self, directory: Path) -> None:
+        """Make a directory private to the account. HostFailure when somebody else has put something there."""
+        owner = self.account.user if self.account.user is not None else self._system.euid()
+        try:
+            directory.mkdir(mode=0o700, parents=False)
+            if self.account.user is not None:
+                os.chown(directory, self.account.user, self.account.group or 0)
+        except FileExistsError:
+            found = directory.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+                raise HostFailure(f"{directory} is not a directory of {self.account.name}", "remove it") from None
+
+    def configure(self, conf: dict[str, str]) -> None:
+        """Write the include file: the agent's own parameters, then the run's."""
+        ours = {
+            "listen_addresses": "",
+            "port": str(self.port),
+            "unix_socket_directories": str(self.socket_dir),
+            "unix_socket_permissions": "0700",
+        }
+        lines = [conf_line(name, value) for name, value in {**ours, **conf}.items()]
+        replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode())
+        if self.account.user is not None:
+            os.chown(self.conf_file, self.account.user, self.account.group or 0)
+
+    def parameter(self, name: str) -> str:
+        """A computed parameter of the configured, stopped server: postgres -C."""
+        shown = self._run([str(self.bin_dir / "postgres"), "-D", str(self.pgdata), "-C", name])
+        if shown.code:
+            raise HostFailure(f"postgres -C {name} failed: {shown.stderr.strip()}")
+        return str(shown.stdout).strip()
+
+    def _run(self, argv: Sequence[str], stdin: str = "") -> Any:
+        from .processes import environment
+
+        account, env = self.account, environment("", self.env)
+        argv = [*account.wrapper, *argv]
+        return self._system.run(argv, env=env, user=account.user, group=account.group, stdin=stdin, limit_s=60.0)
+
+    def start(self, prefix: Sequence[str], log: Path) -> Child:
+        """Start the postmaster under taskset and numactl, and wait until it takes connections."""
+        if not working_in(self._system, str(self.pgdata)):
+            (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
+        with log.open("ab") as file:
+            self.postmaster = self._spawn(
+                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata)],
+                purpose="postgres",
+                directory=self.pgdata,
+                stdout=file,
+                stderr=file,
+            )
+        self._wait_ready(self.postmaster, log)
+        return self.postmaster
+
+    def _wait_ready(self, child: Child, log: Path) -> None:
+        deadline = self._system.mono() + READY_S
+        while not self._is_ready(child):
+            if child.wait(0.01) is not None:
+                raise HostFailure("PostgreSQL did not start", "read its log", log=_tail(log))
+            if self._system.mono() > deadline:
+                raise HostFailure(f"PostgreSQL was not ready within {READY_S:g} s", "read its log", log=_tail(log))
+
+    def _is_ready(self, child: Child) -> bool:
+        lines = self._system.text(str(self.pgdata / "postmaster.pid")).splitlines()
+        if not lines or lines[0] == "" or len(lines) < 8:
+            return False
+        return lines[7].strip() == "ready"
+
+    def sql(self, query: str, database: str = "postgres") -> Any:
+        """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
+        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", "-"]
+        shown = self._run(argv, query)
+        if shown.code:
+            raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
+        return json.loads(shown.stdout) if shown.stdout.strip() else None
+
+    def dataset(self) -> str:
+        """Fingerprint of the data that an earlier run prepared and nobody has changed since, or ""."""
+        return str((load(self.home / "dataset.json") or {}).get("fingerprint", ""))
+
+    def keep_dataset(self, fingerprint: str) -> None:
+        replace(self.home / "dataset.json", protocol.canonical({"fingerprint": fingerprint}))
+
+    def forget_dataset(self) -> None:
+        (self.home / "dataset.json").unlink(missing_ok=True)
+
+
+def _tail(path: Path) -> str:
+    return path.read_bytes()[-4000:].decode(errors="replace")

@@ -1,0 +1,10 @@
+"""The catalogue of collectors: one file per source of the host's own numbers."""
+
+from __future__ import annotations
+
+from .base import Collector
+from .cpu import Cpu
+
+COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu,)}
+
+__all__ = ["COLLECTORS", "Collector"]

@@ -1,0 +1,76 @@
+"""What can go wrong, by who is to blame. Every error says what, and what to do next.
+
+Failure
+├── PlanFailure        the request
+│   └── Unplannable    one field of it, its value, and what would be accepted
+├── HostFailure        the machine
+│   └── NotApplied     a setting that is not in effect: wanted and found; ends the run as not_in_effect
+├── AgentFailure       this program
+├── WorkloadFailure    the tool that was measured
+├── Cancelled          a person wanted the run to stop
+└── Interrupted        the supervisor was told to go (SIGTERM) or died
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Failure(Exception):
+    """Base of all: `blame` as on the wire, `outcome` that a run takes from it, and details for the reader."""
+
+    blame = "agent"
+    outcome = "failed"
+
+    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.details = message, hint, details
+
+    def as_json(self) -> dict[str, Any]:
+        """The Failure object of the protocol."""
+        return {"blame": self.blame, "message": self.message, "hint": self.hint, **self.details}
+
+
+class PlanFailure(Failure):
+    blame = "plan"
+
+
+class Unplannable(PlanFailure):
+    """`field` cannot be `value` on this host; `accepted` says in words what could be."""
+
+    def __init__(self, field: str, value: Any, accepted: str, hint: str = "") -> None:
+        super().__init__(f"{field}: {value!r} is not possible; accepted: {accepted}", hint, field=field)
+        self.field, self.value, self.accepted = field, value, accepted
+        self.details.update(value=value, accepted=accepted)
+
+
+class HostFailure(Failure):
+    blame = "host"
+
+
+class NotApplied(HostFailure):
+    """A setting that the host did not take. `wanted` and `found` are what a reader would compare."""
+
+    outcome = "not_in_effect"
+
+    def __init__(self, name: str, wanted: Any, found: Any, hint: str = "") -> None:
+        super().__init__(f"{name} is not in effect: wanted {wanted}, found {found}", hint)
+        self.details.update(setting=name, wanted=wanted, found=found)
+
+
+class AgentFailure(Failure):
+    blame = "agent"
+
+
+class WorkloadFailure(Failure):
+    blame = "workload"
+
+
+class Cancelled(Failure):
+    blame = "plan"
+    outcome = "cancelled"
+
+
+class Interrupted(Failure):
+    blame = "host"
+    outcome = "interrupted"

@@ -1,0 +1,170 @@
+"""Starting and ending the processes of a run: each in its own group, on the journal before it executes anything."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Mapping, Optional, Sequence, Union
+
+from .errors import HostFailure
+from .journal import Journal
+from .spool import Record
+from .system import TOOL_PATH, Process, System
+
+MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
+
+# Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
+CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0))
+POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who runs PostgreSQL and the load generator: a service user, a user namespace, or simply us."""
+
+    name: str
+    user: Optional[int] = None
+    group: Optional[int] = None
+    wrapper: tuple[str, ...] = ()
+
+
+class Child:
+    """A started process. `start` tells it from a later process with the same pid."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], entry: Record) -> None:
+        self.popen, self.entry, self.pid = popen, entry, popen.pid
+        try:
+            self._fd: Optional[int] = os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            self._fd = None  # kernels before 5.3: waiting falls back to polling
+
+    def wait(self, seconds: float) -> Optional[int]:
+        """Exit code, or None when it still runs after `seconds`."""
+        if self._fd is not None and self.popen.poll() is None:
+            select.select([self._fd], [], [], seconds)
+        elif self.popen.poll() is None:
+            try:
+                return self.popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                return None
+        code = self.popen.poll()
+        if code is not None:
+            self.close()
+        return code
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def environment(run: str, extra: Optional[Mapping[str, str]] = None) -> dict[str, str]:
+    """What a process of the run sees: nothing of ours but the mark, and a locale that parsers can rely on."""
+    return {"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8", "TZ": "UTC", MARK: run, **(extra or {})}
+
+
+def spawn(
+    journal: Journal,
+    argv: Sequence[str],
+    *,
+    purpose: str,
+    account: Account,
+    env: Mapping[str, str],
+    directory: Union[str, Path] = "/",
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+) -> Child:
+    """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
+    identity: dict[str, Any] = {}
+    if account.user is not None:
+        identity = {"user": account.user, "group": account.group, "extra_groups": []}
+    try:
+        popen = subprocess.Popen(
+            [*account.wrapper, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env=dict(env),
+            cwd=str(directory),
+            start_new_session=True,
+            preexec_fn=lambda: journal.starting(purpose, str(directory)),
+            **identity,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HostFailure(f"{argv[0]} cannot be started as {account.name}: {error}", argv=list(argv)) from error
+    finally:
+        journal.reread()
+    return Child(popen, journal.open_processes()[-1])
+
+
+def end(system: System, entry: Record) -> bool:
+    """End a recorded process with all of its kind, however it was left. False when something of it still lives."""
+    ladder = POSTGRES_LADDER if entry["purpose"] == "postgres" else CLIENT_LADDER
+    for number, seconds in ladder:
+        if not _members(system, entry):
+            return True
+        _signal(system, entry, number)
+        if _wait_gone(system, entry, seconds):
+            return True
+    return False
+
+
+def _signal(system: System, entry: Record, number: int) -> None:
+    if entry["purpose"] != "postgres":
+        return system.kill_group(entry["pid"], number)
+    if system.is_same(entry["pid"], entry["start"], entry["boot_id"]):
+        return system.kill(entry["pid"], number)
+    # The postmaster is gone: its orphans leave by themselves, unless they are stuck.
+    for process in _members(system, entry):
+        system.kill(process.pid, signal.SIGQUIT if number == signal.SIGINT else number)
+    return None
+
+
+def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
+    deadline = system.mono() + seconds
+    while _members(system, entry):
+        if system.mono() > deadline:
+            return False
+        system.sleep(0.01)
+    return True
+
+
+def _members(system: System, entry: Record) -> list[Process]:
+    """Living processes of a journal entry: its group, or for a postmaster whoever works in its data directory."""
+    if entry["boot_id"] != system.boot_id():
+        return []
+    leader = system.process(entry["pid"])
+    if leader and leader.start != entry["start"]:
+        return []  # the pid was given to somebody else
+    if entry["purpose"] == "postgres":
+        if leader and leader.alive:
+            return [leader]
+        return working_in(system, entry["directory"])
+    return [p for p in system.processes() if p.group == entry["pid"] and p.start >= entry["start"]]
+
+
+def working_in(system: System, directory: str) -> list[Process]:
+    """Processes whose working directory it is: of a data directory, exactly its postmaster and children."""
+    if directory == "/":
+        return []
+    return [process for process in system.processes() if system.cwd(process.pid) == directory]
+
+
+def strays(system: System, run: str) -> list[Process]:
+    """Processes that carry the run's mark, wherever they went (double forks, new sessions)."""
+    mark = f"{MARK}={run}"
+    return [p for p in system.processes() if mark in system.text(f"/proc/{p.pid}/environ").split("\0")]
+
+
+def end_strays(system: System, run: str) -> list[Process]:
+    """Kill what still carries the mark; what survives even that is returned."""
+    for process in strays(system, run):
+        system.kill(process.pid, signal.SIGKILL)
+    deadline = system.mono() + 5.0
+    while strays(system, run) and system.mono() < deadline:
+        system.sleep(0.02)
+    return strays(system, run)

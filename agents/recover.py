@@ -1,0 +1,162 @@
+"""Putting the host back: the one path for runs that ended well, failed, were cancelled, or died."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from . import processes, protocol
+from .errors import Failure
+from .journal import Journal
+from .spool import Job, Record, Spool, replace
+from .system import System
+
+Emit = Callable[[str, Record], None]
+
+
+@dataclass
+class Undone:
+    """What a rollback came to. Clean: no process of the run lives, every value is the original or somebody else's."""
+
+    conflicts: list[Record] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.unproven
+
+
+def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
+    """End the run's processes (last started first), restore its writes in reverse, prove both."""
+    result = Undone()
+    if journal.damaged:
+        result.unproven.append("the journal is damaged before its last line")
+    for entry in reversed(journal.open_processes()):
+        if processes.end(system, entry):
+            journal.ended(entry)
+        else:
+            result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
+    left = processes.end_strays(system, job.run)
+    result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    journal.remove_scratch()
+    conflicts, unproven = journal.restore()
+    result.conflicts += conflicts
+    result.unproven += unproven
+    for proof in _restored(journal, conflicts, unproven):
+        emit("proof", proof)
+    return result
+
+
+def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) -> list[Record]:
+    taken = {conflict["key"]: conflict["found"] for conflict in conflicts}
+    proofs = []
+    for entry in journal.written:
+        restored = [r for r in journal.records if r["entry"] == "restored" and r["of"] == entry["seq"]]
+        found = restored[-1]["found"] if restored else "unknown"
+        proofs.append(
+            {
+                "setting": entry["setting"],
+                "phase": "restored",
+                "subject": entry["key"],
+                "wanted": entry["original"],
+                "found": found,
+                "ok": found == entry["original"],
+                "evidence": {"conflict": entry["key"] in taken, "problems": unproven},
+            }
+        )
+    return proofs
+
+
+def seal(job: Job, agent: str, outcome: Record, undone: Undone, extra: Optional[dict[str, float]] = None) -> Record:
+    """Write the manifest, the last thing of a run; `outcome` is {"outcome", "error"}."""
+    order = job.order
+    manifest: Record = {
+        "run": job.run,
+        "digest": order["digest"],
+        "agent": agent,
+        **outcome,
+        "clean": undone.clean,
+        "conflicts": undone.conflicts,
+        "last_seq": job.last_event().get("seq", 0),
+        "timings": {**timings(job.states()), **(extra or {})},
+        "files": [_described(job.path, path) for path in _evidence(job.path)],
+    }
+    replace(job.path / "manifest.json", protocol.canonical(manifest))
+    return manifest
+
+
+def timings(states: list[Record]) -> dict[str, float]:
+    """Seconds spent in each state; the wall clock stands in where a reboot lies between."""
+    spent: dict[str, float] = {}
+    for one, following in zip(states, states[1:]):
+        clock = "mono" if one["boot_id"] == following["boot_id"] else "wall"
+        spent[one["state"]] = round(spent.get(one["state"], 0.0) + following[clock] - one[clock], 4)
+    return spent
+
+
+def _evidence(root: Path) -> list[Path]:
+    out = sorted(path for path in (root / "out").rglob("*") if path.is_file() and not path.is_symlink())
+    return [root / "job.json", root / "events.ndjson", root / "journal.jsonl", *out]
+
+
+def _described(root: Path, path: Path) -> Record:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+                size += len(block)
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        size = 0
+    return {"path": str(path.relative_to(root)), "size": size, "sha256": digest.hexdigest()}
+
+
+def recover(spool: Spool, job: Job, agent: str) -> Record:
+    """Roll back and seal a job whose process died. The caller holds the host lock."""
+    system = spool.system
+    events, states, journal = job.log("events.ndjson"), job.log("state.jsonl"), Journal(job, system)
+
+    def emit(kind: str, data: Record) -> None:
+        events.append({"kind": kind, "data": data})
+
+    decided = job.last_event()
+    step = (job.states() or [{"step": ""}])[-1]["step"]
+    if decided.get("kind") == "outcome":
+        outcome: Record = decided["data"]
+        undone = undo(job, system, journal, lambda kind, data: None)
+    else:
+        _enter(states, emit, "ROLLING_BACK", step)
+        undone = undo(job, system, journal, emit)
+        _enter(states, emit, "CLEAN" if undone.clean else "DIRTY", step)
+        outcome = _interrupted(job, system, undone)
+        emit("outcome", outcome)
+    manifest = seal(job, agent, outcome, undone)
+    states.append({"state": "SEALED", "step": step})
+    return manifest
+
+
+def _interrupted(job: Job, system: System, undone: Undone) -> Record:
+    if job.cancelled:
+        return {"outcome": "cancelled", "error": None}
+    first = (job.states() or [{"boot_id": system.boot_id()}])[0]
+    reason = "the host was restarted" if first["boot_id"] != system.boot_id() else "its process on the host died"
+    error: dict[str, Any] = Failure("the run did not end by itself: " + reason, "start it again").as_json()
+    error.update(blame="host", unproven=undone.unproven)
+    return {"outcome": "interrupted", "error": error}
+
+
+def _enter(states: Any, emit: Emit, state: str, step: str) -> None:
+    states.append({"state": state, "step": step})
+    emit("state", {"state": state, "step": step})
+
+
+def clean_again(spool: Spool, job: Job) -> bool:
+    """Another try at a job that was sealed dirty; when it works, the host is free again."""
+    undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
+    if undone.clean:
+        replace(job.path / "cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
+    return undone.clean

@@ -1,0 +1,278 @@
+"""The verbs: frames in on stdin, frames out on stdout, one at a time."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from . import protocol
+from .errors import AgentFailure, Failure, HostFailure, PlanFailure
+from .spool import Job, Record, Spool, replace, sync_dir
+from .system import System
+
+MAX_READ = 4 * 1024 * 1024
+MAX_WAIT_S = 10.0
+LOOK_S = 0.03
+
+Launch = Callable[[Spool, Job, int], None]
+
+
+class Agent:
+    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us."""
+
+    def __init__(self, spool: Spool, agent_id: str, launch: Launch) -> None:
+        self.spool, self.system, self._id, self._launch = spool, spool.system, agent_id, launch
+        self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
+
+    def answer(self, request: Record) -> Record:
+        """The answer frame of one request; failures are answers, too."""
+        number = request.get("id")
+        try:
+            verb = self._verbs.get(request.get("verb", ""))
+            if verb is None:
+                raise PlanFailure(f"unknown verb {request.get('verb')!r}", f"known: {', '.join(protocol.VERBS)}")
+            return {"id": number, "ok": True, "result": verb(**request.get("args", {}))}
+        except Failure as failure:
+            error = failure.as_json()
+        except TypeError as problem:
+            error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
+        except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
+            import traceback
+
+            error = AgentFailure(f"{type(problem).__name__}: {problem}", trace=traceback.format_exc()).as_json()
+        return {"id": number, "ok": False, "error": error}
+
+    def hello(self) -> Record:
+        self._recover()
+        jobs = self.spool.jobs()
+        unsealed = [job.run for job in jobs if not job.sealed]
+        return {
+            "agent": self._id,
+            "protocol": protocol.VERSION,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "level": self.system.level(),
+            "machine_id": self.system.machine_id(),
+            "boot_id": self.system.boot_id(),
+            "epoch": self.spool.epoch(),
+            "busy": unsealed[0] if unsealed else None,
+            "dirty": [job.run for job in jobs if job.dirty],
+            "wall": self.system.wall(),
+            "mono": self.system.mono(),
+        }
+
+    def facts(self, pg_bin_dirs: Optional[list[str]] = None) -> Record:
+        from . import facts
+
+        return facts.full(self.system, pg_bin_dirs or [])
+
+    def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
+        known = self.spool.job(run)
+        if known:
+            return self._resubmit(known, epoch, digest)
+        if protocol.digest(spec) != digest:
+            raise PlanFailure(f"the digest of run {run} is not that of its spec", "send digest(spec)")
+        from . import facts
+        from .session import check_spec
+
+        check_spec(facts.core(self.system), spec)
+        with self.spool.verbs():
+            lock = self._claim(run, epoch)
+            try:
+                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
+                job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
+                self._launch(self.spool, job, lock)
+            finally:
+                os.close(lock)
+        return self._status(job)
+
+    def _resubmit(self, job: Job, epoch: int, digest: str) -> Record:
+        if job.order["digest"] != digest:
+            raise PlanFailure(f"run {job.run} was submitted before with another spec", "give the run a new uuid")
+        self._recover()
+        with self.spool.verbs():
+            self.spool.raise_epoch(epoch)
+        return self._status(job)
+
+    def _claim(self, run: str, epoch: int) -> int:
+        """The host lock for a new run. PlanFailure or HostFailure when this host must not start it now."""
+        self.spool.raise_epoch(epoch)
+        lock = self.spool.lock_host()
+        if lock is None:
+            busy = ", ".join(job.run for job in self.spool.unsealed())
+            raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
+        self._recover_dead()
+        dirty = [job.run for job in self.spool.jobs() if job.dirty]
+        if dirty:
+            os.close(lock)
+            raise HostFailure(
+                f"this host is quarantined: after run {', '.join(dirty)} it could not be put back",
+                "look at that run's manifest, put the host right, then call restore",
+                dirty=dirty,
+            )
+        return lock
+
+    def _recover(self) -> list[Record]:
+        """Roll back and seal what died, when anything did; a live run holds the lock and is left alone."""
+        if not self.spool.unsealed():
+            return []
+        with self.spool.verbs():
+            lock = self.spool.lock_host()
+            if lock is None:
+                return []
+            try:
+                return self._recover_dead()
+            finally:
+                os.close(lock)
+
+    def _recover_dead(self) -> list[Record]:
+        dead = self.spool.unsealed()
+        if dead:
+            from .recover import recover
+
+            for job in dead:
+                recover(self.spool, job, self._id)
+        return [self._status(job) for job in dead]
+
+    def _status(self, job: Job) -> Record:
+        return job.status(alive=not job.sealed)
+
+    def status(self, run: str) -> Record:
+        job = self.spool.need(run)
+        if not job.sealed:
+            self._recover()
+        return self._status(job)
+
+    def read(self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0) -> Record:
+        job = self.spool.need(run)
+        file = _inside(job, path)
+        deadline = self.system.mono() + min(wait_s, MAX_WAIT_S)
+        while True:
+            sealed = job.sealed  # asked first: what was written before the seal is then in the size
+            size = file.stat().st_size if file.is_file() else 0
+            if size > offset or sealed or self.system.mono() >= deadline:
+                break
+            self.system.sleep(LOOK_S)
+        if size <= offset and not sealed:
+            self._recover()  # nothing new for so long: its process may have died
+        data = _durable(file, offset, min(limit, MAX_READ)) if size > offset else b""
+        return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
+
+    def cancel(self, run: str) -> Record:
+        job = self.spool.need(run)
+        if not job.sealed:
+            replace(job.path / "cancel", b"")
+        return self.status(run)
+
+    def ack(self, run: str, manifest: str) -> Record:
+        job = self.spool.need(run)
+        if not job.sealed:
+            raise PlanFailure(f"run {run} is not sealed yet", "read its events until sealed")
+        import hashlib
+
+        actual = hashlib.sha256((job.path / "manifest.json").read_bytes()).hexdigest()
+        if actual != manifest:
+            raise PlanFailure(f"manifest.json of run {run} has sha256 {actual}, not {manifest}", "read it again")
+        if not (job.path / "ack.json").exists():
+            replace(job.path / "ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
+        return self._status(job)
+
+    def restore(self) -> Record:
+        from .recover import clean_again
+
+        recovered = self._recover()
+        with self.spool.verbs():
+            lock = self.spool.lock_host()
+            if lock is not None:
+                try:
+                    retried = [job for job in self.spool.jobs() if job.dirty and clean_again(self.spool, job)]
+                    recovered += [self._status(job) for job in retried]
+                finally:
+                    os.close(lock)
+        return {"recovered": recovered}
+
+    def purge(self, run: str) -> Record:
+        job = self.spool.need(run)
+        if not (job.path / "ack.json").exists() or job.dirty:
+            reason = "left the host dirty" if job.dirty else "was not acknowledged"
+            raise PlanFailure(f"run {run} {reason}", "ack it first" if not job.dirty else "restore first")
+        import shutil
+
+        # Renamed first, so that a purge cut short leaves nothing that looks like a job.
+        gone = job.path.with_name(f".gone-{run}")
+        os.rename(job.path, gone)
+        sync_dir(self.spool.jobs_dir)
+        shutil.rmtree(gone)
+        return {}
+
+
+def _inside(job: Job, path: str) -> Path:
+    root = Path(os.path.realpath(job.path))
+    found = Path(os.path.realpath(root / path))
+    if root not in found.parents:
+        raise PlanFailure(f"{path!r} is not a file of run {job.run}", "give a path as in the manifest")
+    return found
+
+
+def _durable(file: Path, offset: int, limit: int) -> bytes:
+    """Bytes that will still be there after a power cut: a reader must never have seen what a recovery then repeats."""
+    with file.open("rb") as opened:
+        os.fdatasync(opened.fileno())
+        opened.seek(offset)
+        return opened.read(limit)
+
+
+def serve(agent: Agent) -> None:
+    """Answer requests until the other side closes."""
+    reader, sink = protocol.FrameReader(), sys.stdout.buffer
+    while True:
+        data = os.read(sys.stdin.fileno(), 1 << 16)
+        if not data:
+            return
+        for request in reader.feed(data):
+            sink.write(protocol.encode(agent.answer(request)))
+            sink.flush()
+
+
+def detach(spool: Spool, job: Job, lock: int) -> None:
+    """Start `agent run` as a session of its own: not our child, not on our terminal, holding the host lock."""
+    root = os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0].endswith("__main__.py") else ""
+    program = ["-m", "agents"] if root else ["-I", os.path.abspath(sys.argv[0])]
+    argv = [sys.executable, *program, "run", "--spool", str(spool.root), "--run", job.run, "--lock", str(lock)]
+    log = os.open(job.path / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        os.close(log)
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.set_inheritable(lock, True)
+    os.chdir(os.path.dirname(root) if root else "/")
+    try:
+        os.execv(sys.executable, argv)
+    finally:
+        os._exit(127)
+
+
+def main(root: Path, agent_id: str) -> None:
+    system = System()
+    spool = Spool(root, system)
+    spool.prepare()
+    serve(Agent(spool, agent_id, detach))
+
+
+def guard(root: Path, agent_id: str) -> list[Record]:
+    """What a timer calls: restore when a run died and nobody asked since."""
+    spool = Spool(root, System())
+    spool.prepare()
+    began = time.monotonic()
+    found: list[Any] = Agent(spool, agent_id, detach).restore()["recovered"]
+    return [{**status, "took_s": round(time.monotonic() - began, 3)} for status in found]

@@ -1,0 +1,297 @@
+"""One run on this host, in order: apply, verify, prepare, measure, verify, restore, verify restored, seal.
+
+Whatever happens on the way, the rollback comes next; and when this process dies, recover.py does it instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import recover
+from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, Unplannable
+from .journal import Journal
+from .processes import Account, Child, environment, spawn
+from .settings import SETTINGS, Plan, Proof, Scene
+from .spool import Job, Record, Spool
+from .stage import Stage, run_tool
+from .workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .collectors import Collector
+
+Spec = dict[str, Any]
+
+
+def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
+    """Pure. A plan for each wanted setting, in registry order. Unplannable names what this host cannot."""
+    from .schema import check
+
+    for name in wanted:
+        if name not in SETTINGS:
+            raise Unplannable(f"settings.{name}", wanted[name], f"settings: {', '.join(SETTINGS)}")
+    plans: dict[str, Plan] = {}
+    for name, setting in SETTINGS.items():
+        if name in wanted:
+            check(setting.schema, wanted[name], name)
+            plans[name] = setting.plan(facts, wanted[name])
+            _check_level(facts, name, plans[name])
+    _check_conf(plans)
+    return plans
+
+
+def _check_level(facts: Record, name: str, plan: Plan) -> None:
+    if plan.writes and facts["level"] != "root":
+        raise Unplannable(
+            name, plan.writes[0].line(), "this setting needs level root; the agent is an ordinary user here"
+        )
+
+
+def _check_conf(plans: dict[str, Plan]) -> None:
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for parameter, value in plan.conf.items():
+            if parameter in owner:
+                raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} sets it already")
+            owner[parameter] = name
+
+
+def plan_steps(spec: Spec) -> None:
+    """Pure. Unplannable when a step's kind or options cannot be."""
+    from .schema import check
+
+    for step in spec["steps"]:
+        if step["kind"] not in WORKLOADS:
+            raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
+        workload = WORKLOADS[step["kind"]]
+        check(workload.schema, step["options"], workload.kind)
+        workload.check(step["options"])
+        if workload.needs_postgres and not spec["target"]:
+            raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
+
+
+def check_spec(facts: Record, spec: Spec) -> None:
+    """Pure. Unplannable when the host of these facts cannot carry the spec out."""
+    if spec.get("version") != 1:
+        raise Unplannable("version", spec.get("version"), "1")
+    plans = plan_settings(facts, spec["settings"])
+    plan_steps(spec)
+    if not spec["target"]:
+        for name, plan in plans.items():
+            if plan.server_prefix or plan.conf:
+                raise Unplannable(f"settings.{name}", spec["settings"][name], "a target, for it acts on PostgreSQL")
+
+
+class Session:
+    """A run in progress. `execute` takes it from RECEIVED to SEALED."""
+
+    def __init__(self, spool: Spool, job: Job, agent: str) -> None:
+        self.spool, self.job, self.system, self._agent = spool, job, spool.system, agent
+        self.spec: Spec = job.order["spec"]
+        self._events, self._states = job.log("events.ndjson"), job.log("state.jsonl")
+        self.journal = Journal(job, self.system)
+        self.interval_s = float(self.spec["collect"]["interval_s"])
+        self.account = Account(name=str(self.system.euid()))
+        self.cluster: Optional[Cluster] = None
+        self.client_prefix: list[str] = []
+        self.scene = Scene(system=self.system, facts={})
+        self.collector_cpu_s = 0.0
+        self._step, self._told, self._stop = "", set[str](), False
+
+    # Records
+
+    def emit(self, kind: str, data: Record) -> None:
+        self._events.append({"kind": kind, "data": data}, durable=False)
+
+    def log(self, level: str, message: str) -> None:
+        self.emit("log", {"level": level, "message": message})
+
+    def _enter(self, state: str) -> None:
+        process = self.system.process(os.getpid())
+        start = process.start if process else 0
+        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start})
+        self.emit("state", {"state": state, "step": self._step})
+
+    # The order of things
+
+    def execute(self) -> None:
+        """Carry the run out, put the host back, seal."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        failure = self._attempt()
+        self._enter("ROLLING_BACK")
+        undone = recover.undo(self.job, self.system, self.journal, self.emit)
+        self._enter("CLEAN" if undone.clean else "DIRTY")
+        outcome = _outcome(failure, undone)
+        self.emit("outcome", outcome)
+        self._events.sync()
+        recover.seal(self.job, self._agent, outcome, undone, {"collector_cpu_s": round(self.collector_cpu_s, 4)})
+        self._states.append({"state": "SEALED", "step": self._step})
+
+    def _terminated(self, number: int, frame: object) -> None:
+        self._stop = True
+
+    def _attempt(self) -> Optional[Failure]:
+        try:
+            self._enter("APPLYING")
+            self._apply()
+            self._enter("VERIFIED")
+            for step in self.spec["steps"]:
+                self._run_step(step)
+        except Failure as failure:
+            return failure
+        except OSError as error:
+            return _host_failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the host is put back and the run is sealed
+            import traceback
+
+            return AgentFailure(f"{type(error).__name__}: {error}", "report this", trace=traceback.format_exc())
+        return None
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        if self.job.cancelled:
+            raise Cancelled("the run was cancelled")
+        if self._stop:
+            raise Interrupted("the agent was told to stop (SIGTERM)", "start the run again")
+        if self.spool.full:
+            raise HostFailure(f"no space left for {self.job.path}", "free some space in the spool and start again")
+
+    def _apply(self) -> None:
+        from . import facts
+
+        self.scene.facts = facts.core(self.system)
+        check_spec(self.scene.facts, self.spec)
+        plans = plan_settings(self.scene.facts, self.spec["settings"])
+        if self.spec["target"]:
+            self._make_cluster(plans)
+        self.check()
+        for name, plan in plans.items():
+            wanted = self.spec["settings"][name]
+            for write in SETTINGS[name].resolve(self.scene, plan, wanted).writes:
+                self._write(name, write)
+            self.client_prefix += plan.client_prefix
+        self.check()
+        if self.cluster:
+            self._start_server([part for plan in plans.values() for part in plan.server_prefix])
+        self.verify("before")
+
+    def _write(self, name: str, write: Any) -> None:
+        try:
+            record = self.journal.apply(name, write)
+        except NotApplied as failure:
+            last = self.journal.written[-1]
+            self.emit("write", {**_picked(last), "found": failure.details["found"]})
+            raise
+        if record:
+            self.emit("write", {**_picked(record), "found": record["found"]})
+
+    def _make_cluster(self, plans: dict[str, Plan]) -> None:
+        from .cluster import Cluster, choose_account
+
+        target = self.spec["target"]
+        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
+        self.cluster = Cluster(self.system, target, self.account, self._initdb, self._spawn_server)
+        self.cluster.create()
+        self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
+        scene, cluster = self.scene, self.cluster
+        scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
+
+    def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        run_tool(self, argv, purpose=purpose, limit_s=limit_s, out=out / purpose)
+
+    def _spawn_server(self, argv: list[str], **options: Any) -> Child:
+        self.emit("command", {"purpose": options["purpose"], "argv": [*self.account.wrapper, *argv], "env": {}})
+        env = environment(self.job.run)
+        return spawn(self.journal, argv, account=self.account, env=env, **options)
+
+    def _start_server(self, prefix: list[str]) -> None:
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        assert self.cluster is not None  # noqa: S101 - for the type checker
+        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log").pid
+
+    def _run_step(self, step: Record) -> None:
+        self._step = step["name"]
+        self._told.clear()
+        self._enter("RUNNING")
+        workload, options = WORKLOADS[step["kind"]], step["options"]
+        target = self.spec["target"] or {}
+        stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))
+        for act in (workload.prepare, workload.warm, workload.measure):
+            self.check()
+            act(options, stage)
+
+    # Proofs
+
+    def watch(self) -> None:
+        for name, wanted in self.spec["settings"].items():
+            SETTINGS[name].watch(self.scene, wanted)
+
+    def verify(self, phase: str) -> None:
+        """Ask every setting for its proof. NotApplied at the first that fails."""
+        failed: list[tuple[str, Proof]] = []
+        for name, wanted in self.spec["settings"].items():
+            for proof in SETTINGS[name].verify(self.scene, wanted, phase):
+                self._tell(name, phase, proof)
+                failed += [] if proof.ok else [(name, proof)]
+        if failed:
+            name, proof = failed[0]
+            raise NotApplied(f"{name} ({proof.subject})", proof.wanted, proof.found)
+
+    def _tell(self, name: str, phase: str, proof: Proof) -> None:
+        """Emit a proof unless the same was seen in this step, of no fewer processes."""
+        size = len(proof.evidence.get("processes", ()))
+        known = f"{name} {phase} {proof.subject} {proof.found} {size}"
+        if known not in self._told:
+            self._told.add(known)
+            self.emit("proof", {"setting": name, "phase": phase, **proof.__dict__})
+
+    # What a stage needs
+
+    def make_collectors(self) -> list[Collector]:
+        from .collectors import COLLECTORS
+
+        directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
+        return [COLLECTORS[name](self.system, directory) for name in self.spec["collect"]["sources"]]
+
+    def make_scratch(self, data_dir: str, step: str) -> Path:
+        path = Path(data_dir) / f"scratch-{self.job.run}-{step}"
+        self.journal.making(str(path))
+        path.mkdir(mode=0o700)
+        if self.account.user is not None:
+            os.chown(path, self.account.user, self.account.group or 0)
+        return path
+
+    def need_tool(self, name: str) -> str:
+        found = self.system.which(name)
+        if not found:
+            raise HostFailure(f"{name} is not on the PATH of this host", f"install {name}")
+        return found
+
+
+def _picked(entry: Record) -> Record:
+    return {key: entry[key] for key in ("setting", "key", "original", "wanted")}
+
+
+def _host_failure(error: OSError) -> Failure:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return HostFailure(f"{error.strerror}: {error.filename or ''}", "free some space" if full else "")
+
+
+def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:
+    """A result counts only when the host was put back, too."""
+    if failure is None and undone.clean:
+        return {"outcome": "ok", "error": None}
+    if isinstance(failure, Cancelled):
+        return {"outcome": "cancelled", "error": None}
+    failure = failure or HostFailure("the host could not be put back: " + "; ".join(undone.unproven))
+    return {"outcome": failure.outcome, "error": {**failure.as_json(), "unproven": undone.unproven}}

@@ -1,0 +1,136 @@
+"""What a setting is: discover, plan (pure), resolve, verify. Applying and restoring are the journal's, for all."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Iterator, Optional
+
+from ..system import Process, System
+
+Facts = dict[str, Any]
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Write:
+    """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back."""
+
+    key: str
+    wanted: str
+    persistence: str = "runtime"
+    settle_s: float = 0.0
+
+    def line(self) -> str:
+        if self.key.startswith("/proc/sys/"):
+            return f"sysctl -w {self.key[len('/proc/sys/') :].replace('/', '.')}={shlex.quote(self.wanted)}"
+        return f"echo {shlex.quote(self.wanted)} > {shlex.quote(self.key)}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one setting wants of the host: writes, prefixes of the two command lines, lines of configuration."""
+
+    writes: list[Write] = field(default_factory=list)
+    server_prefix: list[str] = field(default_factory=list)
+    client_prefix: list[str] = field(default_factory=list)
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The same as a DBA would type it; for reading, never run."""
+        lines = [write.line() for write in self.writes]
+        lines += [f"echo {shlex.quote(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
+        if self.server_prefix:
+            lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
+        if self.client_prefix:
+            lines.append(f"{shlex.join(self.client_prefix)} pgbench ...")
+        return lines
+
+    def with_writes(self, writes: list[Write]) -> Plan:
+        return replace(self, writes=writes)
+
+
+def conf_line(name: str, value: str) -> str:
+    """A line of postgresql.conf; quotes and backslashes are doubled as its grammar wants."""
+    return f"{name} = '" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One look at the host: `subject` should be `wanted` and is `found`."""
+
+    subject: str
+    wanted: Any
+    found: Any
+    ok: bool
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Scene:
+    """Where a setting looks for its proof: the processes of the run, the server's SQL, and notes kept between looks."""
+
+    system: System
+    facts: Facts
+    postmaster: Optional[int] = None
+    client: Optional[int] = None
+    step: str = ""
+    major: int = 0
+    conf_file: str = ""
+    sql: Optional[Callable[[str], Any]] = None
+    huge_pages_needed: Optional[Callable[[], int]] = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def server_processes(self) -> list[Process]:
+        """Postmaster, background processes and backends."""
+        return list(self._family(self.postmaster)) if self.postmaster else []
+
+    def client_processes(self) -> list[Process]:
+        """The load generator and what it forked."""
+        return list(self._family(self.client)) if self.client else []
+
+    def _family(self, pid: int) -> Iterator[Process]:
+        process = self.system.process(pid)
+        if process and process.alive:
+            yield process
+            for child in self._children(pid):
+                yield from self._family(child)
+
+    def _children(self, pid: int) -> list[int]:
+        path = f"/proc/{pid}/task/{pid}/children"
+        if self.system.exists(path):
+            return [int(child) for child in self.system.text(path).split()]
+        # Kernels without CONFIG_PROC_CHILDREN: the slow way, through the whole table.
+        return [process.pid for process in self.system.processes() if process.parent == pid]
+
+
+class Setting:
+    """Base of all settings; see the registry in settings/__init__.py."""
+
+    name: str
+    title: str
+    help: str
+    schema: Schema
+    unit = ""
+    risk = "none"
+    level = "user"
+    tools: tuple[str, ...] = ()
+
+    def discover(self, system: System) -> dict[str, Any]:
+        """The present value on this host, in the words of `schema` where it has any."""
+        return {}
+
+    def plan(self, facts: Facts, wanted: Any) -> Plan:
+        """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
+        raise NotImplementedError
+
+    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+        """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""
+        return plan
+
+    def watch(self, scene: Scene, wanted: Any) -> None:
+        """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
+
+    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        """Proofs for a phase: before (server up, no load), during (a step runs), after (the step ended)."""
+        return []

@@ -1,0 +1,152 @@
+"""Which cpus the server and the load generator may use, by taskset; children inherit it from the postmaster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import cpulist
+from ..errors import Unplannable
+from ..system import CLOCK_TICKS, Process
+from .base import Facts, Plan, Proof, Scene, Setting
+
+_CPUS = {
+    "type": "string",
+    "pattern": r"^(\d+(-\d+)?(,\d+(-\d+)?)*|0x[0-9a-fA-F]+|node:\d+(-\d+)?(,\d+(-\d+)?)*)$",
+    "description": "A list of cpus (0-3,5), a mask (0x6) or the cpus of a NUMA node (node:0)",
+}
+
+
+class CpuAffinity(Setting):
+    name = "cpu_affinity"
+    title = "CPU affinity"
+    help = "Pins PostgreSQL, and separately the load generator, to chosen cpus with taskset"
+    unit = "cpu list"
+    risk = "none: ends with the processes"
+    tools = ("taskset",)
+    schema = {
+        "type": "object",
+        "title": "CPU affinity",
+        "properties": {
+            "server": {**_CPUS, "title": "PostgreSQL's cpus"},
+            "client": {**_CPUS, "title": "The load generator's cpus"},
+        },
+        "additionalProperties": False,
+    }
+
+    def discover(self, system: Any) -> dict[str, Any]:
+        allowed = cpulist.render(system.allowed_cpus())
+        return {"server": allowed, "client": allowed}
+
+    def plan(self, facts: Facts, wanted: Any) -> Plan:
+        prefixes = {side: ["taskset", "-c", _cpus(facts, side, text)] for side, text in wanted.items()}
+        if prefixes and not facts["tools"].get("taskset"):
+            raise Unplannable("cpu_affinity", wanted, "hosts with taskset", "install util-linux")
+        return Plan(server_prefix=prefixes.get("server", []), client_prefix=prefixes.get("client", []))
+
+    def watch(self, scene: Scene, wanted: Any) -> None:
+        notes = scene.notes.setdefault(self.name, {})
+        for side in wanted:
+            usage = notes.setdefault((scene.step, side), _Usage())
+            usage.look(_tasks(scene, side))
+
+    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        if phase == "before":
+            return [p for side in wanted if side == "server" for p in _allowed(scene, side, wanted, "postmaster")]
+        if phase == "during":
+            return [p for side in wanted for p in _allowed(scene, side, wanted, "every process and thread")]
+        if phase == "after":
+            notes = scene.notes.get(self.name, {})
+            return [
+                _stayed(scene, side, wanted, notes[scene.step, side]) for side in wanted if (scene.step, side) in notes
+            ]
+        return []
+
+
+def _cpus(facts: Facts, side: str, text: str) -> str:
+    field, cpus = f"cpu_affinity.{side}", facts["cpus"]
+    try:
+        chosen = cpulist.choose(text, facts["numa"]["nodes"])
+    except ValueError as error:
+        raise Unplannable(field, text, f"a list such as 0-3,5, a mask such as 0x6, or node:N ({error})") from error
+    for known, words in (("online", "online"), ("allowed", "allowed to this account")):
+        missing = set(chosen) - set(cpulist.parse(cpus[known]))
+        if missing or not chosen:
+            accepted = f"cpus that are {words}: {cpus[known]}"
+            raise Unplannable(field, text, accepted, f"cpu {cpulist.render(missing) or '(none)'} is not {words}")
+    return cpulist.render(chosen)
+
+
+def _wanted(scene: Scene, side: str, wanted: Any) -> str:
+    return cpulist.render(cpulist.choose(wanted[side], scene.facts["numa"]["nodes"]))
+
+
+def _tasks(scene: Scene, side: str) -> list[Process]:
+    """Server processes have one thread each; of the client every thread counts."""
+    if side == "server":
+        return scene.server_processes()
+    return [task for process in scene.client_processes() for task in _threads(scene, process)]
+
+
+def _threads(scene: Scene, process: Process) -> list[Process]:
+    from ..system import parse_stat
+
+    found = []
+    for name in scene.system.names(f"/proc/{process.pid}/task"):
+        text = scene.system.text(f"/proc/{process.pid}/task/{name}/stat")
+        if text:
+            found.append(parse_stat(text))
+    return found
+
+
+def _allowed(scene: Scene, side: str, wanted: Any, subject: str) -> list[Proof]:
+    tasks = _tasks(scene, side)
+    if subject == "postmaster":
+        tasks = tasks[:1]
+    seen = {task: _allowed_list(scene, task) for task in tasks}
+    seen = {task: cpus for task, cpus in seen.items() if cpus}
+    if not seen:
+        return []
+    expected = _wanted(scene, side, wanted)
+    found = sorted(set(seen.values()))
+    evidence = {
+        "source": "Cpus_allowed_list of /proc/PID/status",
+        "processes": [{"pid": t.pid, "name": t.name, "cpus": cpus, "last_cpu": t.cpu} for t, cpus in seen.items()],
+    }
+    return [Proof(f"{side}: {subject}", expected, " ".join(found), found == [expected], evidence)]
+
+
+def _allowed_list(scene: Scene, task: Process) -> str:
+    for line in scene.system.text(f"/proc/{task.pid}/status").splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return line.split()[1]
+    return ""  # it ended between two looks
+
+
+def _stayed(scene: Scene, side: str, wanted: Any, usage: _Usage) -> Proof:
+    expected = _wanted(scene, side, wanted)
+    inside = set(cpulist.parse(expected))
+    outside = sum(ticks for cpu, ticks in usage.ticks.items() if cpu not in inside)
+    total = sum(usage.ticks.values())
+    evidence = {
+        "source": "utime + stime and last cpu of /proc/PID/stat, each second",
+        "cpu_s": {str(cpu): round(ticks / CLOCK_TICKS, 2) for cpu, ticks in sorted(usage.ticks.items())},
+    }
+    share = round(outside / total, 4) if total else 0.0
+    return Proof(f"{side}: share of cpu time outside {expected}", 0.0, share, outside == 0, evidence)
+
+
+class _Usage:
+    """Cpu time by the core a task was last seen on."""
+
+    def __init__(self) -> None:
+        self.ticks: dict[int, int] = {}
+        self._last: dict[tuple[int, int], int] = {}
+
+    def look(self, tasks: list[Process]) -> None:
+        first = not self._last
+        for task in tasks:
+            known = (task.pid, task.start)
+            # What was burnt before the first look belongs to an earlier step, except for tasks born since.
+            before = self._last.get(known, task.ticks if first else 0)
+            self.ticks[task.cpu] = self.ticks.get(task.cpu, 0) + task.ticks - before
+            self._last[known] = task.ticks

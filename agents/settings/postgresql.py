@@ -1,0 +1,142 @@
+"""PostgreSQL's own parameters, in an include file of the private cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import Unplannable
+from .base import Facts, Plan, Proof, Scene, Setting
+
+# Parameters that say where the cluster lives and who may enter: the agent's own business.
+OURS = {
+    "port", "listen_addresses", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions",
+    "data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "include", "include_dir",
+    "include_if_exists", "logging_collector", "log_directory", "log_filename", "event_source", "bonjour",
+}  # fmt: skip
+# Parameters whose value is a program or a library that the server would run.
+CODE = {
+    "archive_command", "archive_cleanup_command", "archive_library", "restore_command", "recovery_end_command",
+    "ssl_passphrase_command", "ssl_library", "local_preload_libraries", "session_preload_libraries",
+    "dynamic_library_path", "extension_control_path", "jit_provider", "krb_server_keyfile", "oauth_validator_libraries",
+}  # fmt: skip
+ELSEWHERE = {"huge_pages": "the huge_pages setting"}
+# Libraries that PostgreSQL itself ships and that are of use in a benchmark.
+CONTRIB = {"pg_stat_statements", "pg_prewarm", "auto_explain", "pg_buffercache"}
+_FACTORS: dict[str, dict[str, float]] = {
+    "B": {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40},
+    "us": {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10},
+}
+_BOOL = {"on": "on", "true": "on", "yes": "on", "1": "on", "off": "off", "false": "off", "no": "off", "0": "off"}
+
+
+class PostgreSQL(Setting):
+    name = "postgresql"
+    title = "PostgreSQL parameters"
+    help = "Parameters of postgresql.conf for the private cluster, e.g. shared_buffers, work_mem, synchronous_commit"
+    unit = "as in postgresql.conf"
+    risk = "none: the cluster is the run's own"
+    schema = {
+        "type": "object",
+        "title": "PostgreSQL parameters",
+        "description": "Name and value as in postgresql.conf; values may carry units (1GB, 30s)",
+        "propertyNames": {
+            "type": "string",
+            "pattern": r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$",
+            "description": "a parameter's name in lower case, such as shared_buffers",
+        },
+        "additionalProperties": {
+            "type": ["string", "number", "boolean"],
+            "maxLength": 1000,
+            "pattern": r"^[^\x00-\x1f]*$",
+            "description": "a value on one line",
+        },
+    }
+
+    def plan(self, facts: Facts, wanted: Any) -> Plan:
+        for name, value in wanted.items():
+            _refuse(name, value)
+        return Plan(conf={name: spell(value) for name, value in wanted.items()})
+
+    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        if phase != "before" or scene.sql is None or not wanted:
+            return []
+        names = ", ".join(f"'{name}'" for name in wanted)
+        shown = scene.sql(_QUERY.format(names=names))
+        return [_proof(name, spell(value), shown, scene.conf_file) for name, value in wanted.items()]
+
+
+# The names were checked against the schema's pattern: no quote can be in them.
+_QUERY = """
+select json_build_object(
+  'settings', (select json_object_agg(name, json_build_object('setting', setting, 'unit', unit, 'vartype', vartype,
+      'source', source, 'sourcefile', sourcefile, 'pending_restart', pending_restart, 'show', current_setting(name)))
+    from pg_settings where name in ({names})),
+  'file', (select json_agg(json_build_object('file', sourcefile, 'name', name, 'setting', setting, 'applied', applied,
+      'error', error)) from pg_file_settings where name in ({names})))
+"""
+
+
+def _refuse(name: str, value: Any) -> None:
+    field = f"postgresql.{name}"
+    if name in ELSEWHERE:
+        raise Unplannable(field, value, f"nothing here; use {ELSEWHERE[name]}")
+    if name in OURS:
+        raise Unplannable(field, value, "nothing; the agent decides where the private cluster lives and listens")
+    if name in CODE:
+        raise Unplannable(field, value, "nothing; this parameter would run code")
+    if name == "shared_preload_libraries":
+        libraries = {part.strip().strip('"') for part in str(value).split(",") if part.strip()}
+        if libraries - CONTRIB:
+            raise Unplannable(field, value, f"libraries that PostgreSQL ships: {', '.join(sorted(CONTRIB))}")
+
+
+def spell(value: Any) -> str:
+    """A JSON value as postgresql.conf writes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def normalise(text: str, unit: str, vartype: str) -> Any:
+    """A value as pg_settings.setting counts it, for comparison: bytes or microseconds when it has a unit."""
+    if vartype == "bool":
+        return _BOOL.get(text.lower(), text)
+    if vartype not in ("integer", "real"):
+        return text.lower() if vartype == "enum" else text
+    digits = text.strip().rstrip("kMGTBusminhd ")
+    suffix = text.strip()[len(digits) :].strip() or unit
+    number = float(int(digits, 0) if digits.lower().startswith(("0x", "-0x")) else float(digits))
+    return number * _factor(suffix)
+
+
+def _factor(unit: str) -> float:
+    digits = unit.rstrip("kMGTBusminhd")
+    for table in _FACTORS.values():
+        if unit[len(digits) :] in table:
+            return float(digits or 1) * table[unit[len(digits) :]]
+    return 1.0
+
+
+def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Proof:
+    """In effect: our file's line was applied without error, nothing later overrides it, no restart is pending."""
+    row = (shown["settings"] or {}).get(name)
+    lines = [line for line in shown["file"] or [] if line["name"] == name and line["file"] == conf_file]
+    if row is None:
+        return Proof(name, wanted, "no such parameter", False, {"file": lines})
+    applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
+    ours = row["sourcefile"] == conf_file and not row["pending_restart"]
+    same = _same(wanted, row)
+    return Proof(name, wanted, row["show"], bool(applied and ours and same), {"pg_settings": row, "file": lines})
+
+
+def _same(wanted: str, row: dict[str, Any]) -> bool:
+    unit, vartype = row["unit"] or "", row["vartype"]
+    try:
+        want, found = normalise(wanted, unit, vartype), normalise(row["setting"], unit, vartype)
+    except ValueError:
+        return False
+    if vartype not in ("integer", "real"):
+        return bool(want == found)
+    # The server rounds to whole units of its own.
+    tolerance = _factor(unit) if vartype == "integer" else abs(want) * 1e-6
+    return bool(abs(want - found) <= tolerance)

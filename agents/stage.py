@@ -1,0 +1,190 @@
+"""One step of a run: its processes, its raw output, and who looks on while it is measured."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Optional, Sequence
+
+from .errors import WorkloadFailure
+from .processes import Account, Child, environment, spawn
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .collectors import Collector
+    from .session import Session
+
+LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
+FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
+TICK_S = 1.0
+
+Look = Callable[[float], None]
+
+
+class Stage:
+    """A step as its workload sees it; `Session` gives it the run."""
+
+    def __init__(self, session: Session, step: str, data_dir: str) -> None:
+        self._session, self.step, self._data_dir = session, step, data_dir
+        self.out = session.job.path / "out" / step
+        self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._scratch: Optional[Path] = None
+
+    @property
+    def cluster(self) -> Cluster:
+        cluster = self._session.cluster
+        if cluster is None:
+            raise WorkloadFailure(f"step {self.step} needs PostgreSQL and the run has no target")
+        return cluster
+
+    @property
+    def scratch(self) -> Path:
+        """A directory of this step's own below data_dir, which the load generator may write; removed with the run."""
+        if self._scratch is None:
+            self._scratch = self._session.make_scratch(self._data_dir, self.step)
+        return self._scratch
+
+    def tool(self, name: str) -> str:
+        if self._session.cluster:
+            return self._session.cluster.tool(name)
+        return self._session.need_tool(name)
+
+    def log(self, level: str, message: str) -> None:
+        self._session.log(level, message)
+
+    def sample(self, source: str, t: float, values: dict[str, float]) -> None:
+        self._session.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
+
+    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None:
+        """Run a tool to its end; its output is kept as out/<step>/<purpose>.stdout and .stderr."""
+        run_tool(self._session, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
+
+    def measure(
+        self, argv: Sequence[str], *, limit_s: float, total_s: Optional[float], on_line: Callable[[str], None]
+    ) -> None:
+        """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
+
+        `on_line` is given each whole line of stderr as it comes. WorkloadFailure when the tool fails.
+        """
+        session, paths = self._session, (self.out / "stdout", self.out / "stderr")
+        argv = [*session.client_prefix, *argv]
+        onlooker = Onlooker(session, self.step, total_s)
+        child = start_tool(session, argv, "measure", paths)
+        session.scene.client, session.scene.step = child.pid, self.step
+        lines = Lines(paths[1], on_line)
+        code = follow(session, child, limit_s, [lines.look, onlooker.look])
+        lines.look(0.0)
+        session.scene.client = None
+        _finish(session, child, code, argv, paths)
+        onlooker.finish()
+
+
+def run_tool(session: Session, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
+    """Start, wait, and complain with the tool's own words when it failed."""
+    paths = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
+    child = start_tool(session, argv, purpose, paths)
+    _finish(session, child, follow(session, child, limit_s, []), argv, paths)
+
+
+def start_tool(session: Session, argv: Sequence[str], purpose: str, paths: tuple[Path, Path]) -> Child:
+    env = session.cluster.env if session.cluster else {}
+    account: Account = session.account
+    session.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
+    with paths[0].open("wb") as stdout, paths[1].open("wb") as stderr:
+        return spawn(
+            session.journal,
+            argv,
+            purpose=purpose,
+            account=account,
+            env=environment(session.job.run, env),
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+
+def follow(session: Session, child: Child, limit_s: float, looks: list[Look]) -> int:
+    """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
+    begin = session.system.mono()
+    while True:
+        code = child.wait(LOOK_S)
+        elapsed = session.system.mono() - begin
+        if code is not None:
+            return code
+        session.check()
+        if elapsed > limit_s:
+            raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
+        for look in looks:
+            look(elapsed)
+
+
+def _finish(session: Session, child: Child, code: int, argv: Sequence[str], paths: tuple[Path, Path]) -> None:
+    session.journal.ended(child.entry)
+    if code:
+        raise WorkloadFailure(
+            f"{child.entry['purpose']} ended with {_ending(code)}: {Path(argv[0]).name}",
+            "the last lines that it wrote are in `stderr`",
+            argv=list(argv),
+            code=code,
+            stderr=paths[1].read_bytes()[-2000:].decode(errors="replace"),
+        )
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class Lines:
+    """Whole lines of a growing file."""
+
+    def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
+        self._path, self._on_line, self._offset = path, on_line, 0
+
+    def look(self, elapsed: float) -> None:
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        for line in data[:end].decode(errors="replace").splitlines():
+            self._on_line(line)
+
+
+class Onlooker:
+    """Once a second: collectors, proofs, progress."""
+
+    def __init__(self, session: Session, step: str, total_s: Optional[float]) -> None:
+        self._session, self._step, self._total = session, step, total_s
+        self._collectors: list[Collector] = session.make_collectors()
+        self._next_tick, self._next_watch, self._next_proof = session.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
+        for collector in self._collectors:
+            collector.start()
+
+    def look(self, elapsed: float) -> None:
+        began = time.process_time()
+        if elapsed >= self._next_watch:
+            self._watch(elapsed)
+        if elapsed >= self._next_tick:
+            self._tick(elapsed)
+        self._session.collector_cpu_s += time.process_time() - began
+
+    def _watch(self, elapsed: float) -> None:
+        self._next_watch = max(self._next_watch, TICK_S) + TICK_S if elapsed >= TICK_S else TICK_S
+        self._session.watch()
+        if elapsed >= self._next_proof:
+            # Clients may connect late; later looks grow rare, for processes inherit what their parents were given.
+            self._next_proof = max(TICK_S, 2 * elapsed)
+            self._session.verify("during")
+
+    def _tick(self, elapsed: float) -> None:
+        self._next_tick += self._session.interval_s
+        for collector in self._collectors:
+            values = collector.sample()
+            data = {"step": self._step, "source": collector.name, "t": round(elapsed, 3), "values": values}
+            self._session.emit("sample", data)
+        if self._total:
+            done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
+            note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
+            self._session.emit("progress", note)
+
+    def finish(self) -> None:
+        self._session.verify("after")

@@ -1,0 +1,194 @@
+"""The one seam to the machine: files of /proc and /sys, clocks, short commands, the table of processes.
+
+Everything else in the agent reads and writes the host through a `System`, so that a test replaces this one class.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Mapping, Optional, Sequence
+
+from .errors import HostFailure
+
+# Directories where distributions keep tools that a service account's PATH may lack.
+TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of the process table: /proc/PID/stat. `start` is in clock ticks since boot, `ticks` is utime + stime."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    ticks: int
+    start: int
+    cpu: int
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in ("Z", "X")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ended by itself."""
+
+    argv: list[str]
+    code: int
+    stdout: str
+    stderr: str
+
+
+def parse_stat(text: str) -> Process:
+    """/proc/PID/stat; the name may hold spaces and brackets, so fields are counted from its last ')'."""
+    head, _, tail = text.rpartition(")")
+    pid, _, name = head.partition(" (")
+    f = tail.split()
+    ticks = int(f[11]) + int(f[12])
+    return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]))
+
+
+class System:
+    """The real machine."""
+
+    def read(self, path: str) -> str:
+        """Text of a file; OSError as the kernel gives it."""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def write(self, path: str, text: str) -> None:
+        """Write to a file of /proc or /sys: one write call, no truncation games."""
+        fd = os.open(path, os.O_WRONLY)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def names(self, path: str) -> list[str]:
+        """Entries of a directory, sorted; none when it is not there."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError:
+            return []
+
+    def text(self, path: str, default: str = "") -> str:
+        """Stripped text of a file that may be absent on this kernel."""
+        try:
+            return self.read(path).strip()
+        except OSError:
+            return default
+
+    def wall(self) -> float:
+        return time.time()
+
+    def mono(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @lru_cache(maxsize=None)  # noqa: B019 - one System lives as long as the program
+    def boot_id(self) -> str:
+        return self.text("/proc/sys/kernel/random/boot_id", "unknown")
+
+    def machine_id(self) -> str:
+        return self.text("/etc/machine-id") or self.text("/var/lib/dbus/machine-id") or self.boot_id()
+
+    def euid(self) -> int:
+        return os.geteuid()
+
+    def level(self) -> str:
+        return "root" if self.euid() == 0 else "user"
+
+    def allowed_cpus(self) -> list[int]:
+        """Cpus that this process may use: what a container or a cgroup left us."""
+        return sorted(os.sched_getaffinity(0))
+
+    def which(self, tool: str) -> str:
+        """Absolute path of a tool, or ""."""
+        return shutil.which(tool, path=os.environ.get("PATH", "") + ":" + TOOL_PATH) or ""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float = 30.0,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[int] = None,
+        group: Optional[int] = None,
+        stdin: str = "",
+    ) -> Finished:
+        """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s."""
+        identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": []}
+        try:
+            child = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(env) if env is not None else None,
+                cwd="/",
+                start_new_session=True,
+                **identity,
+            )
+        except OSError as error:
+            raise HostFailure(
+                f"{argv[0]} cannot be run: {error.strerror}", "is it installed and executable?"
+            ) from error
+        try:
+            out, err = child.communicate(stdin.encode(), timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
+        return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def process(self, pid: int) -> Optional[Process]:
+        """The process with this pid, or None when there is none (any more)."""
+        try:
+            return parse_stat(self.read(f"/proc/{pid}/stat"))
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def processes(self) -> list[Process]:
+        """Every process that lives now (zombies do not)."""
+        found = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
+        return [process for process in found if process and process.alive]
+
+    def is_same(self, pid: int, start: int, boot_id: str) -> bool:
+        """Whether the process once recorded still lives; a reused pid has another start time."""
+        process = self.process(pid) if boot_id == self.boot_id() else None
+        return bool(process and process.alive and process.start == start)
+
+    def cwd(self, pid: int) -> str:
+        try:
+            return os.readlink(f"/proc/{pid}/cwd")
+        except OSError:
+            return ""
+
+    def kill(self, pid: int, number: int) -> None:
+        """Signal one process; one that is gone already is fine."""
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    def kill_group(self, group: int, number: int) -> None:
+        """Signal a process group; one that is gone already is fine."""
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            return

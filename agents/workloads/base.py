@@ -1,0 +1,88 @@
+"""What a workload is: pure `check`, `argv` and `duration`; prepare, warm and measure through a Stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from ..cluster import Cluster
+
+    class Stage(Protocol):
+        """A step of a run, as its workload sees it (stage.py)."""
+
+        step: str
+        out: Path
+
+        @property
+        def scratch(self) -> Path: ...
+
+        @property
+        def cluster(self) -> Cluster: ...
+
+        def tool(self, name: str) -> str: ...
+
+        def log(self, level: str, message: str) -> None: ...
+
+        def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
+
+        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
+
+        def measure(
+            self,
+            argv: Sequence[str],
+            *,
+            limit_s: float,
+            total_s: Optional[float],
+            on_line: Callable[[str], None],
+        ) -> None: ...
+
+
+Options = dict[str, Any]
+Schema = dict[str, Any]
+
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True)
+class Context:
+    """Paths that an argument list needs: the tool, where its output goes, where it may write."""
+
+    program: str
+    out: str
+    scratch: str
+
+
+class Workload:
+    """Base of all workloads; see the registry in workloads/__init__.py."""
+
+    kind: str
+    title: str
+    help: str
+    schema: Schema
+    tools: tuple[str, ...] = ()
+    needs_postgres = False
+
+    def check(self, options: Options) -> None:
+        """Pure. Unplannable for what the schema cannot say."""
+
+    def argv(self, options: Options, context: Context) -> list[str]:
+        """Pure. The argument list that is measured."""
+        raise NotImplementedError
+
+    def duration(self, options: Options) -> Optional[float]:
+        """Pure. Seconds of the measured part when the options tell, for progress and limits."""
+        return None
+
+    def prepare(self, options: Options, stage: Stage) -> None:
+        """Make the data that the measurement needs."""
+
+    def warm(self, options: Options, stage: Stage) -> None:
+        """Bring caches into the wanted state; nothing is measured."""
+
+    def measure(self, options: Options, stage: Stage) -> None:
+        """Run the tool; its raw output stays in stage.out."""
+        raise NotImplementedError

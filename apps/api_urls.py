@@ -1,0 +1,42 @@
+"""Every address of the API."""
+
+from django.urls import include, path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.routers import SimpleRouter
+
+from apps.accounts.api import MeViewSet, TokenViewSet
+from apps.accounts.problems import NotHere
+from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
+from apps.decisions.api import DecisionViewSet
+from apps.hosts.api import HostViewSet, IdentityViewSet
+from apps.results.api import MeasurementViewSet, ResultsViewSet, SeriesViewSet
+from apps.tuning.api import ProfileViewSet, SettingViewSet
+
+router = SimpleRouter()
+router.register("hosts", HostViewSet)
+router.register("identities", IdentityViewSet)
+router.register("profiles", ProfileViewSet)
+router.register("settings", SettingViewSet, basename="setting")
+router.register("workloads", WorkloadViewSet)
+router.register("recipes", RecipeViewSet, basename="recipe")
+router.register("campaigns", CampaignViewSet)
+router.register("runs", RunViewSet)
+router.register("artefacts", ArtefactViewSet)
+router.register("measurements", MeasurementViewSet)
+router.register("series", SeriesViewSet)
+router.register("decisions", DecisionViewSet)
+router.register("tokens", TokenViewSet)
+
+v1 = [
+    path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
+    path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
+    *router.urls,
+]
+
+app_name = "api"
+urlpatterns = [
+    path("v1/", include(v1)),
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", SpectacularSwaggerSplitView.as_view(url_name="api:schema"), name="docs"),
+    re_path("", NotHere.as_view()),
+]

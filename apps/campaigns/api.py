@@ -1,0 +1,217 @@
+"""Workloads, recipes, campaigns, runs and their raw output."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.campaigns import recipes, services, workloads
+from apps.campaigns.models import Artefact, Campaign, Run, Workload
+from apps.campaigns.serializers import (
+    ArtefactSerializer,
+    CampaignRowSerializer,
+    CampaignSerializer,
+    EventQuerySerializer,
+    EventsSerializer,
+    NewCampaignSerializer,
+    PreviewSerializer,
+    RecipeSerializer,
+    RunRowSerializer,
+    RunSerializer,
+    WorkloadSerializer,
+)
+from apps.hosts.models import Host
+
+
+class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Workload]):
+    """What is run. Writing one under a known name makes its next revision."""
+
+    queryset = Workload.objects.select_related("author").order_by("name", "-revision")
+    serializer_class = WorkloadSerializer
+    filterset_fields = ["name", "kind"]
+    ordering_fields = ["name", "revision", "created_at"]
+    roles = {"create": Role.TUNER}
+
+    @extend_schema(responses={201: WorkloadSerializer})
+    def create(self, request: Request) -> Response:
+        body = WorkloadSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        workload = workloads.save_workload(by=user_of(request), **body.validated_data)
+        return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
+
+
+class HostQuerySerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(
+        queryset=Host.objects.all(), required=False, help_text="id of the host to scale the factors to"
+    )
+
+
+class RecipeViewSet(viewsets.ViewSet):
+    """Campaigns as templates."""
+
+    lookup_field = "name"
+    lookup_value_regex = "[a-z-]+"
+
+    def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
+        query = HostQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        host = query.validated_data.get("host")
+        return recipe | {"factors": services.recipe_factors(recipe, host)} if host else recipe
+
+    @extend_schema(responses=RecipeSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        return Response(RecipeSerializer(recipes.catalogue().values(), many=True).data)
+
+    @extend_schema(parameters=[HostQuerySerializer], responses=RecipeSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        if name not in recipes.catalogue():
+            raise NotFound(f"{name} is no recipe; known are: {', '.join(recipes.catalogue())}")
+        return Response(RecipeSerializer(self._on_host(recipes.get(name), request)).data)
+
+
+class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    host = filters.NumberFilter("host_id")
+
+    class Meta:
+        model = Campaign
+        fields = ["state", "recipe"]
+
+
+class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]):
+    """A question, its factors, and the runs that were planned from them."""
+
+    queryset = Campaign.objects.select_related("host", "workload__author", "profile__profile", "created_by")
+    filterset_class = CampaignFilter
+    ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
+    ordering = ["-created_at"]
+    roles = {"create": Role.OPERATOR, "start": Role.OPERATOR, "cancel": Role.OPERATOR}
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return CampaignRowSerializer if self.action == "list" else CampaignSerializer
+
+    @extend_schema(request=NewCampaignSerializer, responses={201: CampaignSerializer})
+    def create(self, request: Request) -> Response:
+        body = NewCampaignSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        make = services.create_from_recipe if "recipe" in body.validated_data else services.create_campaign
+        campaign = make(by=user_of(request), **body.validated_data)
+        return Response(CampaignSerializer(campaign).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=PreviewSerializer)
+    @action(detail=True)
+    def preview(self, request: Request, pk: str) -> Response:
+        """The runs that starting now would plan, in their order."""
+        return Response(PreviewSerializer(services.preview(self.get_object())).data)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, pk: str) -> Response:
+        """Plan all runs and put them into the host's queue."""
+        campaign = self.get_object()
+        services.start_campaign(campaign, by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """End what waits at once; what runs is stopped and its host put back."""
+        campaign = self.get_object()
+        services.cancel_campaign(campaign, by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
+
+
+class RunFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    campaign = filters.UUIDFilter("campaign_id")
+    host = filters.NumberFilter("host_id")
+
+    class Meta:
+        model = Run
+        fields = ["state", "outcome", "block"]
+
+
+class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Run]):
+    """One cell of a design, once."""
+
+    queryset = Run.objects.select_related("host").order_by("campaign_id", "position")
+    filterset_class = RunFilter
+    ordering_fields = ["position", "block", "started_at", "ended_at"]
+    roles = {"cancel": Role.OPERATOR}
+
+    def get_queryset(self) -> QuerySet[Run]:
+        runs = super().get_queryset()
+        return runs.defer("spec", "manifest") if self.action == "list" else runs
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return RunRowSerializer if self.action == "list" else RunSerializer
+
+    @extend_schema(request=None, responses=RunSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """Cancel this run; its campaign goes on."""
+        run = self.get_object()
+        services.cancel_run(run, by=user_of(request))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)
+    @action(detail=True, pagination_class=None)
+    def events(self, request: Request, pk: str) -> Response:
+        """The agent's event log from a seq on; ask again with `next_after` while it has not ended."""
+        query = EventQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])
+        ended = run.state == Run.State.ENDED and len(events) < limit
+        last = events[-1].seq if events else after
+        return Response(EventsSerializer({"results": events, "next_after": last, "ended": ended}).data)
+
+
+class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Artefact
+        fields = ["path"]
+
+
+class FileRenderer(JSONRenderer):
+    """Lets a client ask for bytes; the file itself never passes here, only a problem does."""
+
+    media_type = "application/octet-stream"
+    format = "bin"
+
+
+class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Artefact]):
+    """Raw output of the tools, as they printed it."""
+
+    queryset = Artefact.objects.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("run_id", "path")
+    serializer_class = ArtefactSerializer
+    filterset_class = ArtefactFilter
+    ordering_fields = ["path", "size"]
+
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    @action(detail=True, renderer_classes=[JSONRenderer, FileRenderer])
+    def download(self, request: Request, pk: str) -> HttpResponse:
+        """The file as an attachment."""
+        artefact = self.get_object()
+        if artefact.content is None:
+            raise NotFound(f"{artefact.path} was too large to fetch: {artefact.size} bytes; it is on the host")
+        answer = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
+        answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(artefact.path).name)
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer

@@ -1,0 +1,197 @@
+"""Workloads, campaigns and runs as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.campaigns import queries
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
+from apps.hosts.models import Host
+from apps.tuning.models import Revision
+
+
+class WorkloadSerializer(serializers.ModelSerializer[Workload]):
+    options = serializers.DictField(help_text="what its kind accepts")
+    author = serializers.CharField(source="author.username", default=None, read_only=True)
+
+    class Meta:
+        model = Workload
+        fields = ["id", "name", "revision", "kind", "options", "digest", "description", "author", "created_at"]
+        read_only_fields = ["revision", "digest", "created_at"]
+
+
+class LevelSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    set = serializers.DictField(help_text="settings.* and workload.* paths -> value; null removes one")
+
+
+class FactorSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    levels = LevelSerializer(many=True)
+
+
+class RecipeSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    question = serializers.CharField()
+    about = serializers.CharField()
+    chart = serializers.CharField()
+    restarts = serializers.CharField()
+    needs = serializers.CharField(default="user", help_text="the level of the agent: user or root")
+    metric = serializers.CharField()
+    delta = serializers.FloatField()
+    repetitions = serializers.IntegerField()
+    order = serializers.CharField()
+    settings = serializers.DictField(default=dict)
+    workload = serializers.DictField()
+    factors = serializers.ListField(
+        child=serializers.DictField(), help_text="scaled to the host where ?host= is given; else as the recipe says"
+    )
+
+
+class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
+    workload = serializers.CharField(source="workload.__str__", help_text="name and revision")
+    created_by = serializers.CharField(source="created_by.username")
+
+    class Meta:
+        model = Campaign
+        fields = [
+            *("id", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
+            *("repetitions", "created_by", "created_at", "started_at", "ended_at"),
+        ]
+
+
+class ProgressSerializer(serializers.Serializer[queries.Progress]):
+    done = serializers.IntegerField(help_text="runs that have ended")
+    total = serializers.IntegerField(help_text="0 before the start")
+    running = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
+    read = serializers.IntegerField(help_text="of those done, whose results were read")
+    eta_s = serializers.FloatField(allow_null=True, help_text="seconds to the end; null before the start")
+
+
+class CampaignSerializer(serializers.ModelSerializer[Campaign]):
+    """One campaign, whole."""
+
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
+    workload = WorkloadSerializer()
+    profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
+    factors = FactorSerializer(many=True)
+    created_by = serializers.CharField(source="created_by.username")
+    progress = serializers.SerializerMethodField()
+    results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
+
+    class Meta:
+        model = Campaign
+        fields = [
+            *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
+            *("repetitions", "order", "seed", "metric", "delta", "state", "progress", "results_ready"),
+            *("created_by", "created_at", "started_at", "ended_at"),
+        ]
+
+    def to_representation(self, instance: Campaign) -> dict[str, Any]:
+        self._progress = queries.progress(instance)
+        return super().to_representation(instance)
+
+    @extend_schema_field(ProgressSerializer)
+    def get_progress(self, campaign: Campaign) -> Any:
+        return ProgressSerializer(self._progress).data
+
+    def get_results_ready(self, campaign: Campaign) -> bool:
+        return campaign.ended_at is not None and self._progress.read == self._progress.total
+
+
+class NewCampaignSerializer(serializers.Serializer[Any]):
+    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    recipe = serializers.CharField(required=False)
+    name = serializers.CharField(required=False, max_length=120)
+    question = serializers.CharField(required=False)
+    workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
+    factors = serializers.ListField(child=serializers.JSONField(), required=False, help_text="[{name, levels}]")
+    profile = serializers.PrimaryKeyRelatedField(
+        queryset=Revision.objects.select_related("profile"), required=False, help_text="id of a profile's revision"
+    )
+    repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
+    order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
+    metric = serializers.CharField(required=False, max_length=40)
+    delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
+        missing = {name: "required unless a recipe is named" for name in needed if name not in attrs}
+        if missing:
+            raise serializers.ValidationError(missing)
+        return attrs
+
+
+class PlannedSerializer(serializers.Serializer[Any]):
+    position = serializers.IntegerField()
+    block = serializers.IntegerField()
+    cell = serializers.DictField(child=serializers.CharField())
+    digest = serializers.CharField()
+
+
+class PreviewSerializer(serializers.Serializer[Any]):
+    seconds = serializers.FloatField(help_text="about how long all runs take")
+    runs = PlannedSerializer(many=True)
+
+
+class RunRowSerializer(serializers.ModelSerializer[Run]):
+    campaign = serializers.UUIDField(source="campaign_id")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
+    cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
+    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
+    proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
+
+    class Meta:
+        model = Run
+        fields = [
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
+            *("step", "error", "proof", "last_seq", "cancel_requested_at", "started_at", "ended_at", "ingested_at"),
+        ]
+
+
+class RunSerializer(RunRowSerializer):
+    spec = serializers.DictField(help_text="resolved and immutable")
+    manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
+
+    class Meta(RunRowSerializer.Meta):
+        fields = [*RunRowSerializer.Meta.fields, "digest", "agent_state", "spec", "manifest"]
+
+
+class EventSerializer(serializers.ModelSerializer[RunEvent]):
+    data = serializers.DictField()  # type: ignore[assignment]  # the field, not the attribute
+
+    class Meta:
+        model = RunEvent
+        fields = ["seq", "at", "kind", "data"]
+
+
+class EventQuerySerializer(serializers.Serializer[Any]):
+    after = serializers.IntegerField(default=0, min_value=0, help_text="events with a greater seq only")
+    limit = serializers.IntegerField(default=500, min_value=1, max_value=5000)
+
+
+class EventsSerializer(serializers.Serializer[Any]):
+    results = EventSerializer(many=True)
+    next_after = serializers.IntegerField(help_text="give it as ?after= to go on")
+    ended = serializers.BooleanField(help_text="whether the run has ended, so that no further event comes")
+
+
+class ArtefactSerializer(serializers.ModelSerializer[Artefact]):
+    run = serializers.UUIDField(source="run_id")
+    fetched = serializers.BooleanField(help_text="false when it was too large to fetch")
+
+    class Meta:
+        model = Artefact
+        fields = ["id", "run", "path", "size", "sha256", "fetched"]

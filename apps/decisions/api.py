@@ -1,0 +1,116 @@
+"""Decisions and what was said about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters as filters
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.rest import paged
+from apps.accounts.services import user_of
+from apps.decisions import services
+from apps.decisions.models import Comment, Decision
+from apps.hosts.models import Host
+
+
+class CommentSerializer(serializers.ModelSerializer[Comment]):
+    author = serializers.CharField(source="author.username", read_only=True)
+
+    class Meta:
+        model = Comment
+        fields = ["id", "author", "text", "created_at"]
+        read_only_fields = ["created_at"]
+
+
+class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
+    hosts = serializers.PrimaryKeyRelatedField(
+        many=True, queryset=Host.objects.all(), required=False, help_text="ids; the campaign's host by default"
+    )
+    author = serializers.CharField(source="author.username", read_only=True)
+    supersedes = serializers.PrimaryKeyRelatedField(
+        queryset=Decision.objects.all(), required=False, allow_null=True, help_text="id of the decision it replaces"
+    )
+
+    class Meta:
+        model = Decision
+        fields = [
+            *("id", "title", "question", "decision", "reasons", "status", "campaign", "hosts", "evidence_digest"),
+            *("review_on", "supersedes", "author", "created_at"),
+        ]
+        read_only_fields = ["status", "evidence_digest", "created_at"]
+        extra_kwargs = {"question": {"required": False, "help_text": "the campaign's by default"}}
+
+
+class DecisionSerializer(DecisionRowSerializer):
+    evidence = serializers.DictField(read_only=True, help_text="the results as they were when this was written")
+
+    class Meta(DecisionRowSerializer.Meta):
+        fields = [*DecisionRowSerializer.Meta.fields, "evidence"]
+
+
+class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    campaign = filters.UUIDFilter("campaign_id")
+    host = filters.NumberFilter("hosts")
+
+    class Meta:
+        model = Decision
+        fields = ["status"]
+
+
+class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Decision]):
+    """What was decided, why, and on which evidence. Its text never changes; another one may supersede it."""
+
+    queryset = Decision.objects.select_related("author").prefetch_related("hosts")
+    filterset_class = DecisionFilter
+    ordering_fields = ["title", "status", "created_at", "review_on"]
+    ordering = ["-created_at"]
+    roles = {"create": Role.TUNER, "accept": Role.TUNER, "reject": Role.TUNER, "comment": Role.OPERATOR}
+
+    def get_queryset(self) -> QuerySet[Decision]:
+        decisions = super().get_queryset()
+        return decisions.defer("evidence") if self.action == "list" else decisions
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return DecisionRowSerializer if self.action == "list" else DecisionSerializer
+
+    @extend_schema(responses={201: DecisionSerializer})
+    def create(self, request: Request) -> Response:
+        body = DecisionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        decision = services.write_decision(by=user_of(request), **body.validated_data)
+        return Response(DecisionSerializer(decision).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=None, responses=DecisionSerializer)
+    @action(detail=True, methods=["post"])
+    def accept(self, request: Request, pk: str) -> Response:
+        """Only a proposed one can be accepted."""
+        return Response(DecisionSerializer(services.accept_decision(self.get_object(), by=user_of(request))).data)
+
+    @extend_schema(request=None, responses=DecisionSerializer)
+    @action(detail=True, methods=["post"])
+    def reject(self, request: Request, pk: str) -> Response:
+        """Only a proposed one can be rejected."""
+        return Response(DecisionSerializer(services.reject_decision(self.get_object(), by=user_of(request))).data)
+
+    @extend_schema(responses=CommentSerializer(many=True), filters=False)
+    @action(detail=True, ordering_fields=[])
+    def comments(self, request: Request, pk: str) -> Response:
+        """Oldest first."""
+        comments = self.get_object().comments.select_related("author").order_by("created_at", "pk")
+        return paged(self, comments, CommentSerializer)
+
+    @extend_schema(request=CommentSerializer, responses={201: CommentSerializer})
+    @comments.mapping.post
+    def comment(self, request: Request, pk: str) -> Response:
+        """Dissent, or an addition."""
+        body = CommentSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        said = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
+        return Response(CommentSerializer(said).data, status=status.HTTP_201_CREATED)

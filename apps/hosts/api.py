@@ -1,0 +1,200 @@
+"""Hosts, the identities that reach them, their keys and facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.rest import paged
+from apps.accounts.services import user_of
+from apps.hosts import services
+from apps.hosts.models import Facts, Host, HostKey, Identity
+
+
+class IdentitySerializer(serializers.ModelSerializer[Identity]):
+    private_key = serializers.CharField(
+        write_only=True,
+        required=False,
+        trim_whitespace=False,
+        max_length=20_000,
+        help_text="an unencrypted OpenSSH or PEM key to use; without it we make a pair. Never shown again",
+    )
+
+    class Meta:
+        model = Identity
+        fields = ["id", "name", "public_key", "private_key", "created_at"]
+        read_only_fields = ["public_key", "created_at"]
+
+
+class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Identity]):
+    """SSH key pairs. The public half goes into authorized_keys of a host; the private half is never shown."""
+
+    queryset = Identity.objects.all()
+    serializer_class = IdentitySerializer
+    filterset_fields = ["name"]
+    ordering_fields = ["name", "created_at"]
+    roles = {"create": Role.ADMIN}
+
+    @extend_schema(responses={201: IdentitySerializer})
+    def create(self, request: Request) -> Response:
+        body = self.get_serializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        identity = services.create_identity(by=user_of(request), **body.validated_data)
+        return Response(self.get_serializer(identity).data, status=status.HTTP_201_CREATED)
+
+
+class HostSerializer(serializers.ModelSerializer[Host]):
+    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
+    pg_bin_dirs = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
+    )
+    fingerprint = serializers.CharField(
+        read_only=True, allow_null=True, help_text="of the approved host key; null before"
+    )
+
+    class Meta:
+        model = Host
+        fields = [
+            *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
+            *("pg_bin_dirs", "os_user", "state", "state_reason", "machine_id", "level", "fingerprint"),
+            *("last_contact_at", "check_requested_at", "created_at"),
+        ]
+        extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
+        read_only_fields = [
+            *("state", "state_reason", "machine_id", "level", "last_contact_at", "check_requested_at", "created_at"),
+        ]
+
+
+class HostDetailSerializer(HostSerializer):
+    facts = serializers.DictField(read_only=True, help_text="the newest; {} before the first check")
+
+    class Meta(HostSerializer.Meta):
+        fields = [*HostSerializer.Meta.fields, "facts"]
+
+
+class HostKeySerializer(serializers.ModelSerializer[HostKey]):
+    approved_by = serializers.CharField(source="approved_by.username", default=None, read_only=True)
+
+    class Meta:
+        model = HostKey
+        fields = ["fingerprint", "key", "state", "seen_at", "approved_by", "approved_at"]
+
+
+class FingerprintSerializer(serializers.Serializer[Any]):
+    fingerprint = serializers.CharField(help_text="the offered key's, as ssh-keygen -l prints it on the host")
+
+
+class FactsSerializer(serializers.ModelSerializer[Facts]):
+    data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
+
+    class Meta:
+        model = Facts
+        fields = ["number", "digest", "taken_at", "data"]
+
+
+class FactsRowSerializer(serializers.ModelSerializer[Facts]):
+    class Meta:
+        model = Facts
+        fields = ["number", "digest", "taken_at"]
+
+
+class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
+    """Database hosts. A new one is reached after its host key was fetched, compared and approved."""
+
+    queryset = Host.objects.all()
+    serializer_class = HostSerializer
+    filterset_fields = ["name", "state", "level"]
+    ordering_fields = ["name", "state", "created_at", "last_contact_at"]
+    roles = {
+        "create": Role.ADMIN,
+        "partial_update": Role.ADMIN,
+        "fetch_host_key": Role.ADMIN,
+        "approve_host_key": Role.ADMIN,
+        "check": Role.OPERATOR,
+        "release": Role.ADMIN,
+    }
+
+    def get_queryset(self) -> QuerySet[Host]:
+        pinned = HostKey.objects.filter(host=OuterRef("pk"), state=HostKey.State.PINNED)
+        hosts = Host.objects.select_related("identity", "jump").order_by("name")
+        return hosts.annotate(fingerprint=Subquery(pinned.values("fingerprint")[:1]))
+
+    def get_serializer_class(self) -> type[HostSerializer]:
+        return HostSerializer if self.action == "list" else HostDetailSerializer
+
+    def _answer(self, host: Host, code: int = status.HTTP_200_OK) -> Response:
+        return Response(HostDetailSerializer(self.get_queryset().get(pk=host.pk)).data, status=code)
+
+    @extend_schema(request=HostSerializer, responses={201: HostDetailSerializer})
+    def create(self, request: Request) -> Response:
+        body = HostSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        host = services.add_host(by=user_of(request), **body.validated_data)
+        return self._answer(host, status.HTTP_201_CREATED)
+
+    @extend_schema(request=HostSerializer(partial=True), responses=HostDetailSerializer)
+    def partial_update(self, request: Request, pk: str) -> Response:
+        host = self.get_object()
+        body = HostSerializer(host, data=request.data, partial=True)
+        body.is_valid(raise_exception=True)
+        return self._answer(services.change_host(host, by=user_of(request), **body.validated_data))
+
+    @extend_schema(request=None, responses=HostKeySerializer)
+    @action(detail=True, methods=["post"], url_path="fetch-host-key")
+    def fetch_host_key(self, request: Request, pk: str) -> Response:
+        """Ask the host for its key now. It is offered, not trusted."""
+        return Response(HostKeySerializer(services.fetch_host_key(self.get_object(), by=user_of(request))).data)
+
+    @extend_schema(request=FingerprintSerializer, responses=HostKeySerializer)
+    @action(detail=True, methods=["post"], url_path="approve-host-key")
+    def approve_host_key(self, request: Request, pk: str) -> Response:
+        """Trust the offered key with this fingerprint, after it was compared out of band."""
+        body = FingerprintSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        key = services.approve_host_key(self.get_object(), body.validated_data["fingerprint"], by=user_of(request))
+        return Response(HostKeySerializer(key).data)
+
+    @extend_schema(request=None, responses={202: HostDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def check(self, request: Request, pk: str) -> Response:
+        """Have the host's facts read soon; `check_requested_at` is null again when that is done."""
+        host = self.get_object()
+        services.request_check(host, by=user_of(request))
+        return self._answer(host, status.HTTP_202_ACCEPTED)
+
+    @extend_schema(request=None, responses=HostDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def release(self, request: Request, pk: str) -> Response:
+        """Take a host out of quarantine, after someone looked."""
+        host = self.get_object()
+        services.release_host(host, by=user_of(request))
+        return self._answer(host)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],
+        responses=FactsSerializer,
+    )
+    @action(detail=True, filterset_fields=None)
+    def facts(self, request: Request, pk: str) -> Response:
+        """What the agent found: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
+        history = self.get_object().facts_history.order_by("-number")
+        number = request.query_params.get("number")
+        if number is not None:
+            wanted = serializers.IntegerField(min_value=1).run_validation(number)
+            return Response(FactsSerializer(get_object_or_404(history, number=wanted)).data)
+        return Response(FactsSerializer(get_object_or_404(history[:1])).data)
+
+    @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
+    @action(detail=True, url_path="facts/history", filterset_fields=None, ordering_fields=[])
+    def facts_history(self, request: Request, pk: str) -> Response:
+        """Each time the facts changed, newest first."""
+        return paged(self, self.get_object().facts_history.order_by("-number").defer("data"), FactsRowSerializer)

@@ -1,0 +1,148 @@
+"""What runs yielded: the campaign's table, measurements and series."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from uuid import UUID
+
+import django_filters as filters
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.campaigns.models import Campaign
+from apps.results import queries
+from apps.results.models import Measurement, Series
+
+
+class PointSerializer(serializers.Serializer[Any]):
+    run = serializers.UUIDField()
+    block = serializers.IntegerField()
+    position = serializers.IntegerField()
+    value = serializers.FloatField()
+
+
+class LevelRowSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    points = PointSerializer(many=True)
+    planned = serializers.IntegerField()
+    outcomes = serializers.DictField(child=serializers.IntegerField(), help_text="outcome -> runs; empty: not ended")
+    ok = serializers.IntegerField()
+    not_ok = serializers.IntegerField()
+    mean = serializers.FloatField(allow_null=True, help_text="geometric mean of the ok runs")
+    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    high = serializers.FloatField(allow_null=True)
+    relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline")
+    relative_low = serializers.FloatField(allow_null=True)
+    relative_high = serializers.FloatField(allow_null=True)
+    verdict = serializers.CharField(allow_blank=True)
+    preliminary = serializers.BooleanField(help_text="too few runs for a verdict")
+    sentence = serializers.CharField(allow_blank=True)
+    latency_ms = serializers.FloatField(allow_null=True)
+    proven = serializers.IntegerField(help_text="ok runs all of whose settings were seen in effect")
+    proof_lines = serializers.ListField(child=serializers.CharField())
+
+
+class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
+    """One row per combination of levels, the first being the baseline; null where the data carry no such figure."""
+
+    metric = serializers.CharField()
+    unit = serializers.CharField()
+    better = serializers.CharField()
+    definition = serializers.CharField(allow_blank=True)
+    factor_names = serializers.CharField()
+    delta = serializers.FloatField()
+    baseline = serializers.CharField()
+    levels = LevelRowSerializer(many=True)
+    sentence = serializers.CharField()
+    method = serializers.CharField(allow_blank=True)
+    drift = serializers.DictField(allow_null=True)
+
+
+class ResultsViewSet(viewsets.ViewSet):
+    """The answer of a campaign as far as its data carry."""
+
+    @extend_schema(responses=CampaignTableSerializer)
+    def retrieve(self, request: Request, campaign: UUID) -> Response:
+        table = queries.campaign_table(get_object_or_404(Campaign, pk=campaign))
+        return Response(CampaignTableSerializer(table).data)
+
+
+class FiniteField(serializers.FloatField):
+    """JSON has no word for infinity or nan: null."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value if math.isfinite(value) else None
+
+
+class MeasurementSerializer(serializers.ModelSerializer[Measurement]):
+    run = serializers.UUIDField(source="run_id")
+    value = FiniteField(allow_null=True, help_text="null where the tool gave no number")
+
+    class Meta:
+        model = Measurement
+        fields = ["id", "run", "step", "name", "value", "unit", "better", "definition"]
+
+
+class MeasurementFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Measurement
+        fields = ["name", "step"]
+
+
+class MeasurementViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Measurement]):
+    """Figures of runs, each with its unit and which direction is better."""
+
+    queryset = Measurement.objects.order_by("run_id", "step", "name")
+    serializer_class = MeasurementSerializer
+    filterset_class = MeasurementFilter
+    ordering_fields = ["name", "value"]
+
+
+class SeriesRowSerializer(serializers.ModelSerializer[Series]):
+    run = serializers.UUIDField(source="run_id")
+
+    class Meta:
+        model = Series
+        fields = ["id", "run", "step", "source", "columns", "samples"]
+
+
+class SeriesSerializer(SeriesRowSerializer):
+    values = serializers.SerializerMethodField(help_text="column -> samples; null where one is missing")
+
+    class Meta(SeriesRowSerializer.Meta):
+        fields = [*SeriesRowSerializer.Meta.fields, "values"]
+
+    @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
+    def get_values(self, series: Series) -> dict[str, list[float | None]]:
+        unpacked = series.unpack().items()
+        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in unpacked}
+
+
+class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Series
+        fields = ["step", "source"]
+
+
+class SeriesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Series]):
+    """Samples of one source during one step: a list tells which there are, one of them carries its values."""
+
+    queryset = Series.objects.order_by("run_id", "step", "source")
+    filterset_class = SeriesFilter
+    ordering_fields = ["source", "samples"]
+
+    def get_queryset(self) -> Any:
+        return super().get_queryset().defer("packed") if self.action == "list" else super().get_queryset()
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return SeriesRowSerializer if self.action == "list" else SeriesSerializer

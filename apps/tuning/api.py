@@ -1,0 +1,156 @@
+"""Profiles with their revisions, what they would do on a host, and the catalogue of settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents.settings import SETTINGS
+from apps.accounts.models import Role
+from apps.accounts.rest import paged
+from apps.accounts.services import user_of
+from apps.hosts.models import Host
+from apps.tuning import rules, services
+from apps.tuning.models import Profile, Revision
+
+
+class RevisionSerializer(serializers.ModelSerializer[Revision]):
+    settings = serializers.DictField(help_text="setting name -> wanted; see /api/v1/settings/")
+    author = serializers.CharField(source="author.username", read_only=True)
+
+    class Meta:
+        model = Revision
+        fields = ["id", "number", "settings", "digest", "note", "author", "created_at"]
+        read_only_fields = ["number", "digest", "created_at"]
+
+
+class ProfileSerializer(serializers.ModelSerializer[Profile]):
+    latest = serializers.SerializerMethodField()
+    settings = serializers.DictField(write_only=True, help_text="of its first revision")
+    note = serializers.CharField(write_only=True, required=False, allow_blank=True)
+
+    class Meta:
+        model = Profile
+        fields = ["id", "name", "description", "latest", "settings", "note", "created_at"]
+        read_only_fields = ["created_at"]
+
+    @extend_schema_field(RevisionSerializer)
+    def get_latest(self, profile: Any) -> Any:
+        return RevisionSerializer(profile.newest[0]).data
+
+
+class RangeSerializer(serializers.Serializer[Any]):
+    to = serializers.IntegerField(min_value=1, help_text="number of the later revision")
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` is a word of Python's own and cannot be an attribute."""
+        earlier = serializers.IntegerField(min_value=1, help_text="number of the earlier revision")
+        return {"from": earlier, **super().get_fields()}
+
+
+class DifferenceSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class DryRunQuerySerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    revision = serializers.IntegerField(required=False, min_value=1, help_text="its number; the latest by default")
+
+
+class DryRunSerializer(serializers.Serializer[Any]):
+    lines = serializers.ListField(child=serializers.CharField(), help_text="as a DBA could type them; nothing is run")
+
+
+class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Profile]):
+    """Named tunings. What one asks for is in its revisions, which never change."""
+
+    queryset = Profile.objects.all()
+    serializer_class = ProfileSerializer
+    filterset_fields = ["name"]
+    ordering_fields = ["name", "created_at"]
+    roles = {"create": Role.TUNER, "revise": Role.TUNER}
+
+    def get_queryset(self) -> QuerySet[Profile]:
+        newest = Revision.objects.order_by("profile_id", "-number").distinct("profile_id").select_related("author")
+        return Profile.objects.order_by("name").prefetch_related(Prefetch("revisions", newest, to_attr="newest"))
+
+    @extend_schema(responses={201: ProfileSerializer})
+    def create(self, request: Request) -> Response:
+        body = ProfileSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        revision = services.create_profile(by=user_of(request), **body.validated_data)
+        profile = self.get_queryset().get(pk=revision.profile_id)
+        return Response(ProfileSerializer(profile).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=RevisionSerializer(many=True))
+    @action(detail=True, ordering_fields=[])
+    def revisions(self, request: Request, pk: str) -> Response:
+        """Newest first."""
+        revisions = self.get_object().revisions.select_related("author").order_by("-number")
+        return paged(self, revisions, RevisionSerializer)
+
+    @extend_schema(request=RevisionSerializer, responses={201: RevisionSerializer})
+    @revisions.mapping.post
+    def revise(self, request: Request, pk: str) -> Response:
+        """The next revision; the latest one when it already says the same."""
+        body = RevisionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        revision = services.revise(self.get_object(), by=user_of(request), **body.validated_data)
+        return Response(RevisionSerializer(revision).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(parameters=[RangeSerializer], responses=DifferenceSerializer(many=True), filters=False)
+    @action(detail=True, pagination_class=None)
+    def diff(self, request: Request, pk: str) -> Response:
+        """Every setting path that two revisions say differently; null where one says nothing."""
+        query = RangeSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        revisions = self.get_object().revisions
+        before, after = (get_object_or_404(revisions, number=query.validated_data[end]) for end in ("from", "to"))
+        return Response(DifferenceSerializer(rules.diff(before.settings, after.settings), many=True).data)
+
+    @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
+    @action(detail=True, url_path="dry-run")
+    def dry_run(self, request: Request, pk: str) -> Response:
+        """What the profile means on a host; a problem names the setting that the host cannot have."""
+        query = DryRunQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        wanted = {"number": query.validated_data["revision"]} if "revision" in query.validated_data else {}
+        revision = get_object_or_404(self.get_object().revisions.order_by("-number").filter(**wanted)[:1])
+        return Response({"lines": services.dry_run(revision.settings, query.validated_data["host"])})
+
+
+class SettingSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    help = serializers.CharField()
+    unit = serializers.CharField()
+    level = serializers.CharField(help_text="what the agent needs to be on the host: user or root")
+    risk = serializers.CharField()
+    schema = serializers.DictField(help_text="JSON Schema of what a profile may say")
+
+
+class SettingViewSet(viewsets.ViewSet):
+    """The catalogue of settings that profiles and factors may name."""
+
+    lookup_field = "name"
+    lookup_value_regex = "[a-z_]+"
+
+    @extend_schema(responses=SettingSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        return Response(SettingSerializer(SETTINGS.values(), many=True).data)
+
+    @extend_schema(responses=SettingSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        if name not in SETTINGS:
+            raise NotFound(f"{name} is not in the catalogue; known are: {', '.join(SETTINGS)}")
+        return Response(SettingSerializer(SETTINGS[name]).data)
