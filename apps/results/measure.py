@@ -1,6 +1,7 @@
 """From the raw outputs of one step to its measurements and series. Pure: a better parser can re-read old runs.
 
-Outputs are keyed by the agent's names of a step's files: pgbench's `stdout` and `stderr`, fio's `fio.json` and `stderr`.
+Outputs are keyed by the agent's names for a step's files: pgbench's `stdout` and `stderr`, fio's `fio.json` and
+`stderr`.
 """
 
 from __future__ import annotations
