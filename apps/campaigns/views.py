@@ -68,7 +68,9 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    return page(request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form)
+    return page(
+        request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form
+    )
 
 
 @needs(Role.VIEWER)

@@ -126,7 +126,9 @@ def text_of(event: RunEvent) -> str:
 def sentence_of(run: Run) -> str:
     """The run in one sentence, for those who do not see its chart."""
     shown = {row.name: row for row in run.measurements.all()}
-    parts = [f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))]
+    parts = [
+        f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))
+    ]
     outcome = run.get_outcome_display() or run.state
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 
