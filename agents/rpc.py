@@ -17,6 +17,7 @@ from .system import System
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
 LOOK_S = 0.03
+LETTING_GO_S = 5.0
 
 Launch = Callable[[Spool, Job, int], None]
 
@@ -100,7 +101,7 @@ class Agent:
     def _claim(self, run: str, epoch: int) -> int:
         """The host lock for a new run. PlanFailure or HostFailure when this host must not start it now."""
         self.spool.raise_epoch(epoch)
-        lock = self.spool.lock_host()
+        lock = self._lock_free_host()
         if lock is None:
             busy = ", ".join(job.run for job in self.spool.unsealed())
             raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
@@ -114,6 +115,15 @@ class Agent:
                 dirty=dirty,
             )
         return lock
+
+    def _lock_free_host(self) -> Optional[int]:
+        """The host lock; a run that is sealed already needs a moment more to let go of it."""
+        deadline = self.system.mono() + LETTING_GO_S
+        while True:
+            lock = self.spool.lock_host()
+            if lock is not None or self.spool.unsealed() or self.system.mono() > deadline:
+                return lock
+            self.system.sleep(0.005)
 
     def _recover(self) -> list[Record]:
         """Roll back and seal what died, when anything did; a live run holds the lock and is left alone."""
