@@ -152,9 +152,9 @@ def test_sigterm_puts_the_host_back(agent: Connection, spec: Spec, tmp_path: Pat
 def supervisor(tmp_path: Path, run: str) -> int:
     """The process that carries the run out, from its newest state record."""
     records = (tmp_path / "spool/jobs" / run / "state.jsonl").read_text().splitlines()
-    pid = int(json.loads(records[-1])["pid"])
-    assert run in System().read(f"/proc/{pid}/cmdline")
-    return pid
+    newest = json.loads(records[-1])
+    assert System().is_same(newest["pid"], newest["start"], newest["boot_id"])
+    return int(newest["pid"])
 
 
 def test_a_failing_tool_is_told_in_its_own_words(agent: Connection, spec: Spec) -> None:
