@@ -76,7 +76,7 @@ class Agent:
         if protocol.digest(spec) != digest:
             raise PlanFailure(f"the digest of run {run} is not that of its spec", "send digest(spec)")
         from . import facts
-        from .session import check_spec
+        from .planning import check_spec
 
         check_spec(facts.core(self.system), spec)
         with self.spool.verbs():

@@ -272,10 +272,10 @@ class Spool:
         return int(stored or 0)
 
     def raise_epoch(self, epoch: int) -> None:
-        """Remember the highest epoch. PlanFailure when `epoch` is older than one seen before."""
+        """Remember the highest epoch. HostFailure when `epoch` is older than one seen before."""
         highest = self.epoch()
         if epoch < highest:
-            raise PlanFailure(
+            raise HostFailure(
                 f"epoch {epoch} is older than {highest}, which this host has seen",
                 "another server (or worker) holds the lease now; let it submit",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
@@ -51,6 +52,11 @@ class Stage:
 
     def log(self, level: str, message: str) -> None:
         self._session.log(level, message)
+
+    def keep(self, path: Path) -> None:
+        """Move a file that the tool wrote to the step's evidence."""
+        if path.is_file() and not path.is_symlink():
+            shutil.move(str(path), self.out / path.name)
 
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
         self._session.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})

@@ -3,7 +3,8 @@
 ProvingError
     PlanError       the request: what was asked cannot be done or is not allowed
         RoleError   the asker's role does not include it
-    HostError       the machine: unreachable, changed, or not able
+    HostError       the machine: changed, busy, or not able
+        UnreachableError    it does not answer, or does not let us in
     AgentError      us, over there
     WorkloadError   the tool: it failed, or printed what we cannot read
         FormatError what a tool printed is not what its parser knows
@@ -42,6 +43,10 @@ class HostError(ProvingError):
     """The machine: `subject` names the host."""
 
     blame = "host"
+
+
+class UnreachableError(HostError):
+    """No connection: down, blocked, another host key, or our key refused."""
 
 
 class AgentError(ProvingError):

@@ -205,5 +205,6 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"asyncssh": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.str("PROVING_LOG_LEVEL", default="INFO")},
 }

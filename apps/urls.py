@@ -3,9 +3,22 @@
 from django.urls import include, path
 
 from apps import health
+from apps.accounts import views as accounts
+from apps.campaigns import views as campaigns
+from apps.decisions import views as decisions
+from apps.hosts import views as hosts
+from apps.results import views as results
+from apps.tuning import views as tuning
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("api/", include("apps.api_urls")),
+    *accounts.urlpatterns,
+    *hosts.urlpatterns,
+    *tuning.urlpatterns,
+    # Before campaigns: its addresses of one run are longer words than an action.
+    *results.urlpatterns,
+    *campaigns.urlpatterns,
+    *decisions.urlpatterns,
 ]

@@ -27,18 +27,20 @@ def run(command: list[str]) -> int:
         with Supervisor(state) as supervisor:
             stack = Stack(supervisor, durable=False)
             stack.start_stores()
-            return _foreground(command, {**os.environ, **stack.environment()})
+            return _foreground(supervisor, command, {**os.environ, **stack.environment()})
     finally:
         places.remove(state)
 
 
-def _foreground(command: list[str], env: dict[str, str]) -> int:
+def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str]) -> int:
     """In our own process group, so that it keeps the terminal and a Ctrl-C reaches it as well as us."""
     if shutil.which(command[0]) is None:
         raise StackError(f"there is no command {command[0]}")
     child = subprocess.Popen(command, env=env)
     try:
-        code = child.wait()
+        while (code := child.poll()) is None:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # somebody ended: the command, a server, an orphan
+            supervisor.check(child.pid)
         return code if code >= 0 else 128 - code
     except Stopped as stopped:
         if str(stopped) != "SIGINT":

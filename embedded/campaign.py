@@ -20,7 +20,7 @@ BAR_WIDTH = 30
 
 
 def register(client: Client, loopback: Loopback) -> dict[str, Any]:
-    """This machine as a host: found from an earlier demo, or added, its key compared with the server's own and pinned."""
+    """This machine as a host: an earlier demo's, or added, its key compared and pinned."""
     known = client.get(f"hosts/?name={HOST}")["results"]
     host = known[0] if known else _add(client, loopback)
     fields = _paths(loopback)

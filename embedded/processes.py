@@ -17,6 +17,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
 KILL_S = 10  # nobody outlives SIGKILL this long but in an uninterruptible wait for a device
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -38,9 +39,16 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")
 
 
-def adopt_orphans() -> None:
-    """From now on, descendants whose parent ends become our children, so that none can slip away by setsid."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(wanted: bool = True) -> bool:
+    """From now on, descendants whose parent ends become our children, so that none can slip away by setsid.
+
+    They are then ours to collect as well, see `reap_adopted`. Answers whether it was so before.
+    """
+    before = ctypes.c_int()
+    if _LIBC.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_GET_CHILD_SUBREAPER)")
+    _prctl(PR_SET_CHILD_SUBREAPER, int(wanted))
+    return bool(before.value)
 
 
 def dies_with_parent(sig: signal.Signals) -> Callable[[], None]:
@@ -92,6 +100,11 @@ def descendants(pid: int, without: Iterable[int] = ()) -> list[Process]:
         found += level
         parents = {p.pid for p in level}
     return [p for p in found if p.state not in "ZX"]
+
+
+def children(pid: int) -> list[int]:
+    """Pids of all direct children, zombies included."""
+    return [p.pid for p in every() if p.ppid == pid]
 
 
 def in_session(sid: int) -> list[Process]:

@@ -48,6 +48,7 @@ class Service:
 class Supervisor:
     """A context manager: inside it services can be started, on the way out (however) all of them are ended.
 
+    With them end all other descendants that this process got in the meantime; those it had before are left alone.
     Logs go to `state`/log/NAME.log. SIGINT, SIGTERM and SIGHUP raise Stopped in the main thread.
     """
 
@@ -57,11 +58,14 @@ class Supervisor:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
         self._handlers: dict[signal.Signals, object] = {}
+        self._others: list[int] = []
+        self._adopted_before = False
 
     def __enter__(self) -> Self:
         self._lock = places.lock(self.state)
         sweep(self._ledger)
-        processes.adopt_orphans()
+        self._others = processes.children(os.getpid())  # not ours to end, nor what they start
+        self._adopted_before = processes.adopt_orphans()
         (self.state / "log").mkdir(exist_ok=True)
         for sig in STOPPERS:
             self._handlers[sig] = signal.signal(sig, _raise_stopped)
@@ -75,6 +79,7 @@ class Supervisor:
         try:
             self.stop()
         finally:
+            processes.adopt_orphans(self._adopted_before)
             for sig, handler in self._handlers.items():
                 signal.signal(sig, handler)  # type: ignore[arg-type]
             if self._lock is not None:
@@ -134,9 +139,12 @@ class Supervisor:
         lines = self.log(name).read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "".join([f"; the end of {self.log(name)}:\n", *(f"    {line}\n" for line in lines)])
 
-    def check(self) -> None:
-        """Starts again what ended and may be restarted, raises StackError for what may not."""
-        processes.reap_adopted(child.pid for child in self._children.values())
+    def check(self, *others: int) -> None:
+        """Starts again what ended and may be restarted, raises StackError for what may not; collects adopted orphans.
+
+        `others`: children that the caller started itself since the supervisor began, and will wait for.
+        """
+        processes.reap_adopted([*self._others, *others, *(child.pid for child in self._children.values())])
         for name, child in list(self._children.items()):
             if child.poll() is None:
                 continue
@@ -155,7 +163,7 @@ class Supervisor:
     def stop(self) -> None:
         """Ends all services in reverse order, then whatever they left behind."""
         with contextlib.ExitStack() as last_first:  # each has its turn, whatever happens to another
-            last_first.callback(processes.end_descendants, 10)
+            last_first.callback(processes.end_descendants, 10, self._others)
             for name in self._children:
                 last_first.callback(self.end, name)
         self._ledger.unlink(missing_ok=True)

@@ -92,3 +92,11 @@ def generate_password(user: User) -> str:
     user.save(update_fields=["password"])
     audit(None, "user.password", user)
     return password
+
+
+@transaction.atomic
+def change_password(user: User, password: str) -> None:
+    """Set a password that was checked against the validators; never the password, only the act is written down."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit(user, "password.change", user)

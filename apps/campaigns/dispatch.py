@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.protocol import checksum
 from apps.campaigns import queue
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import AgentError, HostError, PlanError, ProvingError
+from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, ssh
 from apps.hosts.models import Host
 
@@ -47,13 +47,18 @@ def tick(run: Run) -> None:
         _work(run)
     except ClaimLostError:
         log.warning("run %s: another worker took over", run.pk)
-    except HostError as error:
-        log.warning("run %s: %s", run.pk, error)
+    except UnreachableError as error:
         contact.mark_unreachable(run.host, error)
-        queue.rearm(run, UNREACHABLE_RETRY_S)
-    except AgentError as error:
-        log.warning("run %s: %s", run.pk, error)
-        queue.rearm(run, BUSY_RETRY_S)
+        _wait(run, error, UNREACHABLE_RETRY_S)
+    except (HostError, AgentError) as error:
+        _wait(run, error, BUSY_RETRY_S)
+
+
+def _wait(run: Run, error: ProvingError, seconds: float) -> None:
+    """Try again later, and let the run's page say what it waits for."""
+    log.warning("run %s: %s", run.pk, error)
+    run.mine().update(error=error.as_dict())
+    queue.rearm(run, seconds)
 
 
 def _work(run: Run) -> None:
@@ -61,13 +66,12 @@ def _work(run: Run) -> None:
     if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
-    epoch = leases.acquire(host.machine_id, run.pk, LEASE_S)
-    if epoch is None:
+    if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
     with ssh.Link(host) as link:
         contact.record_contact(host, link.hello)
-        if not _submit(run, link, epoch):
+        if not _submit(run, link):
             return
         if _follow(run, link):
             _collect(run, link)
@@ -75,24 +79,29 @@ def _work(run: Run) -> None:
             queue.rearm(run, 0)
 
 
-def _submit(run: Run, link: ssh.Link, epoch: int) -> bool:
+def _submit(run: Run, link: ssh.Link) -> bool:
     """Hand the run to the agent, or find it there. False when it ended instead."""
-    if run.state == Run.State.QUEUED and not _begin(run, epoch):
-        leases.release(run.host.machine_id, run.pk)
+    machine_id = run.host.machine_id
+    if run.state == Run.State.QUEUED and not _begin(run):
+        leases.release(machine_id, run.pk)
         return False
     try:
+        if run.state == Run.State.RUNNING:
+            link.call("status", run=str(run.pk))
+            return True
+        run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
         link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
     except PlanError as error:
         _end(run, Run.Outcome.FAILED, error)
         return False
-    run.mine().update(state=Run.State.RUNNING)
+    run.mine().update(state=Run.State.RUNNING, epoch=run.epoch, error=None)
     return True
 
 
-def _begin(run: Run, epoch: int) -> bool:
+def _begin(run: Run) -> bool:
     """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
     queued = run.mine().filter(state=Run.State.QUEUED)
-    begun = queued.update(state=Run.State.SUBMITTING, epoch=epoch, started_at=timezone.now())
+    begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
 
@@ -169,8 +178,7 @@ def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
 def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
-        args = {"run": str(run.pk), "path": path, "offset": len(parts), "limit": READ_BYTES, "wait_s": 0}
-        chunk = link.call("read", **args)
+        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         parts += base64.b64decode(chunk["data"])
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)

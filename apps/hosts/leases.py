@@ -22,6 +22,13 @@ def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
     return ours.values_list("epoch", flat=True).first()
 
 
+def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
+    """The epoch to submit `run` under: above what the machine has seen, be it from a server whose database is gone."""
+    held = Lease.objects.filter(machine_id=machine_id, run=run)
+    held.filter(epoch__lte=above).update(epoch=above + 1)
+    return held.values_list("epoch", flat=True).get()
+
+
 def release(machine_id: str, run: UUID) -> bool:
     """Give the machine back; False when `run` did not have it."""
     held = Lease.objects.filter(machine_id=machine_id, run=run)

@@ -11,14 +11,15 @@ import hashlib
 import shlex
 import tempfile
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import asyncssh
 
 from agents import build, protocol
-from apps.errors import AgentError, HostError, PlanError, ProvingError, WorkloadError
+from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 from apps.hosts import addresses, keys
 from apps.hosts.models import Host
 
@@ -51,19 +52,51 @@ def agent_zipapp() -> tuple[str, bytes]:
     return hashlib.sha256(data).hexdigest(), data
 
 
+@dataclass(frozen=True)
+class Hop:
+    """All that one connection needs, read before its event loop runs; `via` is the jump host's."""
+
+    address: str
+    port: int
+    user: str
+    private_key: str = field(repr=False)
+    host_key: str
+    via: Hop | None
+
+
+def _hop(host: Host) -> Hop:
+    """HostError when the host key is not approved; PlanError when the address is not allowed."""
+    pinned = host.pinned_key
+    if pinned is None:
+        raise UnreachableError(
+            host, "its host key is not approved", hint="open the host's page, compare and approve it"
+        )
+    private = keys.decrypt(host.identity.private_key_encrypted)
+    return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
+
+
+def _via(host: Host) -> Hop | None:
+    return _hop(host.jump) if host.jump else None
+
+
+def _address(host: Host) -> str:
+    """Behind a jump host a name is resolved there."""
+    return host.address if host.jump else addresses.resolve(host.address)
+
+
 def fetch_host_key(host: Host) -> str:
     """The public key that the host shows now, as "algorithm base64". HostError when it does not answer."""
+    address, via = _address(host), _via(host)
     with asyncio.Runner() as runner:
-        return runner.run(_fetch_host_key(host))
+        return runner.run(_fetch_host_key(host, address, via))
 
 
-async def _fetch_host_key(host: Host) -> str:
+async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
     async with AsyncExitStack() as stack:
         try:
-            tunnel = await _connect(stack, host.jump) if host.jump else None
-            address = host.address if tunnel else addresses.resolve(host.address)
+            tunnel = await _connect(stack, via) if via else ()
             async with asyncio.timeout(CONNECT_S):
-                key = await asyncssh.get_server_host_key(address, host.port, tunnel=tunnel or (), config=None)
+                key = await asyncssh.get_server_host_key(address, host.port, tunnel=tunnel, config=None)
         except (OSError, asyncssh.Error) as error:
             raise _unreachable(host, error) from error
     if key is None:
@@ -83,7 +116,7 @@ class Link:
 
     def __enter__(self) -> Self:
         try:
-            self._runner.run(self._open())
+            self._runner.run(self._open(_hop(self.host)))
         except BaseException:
             self.close()
             raise
@@ -100,9 +133,9 @@ class Link:
         """One request and its answer. The agent's Failure is raised as the error of its blame."""
         return self._runner.run(self._call(verb, args, timeout_s))
 
-    async def _open(self) -> None:
+    async def _open(self, hop: Hop) -> None:
         try:
-            self._connection = await _connect(self._stack, self.host)
+            self._connection = await _connect(self._stack, hop)
         except (OSError, asyncssh.Error) as error:
             raise _unreachable(self.host, error) from error
         digest, data = agent_zipapp()
@@ -136,7 +169,7 @@ class Link:
         async with asyncio.timeout(CALL_S):
             done = await self._connection.run(command, input=data, encoding=None)
         if done.exit_status != 0:
-            said = bytes(done.stderr).decode(errors="replace").strip()[-500:]
+            said = cast(bytes, done.stderr).decode(errors="replace").strip()[-500:]
             hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 
@@ -172,22 +205,16 @@ class Link:
         return f"ended with status {self._process.exit_status}: {said or 'no message'}"
 
 
-async def _connect(stack: AsyncExitStack, host: Host) -> asyncssh.SSHClientConnection:
-    pinned = host.pinned_key
-    if pinned is None:
-        raise HostError(host, "its host key is not approved", hint="open the host's page, compare and approve it")
-    tunnel = await _connect(stack, host.jump) if host.jump else ()
-    address = host.address if host.jump else addresses.resolve(host.address)
-    trusted = asyncssh.import_public_key(pinned.key)
-    private = asyncssh.import_private_key(keys.decrypt(host.identity.private_key_encrypted))
+async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
+    """Pinned: exactly this host key, exactly our key, and nothing of this account's own SSH configuration."""
     async with asyncio.timeout(CONNECT_S):
         connection = await asyncssh.connect(
-            address,
-            host.port,
-            username=host.user,
-            client_keys=[private],
-            known_hosts=([trusted], [], []),
-            tunnel=tunnel,
+            hop.address,
+            hop.port,
+            username=hop.user,
+            client_keys=[asyncssh.import_private_key(hop.private_key)],
+            known_hosts=([asyncssh.import_public_key(hop.host_key)], [], []),
+            tunnel=await _connect(stack, hop.via) if hop.via else (),
             config=None,
             agent_path=None,
             preferred_auth="publickey",
@@ -197,16 +224,16 @@ async def _connect(stack: AsyncExitStack, host: Host) -> asyncssh.SSHClientConne
     return await stack.enter_async_context(connection)
 
 
-def _unreachable(host: Host, error: Exception) -> HostError:
+def _unreachable(host: Host, error: Exception) -> UnreachableError:
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         hint = "if the host was reinstalled, fetch and approve its new key; if not, somebody is in between"
-        return HostError(host, "its host key is not the one that was approved", hint=hint)
+        return UnreachableError(host, "its host key is not the one that was approved", hint=hint)
     if isinstance(error, asyncssh.PermissionDenied):
         hint = f"put the public key of {host.identity} into ~{host.user}/.ssh/authorized_keys"
-        return HostError(host, f"refused to let {host.user} in", hint=hint)
+        return UnreachableError(host, f"refused to let {host.user} in", hint=hint)
     if isinstance(error, TimeoutError):
-        return HostError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
-    return HostError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
+        return UnreachableError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
+    return UnreachableError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
 
 
 BLAMED: dict[str, type[ProvingError]] = {

@@ -38,7 +38,7 @@ def _measurements(run: Run) -> list[Measurement]:
         prefix = f"out/{step['name']}/"
         files = run.artefacts.filter(path__startswith=prefix)
         outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
-        for found in measure.measurements(step["kind"], outputs):
+        for found in measure.measure(step["kind"], outputs):
             row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
             row.better, row.definition = found.better, found.definition
             rows.append(row)

@@ -290,3 +290,9 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
         return None
     found = stats.drift(rows, delta)
     return asdict(found) | {"sentence": found.sentence()}
+
+
+def metric_values(campaign: Campaign) -> dict[UUID, float]:
+    """run -> the campaign's metric, of every run that has it."""
+    rows = Measurement.objects.filter(run__campaign=campaign, name=campaign.metric)
+    return dict(rows.values_list("run_id", "value"))

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -153,3 +155,32 @@ def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path)
         assert processes.read(pid) is None
     assert seen[0] == seen[1]
     assert (host.home / "note").read_text().split() == ["restored"] * 2, "each was asked before it was killed"
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from embedded.loopback import Loopback
+from embedded.supervisor import Supervisor
+with Supervisor(Path(sys.argv[1])) as supervisor:
+    host = Loopback(supervisor.state)
+    host.prepare()
+    host.authorize(sys.argv[2])
+    supervisor.start(host.service)
+    print("up", flush=True)
+    supervisor.serve()
+"""
+
+
+def test_detached_jobs_are_asked_to_end_even_when_the_supervisor_was_killed(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", SERVE, str(tmp_path), KEY.export_public_key().decode()]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline() == "up\n"
+        host = Loopback(tmp_path)
+        run(host, f"setsid sh -c '{POLITE_JOB}' >/dev/null 2>&1 </dev/null & sleep 0.3")
+        job = processes.read(int((host.home / "pid").read_text()))
+        assert job is not None
+        supervisor.kill()
+    assert processes.wait_gone(lambda: [job] if processes.alive(job) else [], 10) == []
+    assert (host.home / "note").read_text() == "restored\n"

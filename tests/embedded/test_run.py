@@ -110,3 +110,27 @@ def test_a_long_state_directory_gets_a_short_one_for_its_sockets(tmp_path: Path)
     assert sockets.stat().st_mode & 0o777 == 0o700
     assert places.socket_dir(long) == sockets, "the next start finds it again"
     sockets.rmdir()
+
+
+ORPHAN = """
+import subprocess, sys, time
+from embedded import processes
+orphan = int(subprocess.run(["sh", "-c", "sleep 0.3 >/dev/null & echo $!"], capture_output=True, text=True).stdout)
+deadline = time.monotonic() + 5
+while processes.read(orphan) and time.monotonic() < deadline:
+    time.sleep(0.05)
+sys.exit(processes.read(orphan) is not None)
+"""
+
+
+def test_orphans_of_the_command_are_collected_while_it_runs() -> None:
+    assert subprocess.run([*RUN, sys.executable, "-c", ORPHAN], timeout=60).returncode == 0
+
+
+def test_a_command_is_ended_when_its_database_dies() -> None:
+    kill = "import os, signal, time; from embedded import processes; " + TELL
+    kill += "[os.kill(p.pid, 9) for p in processes.descendants(os.getppid()) if b'postgres' in"
+    kill += " open(f'/proc/{p.pid}/cmdline', 'rb').read().split(b'\\0')[0] and p.ppid == os.getppid()]; time.sleep(300)"
+    done = subprocess.run([*RUN, sys.executable, "-c", kill], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "error: postgres ended with status -9" in done.stderr

@@ -151,3 +151,25 @@ def test_a_sweep_spares_a_process_that_got_a_recorded_pid_later(state: Path) -> 
         assert stranger.poll() is None
         stranger.kill()
         stranger.wait(5)
+
+
+def test_what_ran_before_the_supervisor_is_none_of_its_business(state: Path) -> None:
+    other = subprocess.Popen(["sh", "-c", "sleep 300 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    child = int(other.stdout.readline())
+    with Supervisor(state) as supervisor:
+        supervisor.start(sleeper("one"))
+    assert other.poll() is None
+    assert processes.read(child) is not None
+    os.kill(child, signal.SIGTERM)
+    other.wait(5)
+    other.stdout.close()
+
+
+def test_orphans_go_where_they_went_before_once_the_supervisor_is_gone(state: Path) -> None:
+    with Supervisor(state):
+        pass
+    orphan = int(subprocess.run(["sh", "-c", "sleep 0.2 >/dev/null & echo $!"], capture_output=True, text=True).stdout)
+    found = processes.read(orphan)
+    assert found is not None and found.ppid != os.getpid()
+    assert gone(orphan)

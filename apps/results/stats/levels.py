@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -192,6 +193,7 @@ def _dunnett_cdf(t: float, others: int, df: int) -> float:
     return float(stats.multivariate_t.cdf(bound, shape=shape, df=df, lower_limit=-bound, random_state=rng))
 
 
+@lru_cache(maxsize=256)
 def _dunnett_critical(others: int, df: int, level: float) -> float:
     """Two-sided critical value of `others` comparisons with one control, all arms of one size (correlation .5)."""
     from scipy import optimize, stats
@@ -268,12 +270,20 @@ def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list
     return [_judge(levels, a, b, _tukey(found, a, b, method), metric, delta) for a, b in pairs]
 
 
+@lru_cache(maxsize=256)
+def _tukey_critical(k: int, df: int, level: float) -> float:
+    """Two-sided critical value of a difference among all pairs of k levels; 0.1 s to find, hence kept."""
+    from scipy import stats
+
+    return float(stats.studentized_range.ppf(level, k, df)) / math.sqrt(2)
+
+
 def _tukey(found: Fit, a: str, b: str, method: str) -> Estimate:
     from scipy import stats
 
     k = len(found.levels)
     difference, se = found.contrast(a, b)
-    wide, narrow = (float(stats.studentized_range.ppf(level, k, found.df)) / math.sqrt(2) for level in (0.95, 0.90))
+    wide, narrow = (_tukey_critical(k, found.df, level) for level in (0.95, 0.90))
     t = abs(difference) / se if se >= NO_SPREAD else None
     p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, found.df))
     return _simultaneous(difference, se, found, (wide, narrow), p, method)

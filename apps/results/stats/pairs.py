@@ -148,14 +148,14 @@ def _paired(log_a: Floats, log_b: Floats) -> Estimate:
 
 
 def _welch(log_a: Floats, log_b: Floats) -> Estimate:
-    from scipy import stats
-
     n_a, n_b = len(log_a), len(log_b)
     var_a, var_b = float(log_a.var(ddof=1)), float(log_b.var(ddof=1))
-    se = math.sqrt(var_a / n_a + var_b / n_b)
+    error_a, error_b = var_a / n_a, var_b / n_b
     s = math.sqrt(((n_a - 1) * var_a + (n_b - 1) * var_b) / (n_a + n_b - 2))
-    df = float(stats.ttest_ind(log_b, log_a, equal_var=False).df) if se >= NO_SPREAD else 1.0
-    return t_estimate(float(log_b.mean() - log_a.mean()), se, df, s, "Welch's t on logs")
+    # Welch and Satterthwaite's degrees of freedom; without any spread there is nothing to share out.
+    shared = error_a**2 / (n_a - 1) + error_b**2 / (n_b - 1)
+    df = (error_a + error_b) ** 2 / shared if shared else n_a + n_b - 2
+    return t_estimate(float(log_b.mean() - log_a.mean()), math.sqrt(error_a + error_b), df, s, "Welch's t on logs")
 
 
 def _equivalence_p(found: Estimate, delta: float) -> float | None:

@@ -51,6 +51,7 @@ def gives_a_value_or_a_format_error(parse: Callable[[bytes], object], raw: bytes
 
 
 @pytest.mark.parametrize("parse", SEEDS)
+@settings(deadline=None)
 @given(raw=st.binary(max_size=400))
 def test_arbitrary_bytes(parse: Callable[[bytes], object], raw: bytes) -> None:
     gives_a_value_or_a_format_error(parse, raw)
@@ -109,3 +110,10 @@ def test_an_unfinished_progress_line_is_told_and_left_out() -> None:
 
     assert [one.tps for one in found.progress] == [700.0]
     assert found.cut
+
+
+def test_a_report_whose_last_script_is_missing_is_refused() -> None:
+    whole = (SAMPLES / "pgbench-15-two_scripts.out").read_bytes()
+
+    with pytest.raises(FormatError, match="some scripts are missing"):
+        parse_summary(whole[: whole.index(b"SQL script 2")])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apps.errors import PlanError
 from apps.results.stats import (
@@ -320,6 +323,13 @@ def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
     assert "equivalent" in found.sentence("A", "B")
 
 
+def test_one_arm_without_spread_leaves_the_other_s(recwarn: pytest.WarningsRecorder) -> None:
+    found = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
+
+    assert (found.verdict, found.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
+    assert not recwarn.list
+
+
 def test_levels_without_any_spread_do_not_break_the_table() -> None:
     rows = rows_of({"a": (1.0,) * 3, "b": (2.0,) * 3, "c": (1.0,) * 3})
 
@@ -343,6 +353,31 @@ def test_a_margin_that_is_none_is_refused(delta: float) -> None:
 def test_a_metric_without_a_better_direction_cannot_be_compared() -> None:
     with pytest.raises(PlanError, match="no better direction"):
         Metric("scaling_factor", "", "")  # type: ignore[arg-type]
+
+
+@st.composite
+def campaigns(draw: st.DrawFn) -> list[Observation]:
+    """Runs of up to four levels in up to five blocks, cells missing at random, values coarse enough to tie."""
+    values = st.sampled_from([990.0, 1000.0, 1010.0, 1500.0])
+    cells = [(level, block) for level in "abcd"[: draw(st.integers(1, 4))] for block in range(draw(st.integers(1, 5)))]
+    missing = draw(st.sets(st.sampled_from(cells), max_size=min(4, len(cells) - 1)))
+    kept = [cell for cell in draw(st.permutations(cells)) if cell not in missing]
+    return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(kept)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=campaigns())
+def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list[Observation]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = level_table(rows)
+        found = against_baseline(rows, rows[0].level, TPS, DELTA)
+        said = [one.sentence() for one in found] + [drift(rows, DELTA).sentence()]
+
+    assert sum(level.n for level in table.levels) == len(rows)
+    assert not any("nan" in sentence or "inf " in sentence for sentence in said)
+    for one in found:
+        assert (one.verdict == "points_only") == (one.n < 3)
 
 
 # --- interaction

@@ -1,0 +1,76 @@
+"""What every page needs: who may see it, and a service's complaint beside the field that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.errors import ProvingError, RoleError
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+UNPROCESSABLE = 422
+
+
+def needs(role: Role) -> Callable[[View[P]], View[P]]:
+    """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door."""
+
+    def decorate(view: View[P]) -> View[P]:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            user = user_of(request)
+            if not user.may(role):
+                raise PermissionDenied(f"You are {user.role}; this needs the role {role.value}.")
+            try:
+                return view(request, *args, **kwargs)
+            except RoleError as error:
+                raise PermissionDenied(str(error)) from error
+
+        return guarded
+
+    return decorate
+
+
+def blame(form: forms.BaseForm, error: ProvingError) -> None:
+    """Put the complaint beside the field it names: the whole of `subject`, or as much of it as is a field."""
+    if isinstance(error, RoleError):
+        raise error
+    name = error.subject
+    while name and name not in form.fields:
+        name = name.rpartition(".")[0]
+    inner = error.subject.removeprefix(name).lstrip(".")
+    form.add_error(name or None, sentence(inner, error))
+
+
+def sentence(subject: str, error: ProvingError) -> str:
+    """ "shared_buffers: '1XB' is no number. Accepted: ..." """
+    text = f"{subject}: {error.message}" if subject else error.message
+    return f"{text}. {error.hint[:1].upper()}{error.hint[1:]}." if error.hint else f"{text}."
+
+
+def attempt(request: HttpRequest, action: Callable[[], Any], done: str) -> bool:
+    """Do what a button asks and say how it went; the caller redirects to the page that shows it."""
+    try:
+        action()
+    except RoleError:
+        raise
+    except ProvingError as error:
+        messages.error(request, sentence(error.subject, error))
+        return False
+    messages.success(request, done)
+    return True
+
+
+def page(request: HttpRequest, template: str, context: dict[str, Any], form: forms.BaseForm | None = None) -> HttpResponse:
+    """The template, with 422 when the form that it shows again was not accepted."""
+    status = UNPROCESSABLE if form is not None and form.is_bound and form.errors else 200
+    return render(request, template, context if form is None else {"form": form, **context}, status=status)

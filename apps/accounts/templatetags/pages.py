@@ -1,0 +1,175 @@
+"""Filters of every template: what a user may do, and figures as people read them."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+from django import template
+
+from apps.accounts.models import Role, User
+
+register = template.Library()
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# State or outcome -> css class and symbol: colour is never the only sign.
+SIGNS = {
+    "ok": ("good", "✓"),
+    "ready": ("good", "✓"),
+    "finished": ("good", "✓"),
+    "accepted": ("good", "✓"),
+    "running": ("live", "●"),
+    "submitting": ("live", "●"),
+    "queued": ("idle", "○"),
+    "draft": ("idle", "○"),
+    "new": ("idle", "○"),
+    "proposed": ("idle", "○"),
+    "cancelled": ("idle", "–"),
+    "superseded": ("idle", "–"),
+    "interrupted": ("bad", "!"),
+    "failed": ("bad", "✕"),
+    "not_in_effect": ("bad", "≠"),
+    "unreachable": ("bad", "!"),
+    "quarantined": ("bad", "✕"),
+    "rejected": ("bad", "✕"),
+}
+VERDICTS = {
+    "better": ("better", "▲"),
+    "direction_better": ("better", "△"),
+    "worse": ("worse", "▼"),
+    "direction_worse": ("worse", "▽"),
+    "equivalent": ("same", "="),
+}
+
+
+@register.filter
+def may(user: Any, role: str) -> bool:
+    """Whether to show what needs `role`."""
+    return isinstance(user, User) and user.may(Role(role))
+
+
+@register.filter
+def sign_class(state: str) -> str:
+    return SIGNS.get(str(state), ("idle", ""))[0]
+
+
+@register.filter
+def sign(state: str) -> str:
+    return SIGNS.get(str(state), ("idle", "○"))[1]
+
+
+@register.filter
+def verdict_class(verdict: str) -> str:
+    return VERDICTS.get(str(verdict), ("unknown", ""))[0]
+
+
+@register.filter
+def verdict_sign(verdict: str) -> str:
+    return VERDICTS.get(str(verdict), ("unknown", "?"))[1]
+
+
+@register.filter
+def span(seconds: float | timedelta | None) -> str:
+    """8.25 -> "8.2 s", 130 -> "2 min 10 s", 7300 -> "2 h 2 min"."""
+    if seconds is None:
+        return "–"
+    total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
+    if total < 10:
+        return f"{total:.1f} s"
+    minutes, rest = divmod(round(total), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    shown = [f"{count} {unit}" for count, unit in parts if count]
+    return " ".join(shown[:2]) or "0 s"
+
+
+@register.filter
+def figure(value: float | None, digits: int = 5) -> str:
+    """Significant digits with thousands apart: 12345.678 -> "12 346" (narrow no-break space)."""
+    if value is None:
+        return "–"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}".replace(",", "\u202f")
+    return f"{value:.{digits}g}"
+
+
+@register.filter
+def signed_percent(value: float | None) -> str:
+    """+2.69 % with a true minus sign."""
+    return "–" if value is None else f"{value:+.2f}\u202f%".replace("-", "\u2212")
+
+
+@register.filter
+def kib(value: float | None) -> str:
+    """KiB -> "15.6 GiB"."""
+    if value is None:
+        return "–"
+    amount, units = float(value), ["KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{amount:.4g} {units[0]}"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """0.02 -> "2 %"."""
+    return "–" if share is None else f"{share * 100:g}\u202f%"
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """JSON as people read it; text stays as it is."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def brief(value: Any) -> str:
+    """A value in one cell of a table."""
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@register.filter
+def plain(text: str) -> str:
+    """What a tool printed, without escape sequences and control characters."""
+    return ANSI.sub("", str(text))
+
+
+@register.filter
+def get(mapping: Any, key: Any) -> Any:
+    return mapping.get(key) if mapping else None
+
+
+SECTIONS = {
+    "home": "home",
+    "host": "host_list",
+    "identity": "host_list",
+    "profile": "profile_list",
+    "workload": "workload_list",
+    "campaign": "campaign_list",
+    "run": "campaign_list",
+    "decision": "timeline",
+    "timeline": "timeline",
+}
+
+
+@register.filter
+def section(url_name: str | None) -> str:
+    """The entry of the main navigation to which a page belongs."""
+    return SECTIONS.get((url_name or "").partition("_")[0], "")
+
+
+WORDS = {
+    "points_only": "too few runs",
+    "direction_better": "better, size uncertain",
+    "direction_worse": "worse, size uncertain",
+    "undetectable": "no difference detectable",
+}
+
+
+@register.filter
+def verdict_words(verdict: str) -> str:
+    return WORDS.get(verdict, verdict)

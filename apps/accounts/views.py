@@ -1,0 +1,79 @@
+"""Login, and a user's own account: tokens and password."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash, views
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from apps.accounts import services
+from apps.accounts.forms import TokenForm
+from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.pages import attempt, blame, needs, page
+from apps.errors import PlanError
+
+
+def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm, secret: str = "") -> HttpResponse:
+    tokens = ApiToken.objects.filter(user=services.user_of(request))
+    context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
+    return page(request, "accounts/detail.html", context, password if password.is_bound else form)
+
+
+@needs(Role.VIEWER)
+def account(request: HttpRequest) -> HttpResponse:
+    user = services.user_of(request)
+    return _account(request, TokenForm(initial={"role": user.role}), PasswordChangeForm(user))
+
+
+@require_POST
+@needs(Role.VIEWER)
+def token_add(request: HttpRequest) -> HttpResponse:
+    """The secret is in this one answer and nowhere else, so it is no redirect."""
+    user, form, secret = services.user_of(request), TokenForm(request.POST), ""
+    if form.is_valid():
+        try:
+            wanted = form.cleaned_data
+            role = Role(wanted["role"])
+            if not user.may(role):
+                raise PlanError("role", f"{role.value} is more than your own role {user.role}")
+            _, secret = services.issue_token(user, wanted["name"], role, days=wanted["days"])
+            form = TokenForm(initial={"role": user.role})
+        except PlanError as error:
+            blame(form, error)
+    return _account(request, form, PasswordChangeForm(user), secret)
+
+
+@require_POST
+@needs(Role.VIEWER)
+def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    user = services.user_of(request)
+    token = get_object_or_404(ApiToken, pk=pk, user=user)
+    attempt(request, lambda: services.revoke_token(token, by=user), f"Token {token.name} is revoked.")
+    return redirect("account")
+
+
+@require_POST
+@needs(Role.VIEWER)
+def password_change(request: HttpRequest) -> HttpResponse:
+    user = services.user_of(request)
+    form: PasswordChangeForm[User] = PasswordChangeForm(user, request.POST)
+    if not form.is_valid():
+        return _account(request, TokenForm(initial={"role": user.role}), form)
+    services.change_password(user, form.cleaned_data["new_password1"])
+    update_session_auth_hash(request, user)
+    messages.success(request, "Your password is changed. Other sessions of yours are logged out.")
+    return redirect("account")
+
+
+urlpatterns = [
+    path("login/", views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
+    path("logout/", views.LogoutView.as_view(), name="logout"),
+    path("account/", account, name="account"),
+    path("account/tokens/", token_add, name="token_add"),
+    path("account/tokens/<int:pk>/revoke/", token_revoke, name="token_revoke"),
+    path("account/password/", password_change, name="password_change"),
+]

@@ -1,0 +1,97 @@
+"""Rows of a form to factors and back: one row says that one level of one factor sets one path to one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.settings import SETTINGS
+from agents.workloads import WORKLOADS
+from apps.tuning import fields
+
+BLANK_ROWS = 2
+
+
+@dataclass
+class Row:
+    """What was typed, and what was wrong with it."""
+
+    factor: str = ""
+    level: str = ""
+    path: str = ""
+    value: str = ""
+    error: str = ""
+
+    @property
+    def blank(self) -> bool:
+        return not (self.level or self.path or self.value)
+
+
+def roots(kind: str) -> dict[str, Mapping[str, Any]]:
+    """The schemas that paths lead into, for a workload of this kind."""
+    schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
+    if kind in WORKLOADS:
+        schemas["workload"] = WORKLOADS[kind].schema
+    return schemas
+
+
+def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Factors as rows; a level that sets two paths takes two rows."""
+    return [
+        Row(factor["name"], level["label"], path, _text(value))
+        for factor in factors
+        for level in factor["levels"]
+        for path, value in (level["set"] or {"": ""}).items()
+    ]
+
+
+def _text(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
+    """From the parallel lists that a form posts: factor, level, path, value."""
+    lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
+    return [Row(*(text.strip() for text in texts)) for texts in zip(*lists, strict=False)]
+
+
+def factors_of(rows: Iterable[Row], kind: str) -> list[dict[str, Any]]:
+    """Factors in the order of their first rows, values typed as the catalogue wants. A level without a name is its value."""
+    schemas = roots(kind)
+    factors: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        if row.blank:
+            continue
+        levels = factors.setdefault(row.factor or row.path, {})
+        changes = levels.setdefault(row.level or row.value, {})
+        if row.path:
+            changes[row.path] = fields.parse(fields.schema_of(row.path, schemas), row.value)
+    return [
+        {"name": name, "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
+        for name, levels in factors.items()
+    ]
+
+
+def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
+    """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when it is about none."""
+    root, *place = subject.split(".")
+    if root != "factors":
+        wanted = [row for row in rows if row.path and (row.path == subject or row.path.startswith(f"{subject}."))]
+    elif place and place[0].isdigit():
+        factor = factors[int(place[0])]
+        labels = [level["label"] for level in factor["levels"]]
+        label = labels[int(place[2])] if len(place) > 2 and place[2].isdigit() else None
+        wanted = [r for r in rows if (r.factor or r.path) == factor["name"] and label in (None, r.level or r.value)]
+    else:
+        wanted = []
+    if wanted:
+        wanted[0].error = message
+    return bool(wanted)
+
+
+def known_paths(kind: str) -> list[str]:
+    """Paths that a row may name, for the list that its field offers."""
+    common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
+    known = [path for path in fields.paths(roots(kind)) if not path.endswith(".")]
+    return known + [f"settings.postgresql.{name}" for name in common]

@@ -1,0 +1,81 @@
+"""Forms of campaigns and workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import OuterRef, Subquery
+
+from agents.workloads import WORKLOADS
+from apps.campaigns.models import Campaign, Workload
+from apps.hosts.models import Host
+from apps.tuning import fields
+from apps.tuning.models import Revision
+
+
+def newest_workloads() -> Any:
+    """The latest revision of each workload."""
+    newest = Workload.objects.filter(name=OuterRef("name")).order_by("-revision")
+    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+
+
+class CampaignForm(forms.Form):
+    """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
+
+    host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
+    name = forms.CharField(max_length=120)
+    question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
+    workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
+    profile = forms.ModelChoiceField(
+        Revision.objects.none(), required=False, empty_label="none: the host as it is", help_text="all runs start from it"
+    )
+    repetitions = forms.IntegerField(
+        min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"
+    )
+    order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks even out what changes with time")
+    metric = forms.CharField(max_length=40, initial="tps", help_text="for example tps, latency_avg, iops")
+    delta = forms.FloatField(
+        initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
+    )
+    seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
+
+    def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        self._offer("workload", newest_workloads())
+        self._offer("profile", Revision.objects.select_related("profile").order_by("profile__name", "-number"))
+        if recipe:
+            workload = self.fields["workload"]
+            assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            workload.required, workload.empty_label = False, "the recipe's own"
+
+    def _offer(self, name: str, rows: Any) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        field.queryset = rows
+
+    def choices(self) -> dict[str, Any]:
+        """Fields of services.create_campaign, without what was left empty."""
+        given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100}
+        return {name: value for name, value in given.items() if value not in (None, "")}
+
+
+class WorkloadForm(forms.Form):
+    """A workload of one kind; fields of its options are named options.<name>, as errors name them."""
+
+    name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
+    description = forms.CharField(required=False, max_length=500)
+
+    def __init__(self, *args: Any, kind: str, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        self.kind, self.schema = kind, WORKLOADS[kind].schema
+        shown = fields.shown("options", options or {}, self.schema)
+        super().__init__(*args, initial={**shown, **(kwargs.pop("initial", None) or {})}, **kwargs)
+        self.fields.update(dict(fields.build("options", self.schema, tuple(self.schema.get("required", ())))))
+
+    @property
+    def option_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("options")]
+
+    def options(self) -> dict[str, Any]:
+        return fields.read("options", self.schema, self.cleaned_data)

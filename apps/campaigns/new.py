@@ -1,0 +1,122 @@
+"""A campaign while its form is filled in: from a recipe or from nothing, with its factors as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from apps.accounts.models import User
+from apps.accounts.pages import blame, sentence
+from apps.campaigns import design, recipes, services
+from apps.campaigns.forms import CampaignForm
+from apps.campaigns.models import Campaign, Workload
+from apps.errors import PlanError, RoleError
+from apps.hosts.models import Host
+
+
+class Draft:
+    """`form` and `rows` as they were typed, or as the recipe proposes them for the host in the URL."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        named = request.POST.get("recipe", request.GET.get("recipe", ""))
+        self.name = named if named in recipes.catalogue() else ""
+        self.recipe = recipes.catalogue().get(self.name)
+        self.notice = ""
+        if request.method == "POST":
+            columns = {name: request.POST.getlist(name) for name in ("factor", "level", "path", "value")}
+            self.rows = design.rows_typed(columns)
+            self.form = CampaignForm(request.POST, recipe=self.recipe)
+        else:
+            self.host = self._host(request.GET.get("host", ""))
+            self.rows = self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
+            self.form = CampaignForm(initial=self._initial(), recipe=self.recipe)
+
+    def _host(self, wanted: str) -> Host | None:
+        checked = Host.objects.filter(facts_history__isnull=False).distinct()
+        if wanted.isdigit():
+            return checked.filter(pk=int(wanted)).first()
+        return checked.first() if checked.count() == 1 else None
+
+    def _proposed(self) -> list[design.Row]:
+        """The recipe's levels for this host; where they depend on its facts, the host has to be chosen first."""
+        if self.recipe is None:
+            return []
+        if self.host is None and any("generate" in factor for factor in self.recipe["factors"]):
+            self.notice = "Its levels depend on the host: choose the host, and they appear."
+            return []
+        return design.rows_of(recipes.factors(self.recipe, self.host.facts if self.host else {}))
+
+    def _initial(self) -> dict[str, Any]:
+        initial: dict[str, Any] = {"host": self.host}
+        if self.recipe:
+            name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
+            initial |= {"name": name, "delta": self.recipe["delta"] * 100}
+            initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
+        return initial
+
+    @property
+    def kind(self) -> str:
+        """Of the chosen workload, or the recipe's."""
+        chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
+        if chosen:
+            return str(chosen.kind)
+        return str(self.recipe["workload"]["kind"]) if self.recipe else "pgbench"
+
+    def context(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe,
+            "rows": self.rows,
+            "notice": self.notice,
+            "paths": design.known_paths(self.kind),
+            "factor_error": next((row.error for row in self.rows if row.error), ""),
+        }
+
+    def create(self, by: User) -> Campaign | None:
+        """The draft campaign; None when something is wrong, which then stands beside its field or row."""
+        if not self.form.is_valid():
+            return None
+        factors = design.factors_of(self.rows, self.kind)
+        try:
+            if self.name:
+                return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
+            return services.create_campaign(**self._fields(factors, by))
+        except RoleError:
+            raise
+        except PlanError as error:
+            self._blame(error, factors)
+            return None
+
+    def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
+        return {**self.form.choices(), "factors": factors, "by": by}
+
+    def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
+        text = sentence("", error)
+        if design.mark(self.rows, error.subject, text, factors):
+            self.form.add_error(None, f"In the factors: {text}")
+        elif error.subject.startswith("factors"):
+            self.form.add_error(None, text)
+        else:
+            blame(self.form, error)
+
+    def preview(self, by: User) -> dict[str, Any]:
+        """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""
+        if not self.form.is_valid():
+            missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
+            return {"missing": missing}
+        factors = design.factors_of(self.rows, self.kind)
+        fields = {**self._fields(factors, by), "recipe": self.name}
+        fields["created_by"] = fields.pop("by")
+        fields.setdefault("seed", 0)
+        if self.recipe and "workload" not in fields:
+            wanted = self.recipe["workload"]
+            fields["workload"] = Workload(name=self.name, kind=wanted["kind"], options=wanted["options"])
+        try:
+            planned = services.preview(Campaign(**fields))
+        except PlanError as error:
+            return {"refusal": sentence(error.subject, error)}
+        drawn = "seed" in self.form.choices() or fields["order"] != Campaign.Order.RANDOMISED
+        blocks: dict[int, list[str]] = {}
+        for run in planned.runs:
+            blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
+        return {"planned": planned, "blocks": list(blocks.values())[:3] if drawn else [], "recipe": self.recipe}

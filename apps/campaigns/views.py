@@ -1,0 +1,153 @@
+"""Pages of workloads, recipes and new campaigns. What shows results is in apps/results/views.py."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from agents.workloads import WORKLOADS
+from apps.accounts.models import Role
+from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.services import user_of
+from apps.campaigns import design, recipes, services, workloads
+from apps.campaigns.forms import CampaignForm, WorkloadForm, newest_workloads
+from apps.campaigns.models import Campaign, Run, Workload
+from apps.campaigns.new import Draft
+from apps.campaigns.queries import NOT_OK
+from apps.errors import PlanError
+
+SHOWN = 100
+
+
+@needs(Role.VIEWER)
+def workload_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    rows = newest_workloads().select_related("author")
+    context = {"workloads": rows.filter(name__icontains=wanted) if wanted else rows, "q": wanted, "kinds": WORKLOADS}
+    return page(request, "campaigns/workload_list.html", context)
+
+
+@needs(Role.VIEWER)
+def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
+    revisions = list(Workload.objects.filter(name=name).select_related("author").annotate(uses=Count("campaigns")))
+    if not revisions:
+        raise Http404(name)
+    wanted = request.GET.get("r") or str(revisions[0].revision)
+    shown = next((each for each in revisions if str(each.revision) == wanted), None)
+    if shown is None:
+        raise Http404(f"{name} has no revision {wanted}")
+    campaigns = Campaign.objects.filter(workload__name=name)[:20]
+    return page(
+        request, "campaigns/workload_detail.html", {"revisions": revisions, "shown": shown, "campaigns": campaigns}
+    )
+
+
+@needs(Role.TUNER)
+def workload_add(request: HttpRequest) -> HttpResponse:
+    """`?kind=` chooses the tool, `?from=` begins as an existing workload says."""
+    base = newest_workloads().filter(name=request.GET.get("from", "")).first()
+    kind = base.kind if base else request.GET.get("kind", "pgbench")
+    if kind not in WORKLOADS:
+        raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
+    initial = {"name": base.name, "description": base.description} if base else {}
+    form = WorkloadForm(request.POST or None, kind=kind, options=base.options if base else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            saved = workloads.save_workload(
+                given["name"], kind, form.options(), description=given["description"], by=user_of(request)
+            )
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{saved} is written.")
+            return redirect("workload_detail", saved.name)
+    return page(request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form)
+
+
+@needs(Role.VIEWER)
+def campaign_list(request: HttpRequest) -> HttpResponse:
+    wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
+    rows = Campaign.objects.select_related("host", "created_by").annotate(
+        total=Count("runs"),
+        ended=Count("runs", filter=Q(runs__state=Run.State.ENDED)),
+        failed=Count("runs", filter=Q(runs__outcome__in=NOT_OK)),
+    )
+    rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
+    rows = rows.filter(state=state) if state else rows
+    rows = rows.filter(host=int(host)) if host.isdigit() else rows
+    context = {"campaigns": rows[:SHOWN], "q": wanted, "state": state, "host": host, "states": Campaign.State}
+    return page(request, "campaigns/list.html", context | {"filtered": bool(wanted or state or host)})
+
+
+@needs(Role.VIEWER)
+def recipe_list(request: HttpRequest) -> HttpResponse:
+    return page(request, "campaigns/recipes.html", {"recipes": recipes.catalogue().values()})
+
+
+@needs(Role.OPERATOR)
+def campaign_new(request: HttpRequest) -> HttpResponse:
+    """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
+    if "recipe" not in request.GET and "scratch" not in request.GET and request.method == "GET":
+        context = {"recipes": recipes.catalogue().values(), "host": request.GET.get("host", "")}
+        return page(request, "campaigns/recipes.html", context | {"choosing": True})
+    draft = Draft(request)
+    if request.method == "POST" and "add" in request.POST:
+        draft.rows.append(design.Row())
+    elif request.method == "POST":
+        campaign = draft.create(user_of(request))
+        if campaign:
+            messages.success(request, "The campaign is a draft: look at it, then start it.")
+            return redirect("campaign_detail", campaign.pk)
+    return page(request, "campaigns/form.html", draft.context(), draft.form)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def campaign_preview(request: HttpRequest) -> HttpResponse:
+    """What the form as it stands would plan; asked by htmx while it is filled in, and nothing is kept."""
+    return page(request, "campaigns/_preview.html", Draft(request).preview(user_of(request)))
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
+    campaign, by = get_object_or_404(Campaign, pk=pk), user_of(request)
+    if action == "start":
+        attempt(request, lambda: services.start_campaign(campaign, by=by), "Started: its runs are in the host's queue.")
+    elif action == "cancel":
+        done = "Cancelled. What runs is being stopped, and its host put back."
+        attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
+    else:
+        raise Http404(action)
+    return redirect("campaign_detail", pk)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
+    run, by = get_object_or_404(Run, pk=pk), user_of(request)
+    if action != "cancel":
+        raise Http404(action)
+    done = "Cancelled." if run.state == Run.State.QUEUED else "Cancelling: it is being stopped, and its host put back."
+    attempt(request, lambda: services.cancel_run(run, by=by), done)
+    return redirect("run_detail", pk)
+
+
+urlpatterns = [
+    path("workloads/", workload_list, name="workload_list"),
+    path("workloads/add/", workload_add, name="workload_add"),
+    path("workloads/<str:name>/", workload_detail, name="workload_detail"),
+    path("recipes/", recipe_list, name="recipe_list"),
+    path("campaigns/", campaign_list, name="campaign_list"),
+    path("campaigns/new/", campaign_new, name="campaign_new"),
+    path("campaigns/preview/", campaign_preview, name="campaign_preview"),
+    path("campaigns/<uuid:pk>/<slug:action>/", campaign_action, name="campaign_action"),
+    path("runs/<uuid:pk>/<slug:action>/", run_action, name="run_action"),
+]

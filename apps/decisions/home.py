@@ -1,0 +1,127 @@
+"""SELECT only: what the home page and the timeline show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+
+from apps.campaigns import queries
+from apps.campaigns.live import Live, live
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import Progress
+from apps.decisions.models import Decision
+from apps.hosts.models import Host, HostKey
+
+RECENT = 8
+FAILED_DAYS = 7
+
+
+@dataclass(frozen=True)
+class Now:
+    """A campaign that runs or waits, with its active run if it has one."""
+
+    campaign: Campaign
+    progress: Progress
+    run: Run | None
+    live: Live | None
+
+
+def running() -> list[Now]:
+    """Three queries, and one or two for each campaign's progress."""
+    campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
+    runs = {run.campaign_id: run for run in Run.objects.active().filter(campaign__in=campaigns)}
+    words = live(runs.values())
+    found = [(campaign, runs.get(campaign.pk)) for campaign in campaigns]
+    return [Now(each, queries.progress(each), run, words.get(run.pk) if run else None) for each, run in found]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Something that waits for a person."""
+
+    kind: str
+    text: str
+    url_name: str
+    key: Any
+
+
+def wanted() -> list[Wanted]:
+    """Hosts to approve, to look at or to release; campaigns with runs that failed; decisions to look at again."""
+    return [*_hosts(), *_campaigns(), *_decisions()]
+
+
+def _hosts() -> list[Wanted]:
+    offered = Count("host_keys", filter=Q(host_keys__state=HostKey.State.OFFERED))
+    hosts = Host.objects.annotate(offered=offered).exclude(state=Host.State.READY, offered=0)
+    return [Wanted(host.state, _why(host), "host_detail", host.name) for host in hosts]
+
+
+def _why(host: Host) -> str:
+    if host.state in (Host.State.QUARANTINED, Host.State.UNREACHABLE):
+        return f"{host} is {host.state}: {host.state_reason}"
+    return f"{host}: compare and approve its host key" if host.offered else f"{host}: fetch its host key"  # type: ignore[attr-defined]
+
+
+def _campaigns() -> list[Wanted]:
+    since = timezone.now() - timedelta(days=FAILED_DAYS)
+    failed = Count("runs", filter=Q(runs__outcome__in=queries.NOT_OK))
+    campaigns = Campaign.objects.filter(created_at__gt=since).annotate(failed=failed).filter(failed__gt=0)[:RECENT]
+    return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
+
+
+def _count(campaign: Any) -> str:
+    return f"{campaign.failed} run{'' if campaign.failed == 1 else 's'}"
+
+
+def _decisions() -> list[Wanted]:
+    due = Decision.objects.filter(review_on__lte=timezone.localdate(), status=Decision.Status.ACCEPTED)
+    return [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
+
+
+def recent_campaigns() -> QuerySet[Campaign]:
+    return (
+        Campaign.objects.exclude(state=Campaign.State.RUNNING)
+        .select_related("host", "created_by")
+        .annotate(
+            total=Count("runs"),
+            ended=Count("runs", filter=Q(runs__state=Run.State.ENDED)),
+            failed=Count("runs", filter=Q(runs__outcome__in=queries.NOT_OK)),
+        )[:RECENT]
+    )
+
+
+def decisions() -> QuerySet[Decision]:
+    return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the timeline."""
+
+    at: datetime
+    decision: Decision | None = None
+    campaign: Campaign | None = None
+
+    @property
+    def day(self) -> date:
+        return timezone.localtime(self.at).date()
+
+
+def timeline(host: int | None, text: str, person: str) -> list[Entry]:
+    """Decisions, and campaigns that ended, newest first."""
+    told = decisions().annotate(comments_count=Count("comments"))
+    ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
+    if host:
+        told, ended = told.filter(hosts=host), ended.filter(host=host)
+    if text:
+        told = told.filter(Q(title__icontains=text) | Q(decision__icontains=text) | Q(question__icontains=text))
+        ended = ended.filter(Q(name__icontains=text) | Q(question__icontains=text))
+    if person:
+        told, ended = told.filter(author__username=person), ended.filter(created_by__username=person)
+    entries = [Entry(each.created_at, decision=each) for each in told[:100]]
+    entries += [Entry(each.ended_at, campaign=each) for each in ended[:100] if each.ended_at]
+    return sorted(entries, key=lambda entry: entry.at, reverse=True)

@@ -1,0 +1,58 @@
+"""Forms of hosts and SSH identities. Rules are the models' and the services'; these only parse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from apps.hosts.models import Host, Identity
+
+
+class HostForm(forms.Form):
+    name = forms.CharField(max_length=63, help_text="how it is called here: a-z, 0-9, dot, dash, underscore")
+    address = forms.CharField(max_length=253, help_text="host name or IP address")
+    port = forms.IntegerField(initial=22, min_value=1, max_value=65535)
+    user = forms.CharField(max_length=32, initial="proving", label="Account", help_text="that we log in as over SSH")
+    identity = forms.ModelChoiceField(Identity.objects.all(), label="SSH key", empty_label=None)
+    jump = forms.ModelChoiceField(
+        Host.objects.all(), required=False, label="Jump host", empty_label="none: connect directly"
+    )
+    sudo = forms.BooleanField(
+        required=False, label="Run the agent through sudo -n", help_text="level root: huge pages, sysctls, dropping caches"
+    )
+    python = forms.CharField(max_length=200, initial="/usr/bin/python3", help_text="on the host, 3.9 or newer")
+    spool_dir = forms.CharField(
+        max_length=200, initial="/var/lib/proving-ground/spool", label="Spool directory", help_text="journals and results"
+    )
+    data_dir = forms.CharField(
+        max_length=200,
+        initial="/var/lib/proving-ground/clusters",
+        label="Cluster directory",
+        help_text="private clusters live here: choose the device that you want measured",
+    )
+    os_user = forms.CharField(
+        max_length=32, required=False, label="PostgreSQL's account", help_text="runs the clusters where we are root"
+    )
+    pg_bin_dirs = forms.CharField(
+        required=False,
+        label="Further PostgreSQL bin directories",
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
+        help_text="one a line; the usual places are searched anyway",
+    )
+
+    def clean_pg_bin_dirs(self) -> list[str]:
+        return self.cleaned_data["pg_bin_dirs"].split()
+
+    def fields_of_host(self) -> dict[str, Any]:
+        return dict(self.cleaned_data)
+
+
+class IdentityForm(forms.Form):
+    name = forms.CharField(max_length=63, help_text="for example: bench-2026")
+    private_key = forms.CharField(
+        required=False,
+        label="Private key",
+        widget=forms.Textarea(attrs={"rows": 6, "class": "mono", "spellcheck": "false", "autocomplete": "off"}),
+        help_text="leave empty and a new ed25519 pair is made; it is stored encrypted and never shown again",
+    )

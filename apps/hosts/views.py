@@ -1,0 +1,149 @@
+"""Pages of hosts: the list, one host with its keys and facts, adding, and the buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import OuterRef, Subquery
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import Role, User
+from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.services import user_of
+from apps.errors import ProvingError
+from apps.hosts import changes, contact, services, topology
+from apps.hosts.forms import HostForm, IdentityForm
+from apps.hosts.models import Facts, Host, HostKey, Identity, Lease
+
+USER_CANNOT = ("allocate huge pages", "change transparent huge pages or any sysctl", "drop the page cache")
+
+
+@needs(Role.VIEWER)
+def host_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    newest = Facts.objects.filter(host=OuterRef("pk")).order_by("-number")
+    lease = Lease.objects.filter(machine_id=OuterRef("machine_id"), run__isnull=False)
+    hosts = Host.objects.annotate(known=Subquery(newest.values("data")[:1]), held=Subquery(lease.values("run")[:1]))
+    rows = [
+        {"host": host, "topology": topology.line(host.known or {}), "facts": host.known, "run": host.held}
+        for host in (hosts.filter(name__icontains=wanted) if wanted else hosts)
+    ]
+    return page(request, "hosts/list.html", {"rows": rows, "q": wanted, "identities": Identity.objects.all()})
+
+
+@needs(Role.VIEWER)
+def host_detail(request: HttpRequest, name: str) -> HttpResponse:
+    host = get_object_or_404(Host.objects.select_related("identity", "jump"), name=name)
+    history = list(host.facts_history.order_by("-number")[:20])
+    keys = list(host.host_keys.select_related("approved_by"))
+    facts = history[0].data if history else {}
+    context = {
+        "host": host,
+        "facts": facts,
+        "facts_row": history[0] if history else None,
+        "changes": _changes(history),
+        "sockets": topology.sockets(facts),
+        "topology": topology.line(facts),
+        "distances": _distances(facts),
+        "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
+        "offered": next((key for key in keys if key.state == HostKey.State.OFFERED), None),
+        "retired": [key for key in keys if key.state == HostKey.State.RETIRED],
+        "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first() if host.machine_id else None,
+        "user_cannot": USER_CANNOT,
+    }
+    return page(request, "hosts/detail.html", context)
+
+
+def _changes(history: list[Facts]) -> list[dict[str, Any]]:
+    """What each revision of the facts changed against the one before it, newest first."""
+    pairs = zip(history, history[1:], strict=False)
+    return [{"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]} for new, old in pairs]
+
+
+def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:
+    numa = facts.get("numa", {})
+    nodes = [node["id"] for node in numa.get("nodes", [])]
+    return list(zip(nodes, numa.get("distances", []), strict=False)) if len(nodes) > 1 else []
+
+
+@needs(Role.ADMIN)
+def host_add(request: HttpRequest) -> HttpResponse:
+    if not Identity.objects.exists():
+        messages.info(request, "A host is reached with an SSH key: make one first.")
+        return redirect("identity_add")
+    form = HostForm(request.POST or None, initial={"identity": Identity.objects.first()})
+    if request.method == "POST" and form.is_valid():
+        try:
+            host = services.add_host(by=user_of(request), **form.fields_of_host())
+        except ProvingError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{host} is added. Next: fetch its host key, compare it, approve it.")
+            return redirect("host_detail", host.name)
+    return page(request, "hosts/form.html", {}, form)
+
+
+@needs(Role.ADMIN)
+def identity_add(request: HttpRequest) -> HttpResponse:
+    form = IdentityForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            identity = services.create_identity(given["name"], private_key=given["private_key"], by=user_of(request))
+        except ProvingError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"SSH key {identity} is made. Put its public half on your hosts.")
+            return redirect("host_add")
+    return page(request, "hosts/identity_form.html", {"identities": Identity.objects.all()}, form)
+
+
+def _fetch(host: Host, by: User, request: HttpRequest) -> None:
+    services.fetch_host_key(host, by=by)
+
+
+def _approve(host: Host, by: User, request: HttpRequest) -> None:
+    services.approve_host_key(host, request.POST.get("fingerprint", ""), by=by)
+    services.request_check(host, by=by)
+
+
+def _check(host: Host, by: User, request: HttpRequest) -> None:
+    services.request_check(host, by=by)
+
+
+def _release(host: Host, by: User, request: HttpRequest) -> None:
+    services.release_host(host, by=by)
+
+
+Action = Callable[[Host, User, HttpRequest], None]
+ACTIONS: dict[str, tuple[Action, Role, str]] = {
+    "fetch-key": (_fetch, Role.ADMIN, "{host} showed the host key below. Compare it, then approve it."),
+    "approve": (_approve, Role.ADMIN, "The host key is pinned. {host} is being checked."),
+    "check": (_check, Role.OPERATOR, "{host} is being checked; what is found appears here."),
+    "release": (_release, Role.ADMIN, "{host} is released. It takes runs again."),
+}
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
+    if action not in ACTIONS:
+        raise Http404(action)
+    host, by = get_object_or_404(Host, name=name), user_of(request)
+    act, _, done = ACTIONS[action]
+    attempt(request, lambda: act(host, by, request), done.format(host=host))
+    return redirect("host_detail", host.name)
+
+
+urlpatterns = [
+    path("hosts/", host_list, name="host_list"),
+    path("hosts/add/", host_add, name="host_add"),
+    path("hosts/keys/add/", identity_add, name="identity_add"),
+    path("hosts/<str:name>/", host_detail, name="host_detail"),
+    path("hosts/<str:name>/<slug:action>/", host_action, name="host_action"),
+]

@@ -1,0 +1,148 @@
+"""SELECT only: what a run's page tells, from its events, manifest and artefacts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from apps.campaigns import services
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.errors import PlanError
+from apps.results import queries
+
+PHASES = ("before", "during", "after", "restored")
+TAIL_BYTES = 20_000
+MOST_ROWS = 1000
+
+
+@dataclass
+class Proven:
+    """One subject of one setting, as each phase found it."""
+
+    setting: str
+    subject: str
+    wanted: Any
+    phases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> list[list[dict[str, Any]]]:
+        return [self.phases.get(phase, []) for phase in PHASES]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An artefact with as much of its end as a page shows."""
+
+    artefact: Artefact
+    text: str
+    cut: bool
+
+
+def runs_of(campaign: Campaign) -> list[Run]:
+    """All runs in order, with the campaign's metric as `value`, in two queries."""
+    runs = list(campaign.runs.order_by("position").defer("spec", "manifest"))
+    measured = queries.metric_values(campaign)
+    for run in runs:
+        run.value = measured.get(run.pk)  # type: ignore[attr-defined]
+        run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
+    return runs
+
+
+def design_of(campaign: Campaign) -> dict[str, Any]:
+    """What starting a draft would do, or why it cannot start."""
+    try:
+        return {"preview": services.preview(campaign)}
+    except PlanError as error:
+        return {"refusal": error}
+
+
+def proofs_of(run: Run) -> list[Proven]:
+    """Grouped by setting and subject, in the order in which they were first looked at."""
+    found: dict[tuple[str, str], Proven] = {}
+    for data in run.events.filter(kind="proof").order_by("seq").values_list("data", flat=True):
+        key = (data["setting"], data["subject"])
+        proven = found.setdefault(key, Proven(*key, data["wanted"]))
+        proven.phases.setdefault(data["phase"], []).append(data)
+    return list(found.values())
+
+
+def writes_of(run: Run) -> list[dict[str, Any]]:
+    return list(run.events.filter(kind="write").order_by("seq").values_list("data", flat=True))
+
+
+def commands_of(run: Run) -> list[dict[str, Any]]:
+    """Each with `line`, as a shell would take it."""
+    events = run.events.filter(kind="command").order_by("seq")
+    return [{"at": event.at, **event.data, "line": command_line(event.data)} for event in events]
+
+
+def command_line(command: dict[str, Any]) -> str:
+    settings = [f"{name}={shlex.quote(str(value))}" for name, value in (command.get("env") or {}).items()]
+    return " ".join([*settings, shlex.join(map(str, command["argv"]))])
+
+
+def artefacts_of(run: Run) -> list[Shown]:
+    return [_shown(artefact) for artefact in run.artefacts.order_by("path")]
+
+
+def _shown(artefact: Artefact) -> Shown:
+    content = bytes(artefact.content or b"")
+    if b"\0" in content[:1000]:
+        return Shown(artefact, "", False)
+    return Shown(artefact, content[-TAIL_BYTES:].decode("utf-8", "replace"), len(content) > TAIL_BYTES)
+
+
+def timings_of(run: Run) -> list[tuple[str, float]]:
+    """(phase, seconds), as the manifest has them."""
+    timings = (run.manifest or {}).get("timings") or {}
+    return [(name, seconds) for name, seconds in timings.items() if isinstance(seconds, int | float)]
+
+
+def line_of(event: RunEvent) -> dict[str, Any]:
+    """An event in a line, for the log of a run that is watched."""
+    return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": text_of(event)}
+
+
+def text_of(event: RunEvent) -> str:
+    data = event.data
+    if event.kind == "state":
+        return " ".join(filter(None, [data["state"], data.get("step")]))
+    if event.kind == "command":
+        return f"{data['purpose']}: {command_line(data)}"
+    if event.kind == "write":
+        return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
+    if event.kind == "proof":
+        verdict = "ok" if data["ok"] else "NOT IN EFFECT"
+        return f"{data['setting']} {data['phase']}, {data['subject']}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+    if event.kind == "outcome":
+        return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
+    return str(data.get("message") or data)
+
+
+def sentence_of(run: Run) -> str:
+    """The run in one sentence, for those who do not see its chart."""
+    shown = {row.name: row for row in run.measurements.all()}
+    parts = [f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))]
+    outcome = run.get_outcome_display() or run.state
+    return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
+
+
+def table_of(columns: Sequence[queries.Column]) -> tuple[list[str], list[list[Any]]]:
+    """The samples of all sources in order of time: a head, and rows with "" where a source has no sample then."""
+    head = ["t (s)", *(f"{column.name} ({column.unit})" for column in columns)]
+    rows: dict[float, list[Any]] = {}
+    for place, column in enumerate(columns, start=1):
+        for t, value in zip(column.t.tolist(), column.values.tolist(), strict=True):
+            row = rows.setdefault(round(t, 1), [round(t, 1), *[""] * len(columns)])
+            row[place] = "" if np.isnan(value) else value
+    return head, [rows[t] for t in sorted(rows)]
+
+
+def samples_of(run: Run) -> dict[str, Any]:
+    """The first rows of a run's samples, for the chart as a table."""
+    head, rows = table_of(queries.run_columns(run))
+    return {"head": head, "rows": rows[:MOST_ROWS], "more": len(rows) - MOST_ROWS}

@@ -1,0 +1,192 @@
+"""Pages that show results: a campaign, a run while it goes on and afterwards, and what can be downloaded of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.pages import needs, page
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import progress
+from apps.results import charts, queries, story
+
+LIVE_BATCH = 500
+TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@needs(Role.VIEWER)
+def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The whole page, or for htmx the parts of it that change while the campaign runs."""
+    campaign = get_object_or_404(Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk)
+    planned = campaign.state != Campaign.State.DRAFT
+    context = {
+        "campaign": campaign,
+        "progress": progress(campaign),
+        "table": queries.campaign_table(campaign) if planned else None,
+        "runs": story.runs_of(campaign),
+        "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
+        "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
+        "as_table": request.GET.get("view") == "table",
+        "moving": planned and campaign.ended_at is None or _unread(campaign),
+    }
+    template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
+    return page(request, template, context | ({} if planned else story.design_of(campaign)))
+
+
+def _unread(campaign: Campaign) -> bool:
+    return campaign.runs.filter(state=Run.State.ENDED, ingested_at=None).exists()
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
+    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk))
+    return JsonResponse(charts.level_chart(table, charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Every run of the campaign, failed ones included, with all its measurements as columns."""
+    campaign = get_object_or_404(Campaign, pk=pk)
+    runs = list(campaign.runs.order_by("position").prefetch_related("measurements"))
+    names = sorted({f"{m.step}.{m.name} ({m.unit})" for run in runs for m in run.measurements.all()})
+    factors = [factor["name"] for factor in campaign.factors]
+    head = ["run", "position", "block", *factors, "state", "outcome", "started_at", "ended_at", "digest", "error", *names]
+    return _csv(f"campaign-{pk}", head, (_csv_row(run, factors, names) for run in runs))
+
+
+def _csv_row(run: Run, factors: list[str], names: list[str]) -> list[Any]:
+    found = {f"{m.step}.{m.name} ({m.unit})": m.value for m in run.measurements.all()}
+    times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
+    cells = [run.cell.get(name, "") for name in factors]
+    error = (run.error or {}).get("message", "")
+    start = [run.pk, run.position + 1, run.block + 1, *cells, run.state, run.outcome, *times, run.digest, error]
+    return [*start, *(found.get(name, "") for name in names)]
+
+
+def _csv(name: str, head: list[str], rows: Iterable[list[Any]]) -> HttpResponse:
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    writer = csv.writer(response)
+    for row in (head, *rows):
+        writer.writerow([_harmless(cell) for cell in row])
+    return response
+
+
+def _harmless(cell: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets a quote before it; numbers stay numbers."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+@needs(Role.VIEWER)
+def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = get_object_or_404(Run.objects.select_related("campaign", "host", "facts"), pk=pk)
+    tab = request.GET.get("tab", "chart")
+    if tab not in TABS:
+        raise Http404(f"{tab} is not one of {', '.join(TABS)}")
+    run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
+    context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    context["as_table"] = request.GET.get("view") == "table"
+    if tab == "chart" and context["as_table"]:
+        context["rows"] = story.samples_of(run)
+    return page(request, "results/run.html", context)
+
+
+def _around(run: Run) -> dict[str, Any]:
+    near = run.campaign.runs.filter(position__in=(run.position - 1, run.position + 1)).only("pk", "position")
+    by_place = {each.position: each for each in near}
+    return {"previous": by_place.get(run.position - 1), "following": by_place.get(run.position + 1)}
+
+
+def _tab(run: Run, tab: str) -> dict[str, Any]:
+    """Only what the tab shows is read."""
+    if tab == "chart":
+        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run)}
+    if tab == "settings":
+        return {"settings": story.proofs_of(run), "writes": story.writes_of(run)}
+    if tab == "commands":
+        return {"commands": story.commands_of(run)}
+    if tab == "log":
+        return {"events": run.events.exclude(kind="sample").order_by("seq")[:1000]}
+    if tab == "artefacts":
+        return {"artefacts": story.artefacts_of(run)}
+    return {"timings": story.timings_of(run)}
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
+    columns = queries.run_columns(get_object_or_404(Run, pk=pk))
+    return JsonResponse(charts.run_chart(columns, charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+@cache_control(no_store=True)
+def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What happened after event `?after=`: {"seq", "state", ..., "samples", "progress", "lines"}; at most a batch."""
+    run = get_object_or_404(Run, pk=pk)
+    after = request.GET.get("after", "0")
+    since = int(after) if after.isdigit() else 0
+    events = list(run.events.filter(seq__gt=since).order_by("seq")[:LIVE_BATCH])
+    newest = run.events.order_by("-seq").first()
+    return JsonResponse(
+        {
+            "seq": events[-1].seq if events else since,
+            "state": run.state,
+            "outcome": run.outcome,
+            "agent_state": run.agent_state,
+            "step": run.step,
+            "cancelling": run.cancel_requested_at is not None,
+            "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,
+            "ended": run.state == Run.State.ENDED,
+            "samples": [event.data for event in events if event.kind == "sample"],
+            "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
+            "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
+        }
+    )
+
+
+@needs(Role.VIEWER)
+def run_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = get_object_or_404(Run, pk=pk)
+    head, rows = story.table_of(queries.run_columns(run))
+    return _csv(f"run-{run.pk}", head, rows)
+
+
+@needs(Role.VIEWER)
+def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse | FileResponse:
+    """The raw bytes, as a download that no browser interprets."""
+    run = get_object_or_404(Run, pk=pk)
+    found = get_object_or_404(run.artefacts, pk=artefact)
+    if found.content is None:
+        messages.error(request, f"{found.path} was too large to fetch ({found.size} bytes).")
+        return redirect("run_detail", pk)
+    name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
+    response = HttpResponse(bytes(found.content), content_type="application/octet-stream")
+    response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+urlpatterns = [
+    path("campaigns/<uuid:pk>/", campaign_detail, name="campaign_detail"),
+    path("campaigns/<uuid:pk>/chart.json", campaign_figure, name="campaign_figure"),
+    path("campaigns/<uuid:pk>/runs.csv", campaign_csv, name="campaign_csv"),
+    path("runs/<uuid:pk>/", run_detail, name="run_detail"),
+    path("runs/<uuid:pk>/live.json", run_live, name="run_live"),
+    path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
+    path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
+    path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),
+]

@@ -1,0 +1,112 @@
+"""Pages of profiles: the list, one profile with its revisions, writing and revising."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+
+from apps.accounts.models import Role
+from apps.accounts.pages import blame, needs, page, sentence
+from apps.accounts.services import user_of
+from apps.errors import PlanError
+from apps.tuning import rules, services
+from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm
+from apps.tuning.models import Profile, Revision
+
+
+@needs(Role.VIEWER)
+def profile_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    profiles = Profile.objects.annotate(
+        count=Count("revisions", distinct=True),
+        changed_at=Max("revisions__created_at"),
+        campaigns=Count("revisions__campaigns", distinct=True),
+    ).order_by("name")
+    rows = profiles.filter(name__icontains=wanted) if wanted else profiles
+    return page(request, "tuning/list.html", {"profiles": rows, "q": wanted})
+
+
+@needs(Role.VIEWER)
+def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
+    profile = get_object_or_404(Profile, name=name)
+    revisions = list(profile.revisions.select_related("author").prefetch_related("campaigns"))
+    shown = _revision(revisions, request.GET.get("r"), 0)
+    other = _revision(revisions, request.GET.get("against"), revisions.index(shown) + 1 if shown else 0)
+    dry = DryRunForm(request.GET if "host" in request.GET else None)
+    context = {
+        "profile": profile,
+        "revisions": revisions,
+        "shown": shown,
+        "other": other,
+        "flat": rules.flatten(shown.settings) if shown else {},
+        "differences": rules.diff(other.settings, shown.settings) if shown and other else [],
+        "dry": dry,
+        **(_dry_run(dry, shown) if shown else {}),
+    }
+    return page(request, "tuning/detail.html", context)
+
+
+def _revision(revisions: list[Revision], number: str | None, default: int) -> Revision | None:
+    """The revision that the URL names; without a number the one at place `default`, if there is one."""
+    if not number:
+        return revisions[default] if default < len(revisions) else None
+    found = next((each for each in revisions if str(each.number) == number), None)
+    if found is None:
+        raise Http404(f"there is no revision {number}")
+    return found
+
+
+def _dry_run(form: DryRunForm, revision: Revision) -> dict[str, Any]:
+    host = form.cleaned_data["host"] if form.is_bound and form.is_valid() else None
+    if host is None:
+        return {}
+    try:
+        return {"host": host, "lines": "\n".join(services.dry_run(revision.settings, host))}
+    except PlanError as error:
+        return {"host": host, "refusal": sentence(error.subject, error)}
+
+
+@needs(Role.TUNER)
+def profile_add(request: HttpRequest) -> HttpResponse:
+    form = ProfileForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        words = {key: given[key] for key in ("description", "note")}
+        try:
+            revision = services.create_profile(given["name"], form.settings(), **words, by=user_of(request))
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{revision} is written.")
+            return redirect("profile_detail", revision.profile.name)
+    return page(request, "tuning/form.html", {}, form)
+
+
+@needs(Role.TUNER)
+def profile_revise(request: HttpRequest, name: str) -> HttpResponse:
+    profile = get_object_or_404(Profile, name=name)
+    latest = profile.latest
+    form = RevisionForm(request.POST or None, settings=latest.settings if latest else {})
+    if request.method == "POST" and form.is_valid():
+        try:
+            revision = services.revise(profile, form.settings(), note=form.cleaned_data["note"], by=user_of(request))
+        except PlanError as error:
+            blame(form, error)
+        else:
+            same = latest is not None and revision.pk == latest.pk
+            messages.success(request, f"{revision} says the same already." if same else f"{revision} is written.")
+            return redirect("profile_detail", profile.name)
+    return page(request, "tuning/form.html", {"profile": profile, "latest": latest}, form)
+
+
+urlpatterns = [
+    path("profiles/", profile_list, name="profile_list"),
+    path("profiles/add/", profile_add, name="profile_add"),
+    path("profiles/<str:name>/", profile_detail, name="profile_detail"),
+    path("profiles/<str:name>/revise/", profile_revise, name="profile_revise"),
+]

@@ -1,0 +1,126 @@
+// Theme, keys, copying, confirmations and rows of forms. Everything here is a convenience: each page works without it.
+(function () {
+  "use strict";
+
+  const store = {
+    get(key) {
+      try { return localStorage.getItem(key); } catch { return null; }
+    },
+    set(key, value) {
+      try { localStorage.setItem(key, value); } catch { /* private mode: it lasts for this page */ }
+    },
+  };
+
+  // Theme
+
+  function toggleTheme() {
+    const root = document.documentElement;
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    store.set("theme", root.dataset.theme);
+    document.dispatchEvent(new CustomEvent("theme"));
+  }
+
+  // Keys
+
+  const help = document.getElementById("keys");
+  const keysOn = () => store.get("keys") !== "off";
+
+  function rows() {
+    return [...document.querySelectorAll("[data-row]")]
+      .map((row) => row.querySelector("a"))
+      .filter((link) => link && link.offsetParent !== null);
+  }
+
+  function step(by) {
+    const links = rows();
+    if (!links.length) return;
+    const row = document.activeElement.closest("[data-row]");
+    const here = row ? links.indexOf(row.querySelector("a")) : -1;
+    const next = here < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(Math.max(here + by, 0), links.length - 1);
+    links[next].focus();
+    links[next].scrollIntoView({ block: "nearest" });
+  }
+
+  function search() {
+    const field = document.querySelector("[data-search]");
+    if (field) { field.focus(); field.select(); }
+    else document.getElementById("main").focus();
+  }
+
+  const actions = {
+    "/": search,
+    j: () => step(1),
+    k: () => step(-1),
+    t: toggleTheme,
+    "?": () => help.showModal(),
+  };
+
+  function typing(target) {
+    return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && typing(event.target)) event.target.blur();
+    if (!keysOn() || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || help.open) return;
+    const action = actions[event.key];
+    if (action) { event.preventDefault(); action(); }
+  });
+
+  const keysSwitch = document.querySelector("[data-keys-switch]");
+  keysSwitch.checked = keysOn();
+  keysSwitch.addEventListener("change", () => store.set("keys", keysSwitch.checked ? "on" : "off"));
+
+  // Clicks
+
+  async function copy(button, text) {
+    const before = button.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy by hand";
+    }
+    setTimeout(() => { button.textContent = before; }, 1500);
+  }
+
+  function addRow(button) {
+    const body = document.getElementById(button.dataset.addRow);
+    const last = body.lastElementChild;
+    const row = last.cloneNode(true);
+    row.querySelectorAll("input").forEach((input) => {
+      if (!input.hasAttribute("data-keep")) input.value = "";
+      input.removeAttribute("aria-invalid");
+    });
+    row.querySelectorAll(".error").forEach((error) => error.remove());
+    body.append(row);
+    (row.querySelector("input:not([data-keep])") || row.querySelector("input")).focus();
+  }
+
+  function dropRow(button) {
+    const row = button.closest("tr");
+    const form = row.closest("form");
+    if (row.parentElement.children.length > 1) row.remove();
+    else row.querySelectorAll("input").forEach((input) => { input.value = ""; });
+    form.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  document.addEventListener("click", (event) => {
+    const on = (selector) => event.target.closest(selector);
+    let button;
+    if (on("[data-theme-toggle]")) toggleTheme();
+    else if (on("[data-keys-help]")) help.showModal();
+    else if ((button = on("[data-copy]"))) copy(button, document.getElementById(button.dataset.copy).textContent);
+    else if ((button = on("[data-copy-link]"))) copy(button, location.href);
+    else if ((button = on("[data-drop-row]"))) { event.preventDefault(); dropRow(button); }
+    else if ((button = on("[data-add-row]"))) { event.preventDefault(); addRow(button); }
+    else if ((button = on("[data-confirm]")) && !window.confirm(button.dataset.confirm)) event.preventDefault();
+  });
+
+  // A select that decides what the rest of the form offers sends its form at once.
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+  });
+
+  const errors = document.getElementById("errors");
+  if (errors) errors.focus();
+})();

@@ -1,0 +1,94 @@
+// Draws what the server computed: an element with data-figure names the address of a Plotly figure.
+(function () {
+  "use strict";
+
+  const options = { responsive: true, displaylogo: false, displayModeBar: false };
+
+  function address(plot) {
+    const url = new URL(plot.dataset.figure, location.href);
+    url.searchParams.set("theme", document.documentElement.dataset.theme);
+    return url;
+  }
+
+  // A chart that is saved as a picture says where it comes from.
+  function caption(plot) {
+    return { text: `${plot.dataset.title}<br><sup>${location.href}</sup>`, font: { size: 15 } };
+  }
+
+  async function draw(plot) {
+    const status = plot.querySelector(".plot-status");
+    try {
+      const answer = await fetch(address(plot), { headers: { Accept: "application/json" } });
+      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+      const figure = await answer.json();
+      if (!figure.data.some((trace) => (trace.x || []).length)) {
+        if (status) status.textContent = plot.dataset.empty;
+        return;
+      }
+      if (status) status.remove();
+      await Plotly.react(plot, figure.data, figure.layout, options);
+      plot.setAttribute("role", "img");
+    } catch (error) {
+      if (status) status.textContent = `The chart could not be drawn: ${error.message}. The table has the same figures.`;
+      else console.warn("chart not redrawn", error);
+    }
+  }
+
+  async function picture(button) {
+    const plot = document.getElementById(button.dataset.png);
+    if (!plot.data) return;
+    const margin = { ...plot.layout.margin, t: 90 };
+    const layout = { ...plot.layout, title: caption(plot), margin, width: undefined };
+    const url = await Plotly.toImage({ data: plot.data, layout }, { format: "png", width: 1200, height: plot.layout.height || 600, scale: 2 });
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = `${plot.id}.png`;
+    link.click();
+  }
+
+  // Live samples: each value goes to the trace of its name. Answers false when there is no such trace yet.
+  function extend(plot, samples) {
+    if (!plot.data) return false;
+    for (const sample of samples) {
+      const lines = { x: [], y: [], at: [] };
+      for (const [name, value] of Object.entries(sample.values)) {
+        const at = plot.data.findIndex((trace) => trace.type === "scatter" && trace.name === name);
+        if (at >= 0) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
+      }
+      if (lines.at.length) Plotly.extendTraces(plot, { x: lines.x, y: lines.y }, lines.at);
+      for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.y.some((name) => name in sample.values))) {
+        map.x.push(sample.t);
+        map.z.forEach((row, place) => row.push(sample.values[map.y[place]] ?? null));
+      }
+    }
+    if (plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
+    return true;
+  }
+
+  const plots = () => [...document.querySelectorAll("[data-figure]")];
+
+  document.addEventListener("theme", () => plots().forEach(draw));
+  document.addEventListener("results", () => plots().forEach(draw));
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-png]");
+    if (button) picture(button);
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    plots().forEach((plot) => {
+      draw(plot).then(() => {
+        if (!plot.dataset.runs || !plot.on) return;
+        plot.on("plotly_click", (clicked) => {
+          const run = (clicked.points[0].customdata || [])[0];
+          if (run) location.href = plot.dataset.runs.replace("00000000-0000-0000-0000-000000000000", run);
+        });
+      });
+    });
+  });
+
+  // htmx brought new results of a campaign that runs.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.target.id === "status") document.dispatchEvent(new CustomEvent("results"));
+  });
+
+  window.provingCharts = { draw, extend };
+})();

@@ -1,0 +1,76 @@
+// A run while it goes on: asks every second what is new, and says how old the newest word is.
+(function () {
+  "use strict";
+
+  const EVERY_MS = 1000;
+  const STALE_S = 5;
+  const LINES = 400;
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const page = document.querySelector("[data-live]");
+    if (!page) return;
+    const plot = document.querySelector("[data-figure]");
+    const at = (name) => document.querySelector(`[data-live-${name}]`);
+    let after = Number(page.dataset.after);
+    let heard = Date.now();
+    let age = null;
+
+    function clock() {
+      const seconds = age === null ? null : age + (Date.now() - heard) / 1000;
+      const element = at("clock");
+      element.classList.toggle("stale", seconds === null || seconds > STALE_S);
+      element.textContent = seconds === null ? "no data yet" : `newest data ${seconds.toFixed(0)} s old`;
+    }
+
+    function log(lines) {
+      const list = at("log");
+      for (const line of lines) {
+        const item = document.createElement("li");
+        item.textContent = `${line.at}  ${line.kind}  ${line.text}`;
+        list.append(item);
+      }
+      while (list.children.length > LINES) list.firstElementChild.remove();
+      if (lines.length) list.lastElementChild.scrollIntoView({ block: "nearest" });
+    }
+
+    function figures(samples) {
+      for (const sample of samples) {
+        for (const [name, unit] of [["tps", "TPS"], ["iops", "IOPS"], ["latency_ms", "ms"]]) {
+          if (name in sample.values) at("figure").textContent = `${Math.round(sample.values[name] * 100) / 100} ${unit}`;
+          if (name in sample.values && name !== "latency_ms") break;
+        }
+      }
+    }
+
+    async function show(news) {
+      if (news.progress) {
+        at("progress").value = news.progress.done;
+        const left = news.progress.eta_s;
+        at("eta").textContent = left === null ? "" : `about ${Math.ceil(left)} s of this step left`;
+      }
+      at("step").textContent = [news.cancelling ? "cancelling:" : "", news.agent_state.toLowerCase().replace("_", " "), news.step].join(" ");
+      figures(news.samples);
+      log(news.lines);
+      if (news.samples.length && plot && !window.provingCharts.extend(plot, news.samples)) await window.provingCharts.draw(plot);
+    }
+
+    async function poll() {
+      try {
+        const answer = await fetch(`${page.dataset.live}?after=${after}`);
+        if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+        const news = await answer.json();
+        if (news.ended) { location.reload(); return; }
+        heard = Date.now();
+        age = news.age_s;
+        after = news.seq;
+        await show(news);
+      } catch (error) {
+        console.info("no answer, asking again", error.message);
+      }
+      clock();
+      setTimeout(poll, EVERY_MS);
+    }
+
+    poll();
+  });
+})();

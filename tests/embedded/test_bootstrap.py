@@ -1,0 +1,91 @@
+"""make_venv and install, up to the point where packages would be fetched."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded import bootstrap, places
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of its own, with the link that `installed` looks for."""
+    path = tmp_path / ".venv"
+    (path / "bin").mkdir(parents=True)
+    (path / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(bootstrap, "VENV", path)
+    monkeypatch.setattr(bootstrap, "STAMP", path / "locks.json")
+    return path
+
+
+def calls(monkeypatch: pytest.MonkeyPatch, *statuses: int) -> list[str]:
+    """Notes what would be run; the nth call answers the nth status, further ones 0."""
+    noted: list[str] = []
+    left = list(statuses)
+
+    def note(*argv: str) -> int:
+        noted.append(" ".join(argv[2:5]))
+        return left.pop(0) if left else 0
+
+    monkeypatch.setattr(bootstrap, "_call", note)
+    return noted
+
+
+def test_a_second_start_runs_nothing(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = calls(monkeypatch)
+    assert bootstrap.main(["runtime"]) == 0
+    first = len(noted)
+    assert bootstrap.main(["runtime"]) == 0
+    assert len(noted) == first > 0
+
+
+def test_another_group_or_a_changed_lock_is_installed(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = calls(monkeypatch)
+    bootstrap.main(["runtime"])
+    for group in ("embedded", "runtime"):
+        noted.clear()
+        if group == "runtime":
+            (venv / "locks.json").write_text('{"runtime": "an older digest"}')
+        assert bootstrap.main([group]) == 0
+        assert noted == ["pip install -q", "uv pip install"]
+
+
+def test_pip_does_what_uv_cannot(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = calls(monkeypatch, 0, 0, 1)
+    assert bootstrap.main(["runtime"]) == 0
+    assert noted == [f"venv --clear {venv}", "pip install -q", "uv pip install", "pip install -q"]
+
+
+def test_what_failed_is_tried_again_at_the_next_start(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, 0, 1, 1)
+    assert bootstrap.main(["runtime"]) == 1
+    assert bootstrap.installed() == {}
+
+
+def test_an_old_python_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.version_info", (3, 9, 2))
+    assert bootstrap.make_venv() == (
+        f"Python 3.11 or later is needed, {sys.executable} is 3.9; try make PYTHON=python3.12"
+    )
+
+
+def test_a_python_without_venv_is_told_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, 1)
+    assert "apt-get install python3." in bootstrap.make_venv()
+
+
+def test_every_pin_has_a_hash_and_no_lock_names_a_host() -> None:
+    for lock in places.CHECKOUT.glob("requirements/*.txt"):
+        text = lock.read_text()
+        pins = [line for line in text.splitlines() if "==" in line and not line.lstrip().startswith("#")]
+        assert pins, lock
+        assert all(line.endswith("\\") for line in pins), "a hash follows"
+        assert "://" not in text
+
+
+def test_make_help_lists_every_target() -> None:
+    done = subprocess.run(["make", "help"], cwd=places.CHECKOUT, capture_output=True, text=True, timeout=30, check=True)
+    listed = {line.split()[0] for line in done.stdout.splitlines()}
+    assert listed >= {"demo", "test", "e2e", "bench", "lint", "lock", "up", "run", "clean-demo"}
