@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 from django.utils import timezone
-
 from rest_framework.test import APIClient
 
 from apps.accounts.models import Role, User

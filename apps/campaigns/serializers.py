@@ -21,7 +21,8 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
         model = Workload
         fields = ["id", "name", "revision", "kind", "options", "digest", "description", "author", "created_at"]
         read_only_fields = ["revision", "digest", "created_at"]
-        validators: list[Any] = []  # a name that is taken makes the next revision
+        # A known name is no mistake here: it gets its next revision.
+        validators: list[Any] = []
 
 
 class LevelSerializer(serializers.Serializer[Any]):

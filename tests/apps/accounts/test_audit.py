@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db import InternalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.services import audit, issue_token
@@ -16,7 +16,7 @@ from tests.factories import browser, make_campaign, make_host
 def test_rows_can_neither_be_changed_nor_deleted(sql: str, admin: User) -> None:
     audit(admin, "host.add", "db1")
 
-    with pytest.raises(InternalError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(sql)
 
     assert AuditEntry.objects.get().action == "host.add"

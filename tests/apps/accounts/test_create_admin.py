@@ -44,7 +44,7 @@ def test_the_printed_token_opens_the_api_as_admin() -> None:
 def test_an_existing_user_is_left_alone() -> None:
     password = create_admin("ada")
 
-    with pytest.raises(CommandError, match="'ada' exists.*--reset"):
+    with pytest.raises(CommandError, match=r"'ada' exists.*--reset"):
         create_admin("ada")
 
     assert logs_in("ada", password)
