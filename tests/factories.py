@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
+from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from agents.protocol import digest
@@ -28,7 +30,13 @@ SERVER_TOOLS = ["postgres", "initdb", "psql", "pgbench", "pg_test_fsync"]
 
 
 def user(role: Role, name: str = "") -> User:
-    return User.objects.create_user(name or f"a-{role.value}", password=PASSWORD, role=role)
+    return User.objects.create(username=name or f"a-{role.value}", password=_hashed(), role=role)
+
+
+@cache
+def _hashed() -> str:
+    """Once for all: hashing is slow on purpose."""
+    return make_password(PASSWORD)
 
 
 def facts(**changes: Any) -> dict[str, Any]:
