@@ -16,7 +16,7 @@ from apps.accounts.models import Role
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.campaigns import design, recipes, services, workloads
-from apps.campaigns.forms import CampaignForm, WorkloadForm, newest_workloads
+from apps.campaigns.forms import WorkloadForm, newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK

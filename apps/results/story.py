@@ -117,7 +117,8 @@ def text_of(event: RunEvent) -> str:
         return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
     if event.kind == "proof":
         verdict = "ok" if data["ok"] else "NOT IN EFFECT"
-        return f"{data['setting']} {data['phase']}, {data['subject']}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+        looked = f"{data['setting']} {data['phase']}, {data['subject']}"
+        return f"{looked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
     if event.kind == "outcome":
         return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
     return str(data.get("message") or data)

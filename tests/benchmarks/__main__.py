@@ -101,7 +101,9 @@ def overhead(bench: Bench, rounds: int) -> None:
             else:
                 hand.append(bench.by_hand(*cells * 3)[0])
         ratio = ours[-1] / hand[-1]
-        print(f"  round {number + 1}: campaign {ours[-1]:.2f} s, by hand {hand[-1]:.2f} s, ratio {ratio:.3f}", flush=True)
+        print(
+            f"  round {number + 1}: campaign {ours[-1]:.2f} s, by hand {hand[-1]:.2f} s, ratio {ratio:.3f}", flush=True
+        )
     total = sum(ours) / sum(hand)
     print(f"orchestration overhead, 12 runs of {bench.seconds} s: ratio {total:.3f} (aim <= 1.10)")
 
@@ -116,7 +118,9 @@ def observer(bench: Bench, quads: int) -> None:
     found = stats.compare(bare, observed, metric=TPS, delta=0.01, blocked=True, names=("bare", "observed"))
     ratio = 1 + found.ratio_percent / 100
     low, high = (1 + bound / 100 for bound in found.interval) if found.interval else (float("nan"),) * 2
-    print(f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f} (aim >= 0.99)")
+    print(
+        f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f} (aim >= 0.99)"
+    )
 
 
 def main() -> int:
