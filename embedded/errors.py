@@ -7,5 +7,5 @@ class StackError(Exception):
     """Says what did not start, what was seen, and what to do next."""
 
 
-class Unanswered(StackError):
+class UnansweredError(StackError):
     """The server did not answer at all: it may be starting again."""

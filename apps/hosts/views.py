@@ -64,11 +64,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 def _changes(history: list[Facts]) -> list[dict[str, Any]]:
     """What each revision of the facts changed against the one before it, newest first."""
-<<<<<<< HEAD
-    pairs = zip(history, history[1:], strict=False)
-=======
     pairs = pairwise(history)
->>>>>>> ui
     return [
         {"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]}
         for new, old in pairs

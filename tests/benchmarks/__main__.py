@@ -118,9 +118,8 @@ def observer(bench: Bench, quads: int) -> None:
     found = stats.compare(bare, observed, metric=TPS, delta=0.01, blocked=True, names=("bare", "observed"))
     ratio = 1 + found.ratio_percent / 100
     low, high = (1 + bound / 100 for bound in found.interval) if found.interval else (float("nan"),) * 2
-    print(
-        f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f} (aim >= 0.99)"
-    )
+    spread = f"95 % interval {low:.4f} to {high:.4f}"
+    print(f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, {spread} (aim >= 0.99)")
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from embedded.errors import Unanswered
+from embedded.errors import UnansweredError
 from tests.faults.conftest import Ground
 
 WORKLOAD = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 6, "progress_s": 1}
@@ -50,7 +50,7 @@ def answered(done: Callable[[], bool]) -> bool:
     """False also while the web server is away."""
     try:
         return done()
-    except Unanswered:
+    except UnansweredError:
         return False
 
 
