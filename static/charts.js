@@ -31,6 +31,8 @@
     } catch (error) {
       if (status) status.textContent = `The chart could not be drawn: ${error.message}. The table has the same figures.`;
       else console.warn("chart not redrawn", error);
+    } finally {
+      plot.dataset.drawn = "yes";
     }
   }
 

@@ -70,7 +70,9 @@ def attempt(request: HttpRequest, action: Callable[[], Any], done: str) -> bool:
     return True
 
 
-def page(request: HttpRequest, template: str, context: dict[str, Any], form: forms.BaseForm | None = None) -> HttpResponse:
+def page(
+    request: HttpRequest, template: str, context: dict[str, Any], form: forms.BaseForm | None = None
+) -> HttpResponse:
     """The template, with 422 when the form that it shows again was not accepted."""
     status = UNPROCESSABLE if form is not None and form.is_bound and form.errors else 200
     return render(request, template, context if form is None else {"form": form, **context}, status=status)

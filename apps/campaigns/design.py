@@ -57,7 +57,7 @@ def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
 
 
 def factors_of(rows: Iterable[Row], kind: str) -> list[dict[str, Any]]:
-    """Factors in the order of their first rows, values typed as the catalogue wants. A level without a name is its value."""
+    """Factors in the order of their first rows, values typed as the catalogue wants; a nameless level is its value."""
     schemas = roots(kind)
     factors: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
@@ -74,7 +74,7 @@ def factors_of(rows: Iterable[Row], kind: str) -> list[dict[str, Any]]:
 
 
 def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
-    """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when it is about none."""
+    """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when there is none."""
     root, *place = subject.split(".")
     if root != "factors":
         wanted = [row for row in rows if row.path and (row.path == subject or row.path.startswith(f"{subject}."))]

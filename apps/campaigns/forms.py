@@ -28,7 +28,10 @@ class CampaignForm(forms.Form):
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
     profile = forms.ModelChoiceField(
-        Revision.objects.none(), required=False, empty_label="none: the host as it is", help_text="all runs start from it"
+        Revision.objects.none(),
+        required=False,
+        empty_label="none: the host as it is",
+        help_text="all runs start from it",
     )
     repetitions = forms.IntegerField(
         min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"

@@ -20,7 +20,7 @@ class Live:
 
 def live(runs: Iterable[Run]) -> dict[UUID, Live]:
     """Two queries for any number of runs: the newest progress, and the newest sample of the load generator."""
-    wanted = RunEvent.objects.filter(run__in=list(runs)).order_by("run", "-seq").distinct("run")
+    wanted = RunEvent.objects.filter(run__in=list(runs)).order_by("run_id", "-seq").distinct("run_id")
     done = dict(wanted.filter(kind="progress").values_list("run_id", "data"))
     samples = wanted.filter(kind="sample", data__values__has_any_keys=["tps", "iops"])
     values = {run: data["values"] for run, data in samples.values_list("run_id", "data")}

@@ -159,7 +159,18 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
         model = Run
         fields = [
             *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
-            *("step", "error", "proof", "last_seq", "cancel_requested_at", "started_at", "ended_at", "ingested_at"),
+            *(
+                "agent_state",
+                "epoch",
+                "step",
+                "error",
+                "proof",
+                "last_seq",
+                "cancel_requested_at",
+                "started_at",
+                "ended_at",
+                "ingested_at",
+            ),
         ]
 
 
@@ -168,7 +179,7 @@ class RunSerializer(RunRowSerializer):
     manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "agent_state", "spec", "manifest"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest"]
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):

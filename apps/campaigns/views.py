@@ -16,7 +16,7 @@ from apps.accounts.models import Role
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.campaigns import design, recipes, services, workloads
-from apps.campaigns.forms import CampaignForm, WorkloadForm, newest_workloads
+from apps.campaigns.forms import WorkloadForm, newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK
@@ -68,7 +68,9 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    return page(request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form)
+    return page(
+        request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form
+    )
 
 
 @needs(Role.VIEWER)

@@ -12,9 +12,15 @@ from apps.hosts.models import Host
 
 class DecisionForm(forms.Form):
     title = forms.CharField(max_length=160, help_text="what was decided, in a line")
-    question = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty")
-    decision = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text="what is done from now on, and where")
-    reasons = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="what speaks for it, what against")
+    question = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty"
+    )
+    decision = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 3}), help_text="what is done from now on, and where"
+    )
+    reasons = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="what speaks for it, what against"
+    )
     hosts = forms.ModelMultipleChoiceField(
         Host.objects.all(), widget=forms.CheckboxSelectMultiple, label="Scope", help_text="hosts to which it applies"
     )

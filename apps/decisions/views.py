@@ -68,7 +68,9 @@ def _uuid(text: str) -> UUID:
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
-    rows = Decision.objects.select_related("author", "campaign", "supersedes").prefetch_related("hosts", "comments__author")
+    rows = Decision.objects.select_related("author", "campaign", "supersedes").prefetch_related(
+        "hosts", "comments__author"
+    )
     decision = get_object_or_404(rows, pk=pk)
     context = {
         "decision": decision,

@@ -23,7 +23,9 @@ def between(before: Any, after: Any, prefix: str = "") -> list[Change]:
     if old is None or new is None:
         return [Change(prefix.rstrip("."), before, after)]
     return [
-        change for key in sorted(old.keys() | new.keys()) for change in between(old.get(key), new.get(key), f"{prefix}{key}.")
+        change
+        for key in sorted(old.keys() | new.keys())
+        for change in between(old.get(key), new.get(key), f"{prefix}{key}.")
     ]
 
 

@@ -19,11 +19,16 @@ class HostForm(forms.Form):
         Host.objects.all(), required=False, label="Jump host", empty_label="none: connect directly"
     )
     sudo = forms.BooleanField(
-        required=False, label="Run the agent through sudo -n", help_text="level root: huge pages, sysctls, dropping caches"
+        required=False,
+        label="Run the agent through sudo -n",
+        help_text="level root: huge pages, sysctls, dropping caches",
     )
     python = forms.CharField(max_length=200, initial="/usr/bin/python3", help_text="on the host, 3.9 or newer")
     spool_dir = forms.CharField(
-        max_length=200, initial="/var/lib/proving-ground/spool", label="Spool directory", help_text="journals and results"
+        max_length=200,
+        initial="/var/lib/proving-ground/spool",
+        label="Spool directory",
+        help_text="journals and results",
     )
     data_dir = forms.CharField(
         max_length=200,

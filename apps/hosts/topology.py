@@ -39,7 +39,9 @@ def sockets(facts: Facts) -> list[Socket]:
         node = places.setdefault(row["socket"], {}).setdefault(row.get("node") or 0, {})
         node.setdefault(row["core"], []).append(Thread(row["cpu"], row["cpu"] in allowed))
     return [
-        Socket(number, [Node(n, memory.get(n), [cores[c] for c in sorted(cores)]) for n, cores in sorted(nodes.items())])
+        Socket(
+            number, [Node(n, memory.get(n), [cores[c] for c in sorted(cores)]) for n, cores in sorted(nodes.items())]
+        )
         for number, nodes in sorted(places.items())
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from django.contrib import messages
@@ -53,7 +54,9 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
         "offered": next((key for key in keys if key.state == HostKey.State.OFFERED), None),
         "retired": [key for key in keys if key.state == HostKey.State.RETIRED],
-        "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first() if host.machine_id else None,
+        "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first()
+        if host.machine_id
+        else None,
         "user_cannot": USER_CANNOT,
     }
     return page(request, "hosts/detail.html", context)
@@ -61,8 +64,11 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 def _changes(history: list[Facts]) -> list[dict[str, Any]]:
     """What each revision of the facts changed against the one before it, newest first."""
-    pairs = zip(history, history[1:], strict=False)
-    return [{"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]} for new, old in pairs]
+    pairs = pairwise(history)
+    return [
+        {"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]}
+        for new, old in pairs
+    ]
 
 
 def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:

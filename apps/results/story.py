@@ -117,7 +117,8 @@ def text_of(event: RunEvent) -> str:
         return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
     if event.kind == "proof":
         verdict = "ok" if data["ok"] else "NOT IN EFFECT"
-        return f"{data['setting']} {data['phase']}, {data['subject']}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+        looked = f"{data['setting']} {data['phase']}, {data['subject']}"
+        return f"{looked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
     if event.kind == "outcome":
         return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
     return str(data.get("message") or data)
@@ -126,7 +127,9 @@ def text_of(event: RunEvent) -> str:
 def sentence_of(run: Run) -> str:
     """The run in one sentence, for those who do not see its chart."""
     shown = {row.name: row for row in run.measurements.all()}
-    parts = [f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))]
+    parts = [
+        f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))
+    ]
     outcome = run.get_outcome_display() or run.state
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 

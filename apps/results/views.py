@@ -29,7 +29,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
-    campaign = get_object_or_404(Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk)
+    campaign = get_object_or_404(
+        Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk
+    )
     planned = campaign.state != Campaign.State.DRAFT
     context = {
         "campaign": campaign,
@@ -39,7 +41,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
-        "moving": planned and campaign.ended_at is None or _unread(campaign),
+        "moving": (planned and campaign.ended_at is None) or _unread(campaign),
     }
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
@@ -63,7 +65,19 @@ def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
     runs = list(campaign.runs.order_by("position").prefetch_related("measurements"))
     names = sorted({f"{m.step}.{m.name} ({m.unit})" for run in runs for m in run.measurements.all()})
     factors = [factor["name"] for factor in campaign.factors]
-    head = ["run", "position", "block", *factors, "state", "outcome", "started_at", "ended_at", "digest", "error", *names]
+    head = [
+        "run",
+        "position",
+        "block",
+        *factors,
+        "state",
+        "outcome",
+        "started_at",
+        "ended_at",
+        "digest",
+        "error",
+        *names,
+    ]
     return _csv(f"campaign-{pk}", head, (_csv_row(run, factors, names) for run in runs))
 
 

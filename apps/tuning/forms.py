@@ -33,7 +33,9 @@ class RevisionForm(forms.Form):
 
     def settings(self) -> dict[str, Any]:
         """PlanError where lines cannot be read; the rest is for the service to judge."""
-        typed = {name: fields.read(f"settings.{name}", each.schema, self.cleaned_data) for name, each in SETTINGS.items()}
+        typed = {
+            name: fields.read(f"settings.{name}", each.schema, self.cleaned_data) for name, each in SETTINGS.items()
+        }
         return {name: wanted for name, wanted in typed.items() if wanted}
 
 

@@ -12,6 +12,7 @@ from django import template
 from apps.accounts.models import Role, User
 
 register = template.Library()
+DASH = "\u2013"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # State or outcome -> css class and symbol: colour is never the only sign.
 SIGNS = {
@@ -25,8 +26,8 @@ SIGNS = {
     "draft": ("idle", "○"),
     "new": ("idle", "○"),
     "proposed": ("idle", "○"),
-    "cancelled": ("idle", "–"),
-    "superseded": ("idle", "–"),
+    "cancelled": ("idle", DASH),
+    "superseded": ("idle", DASH),
     "interrupted": ("bad", "!"),
     "failed": ("bad", "✕"),
     "not_in_effect": ("bad", "≠"),
@@ -73,7 +74,7 @@ def verdict_sign(verdict: str) -> str:
 def span(seconds: float | timedelta | None) -> str:
     """8.25 -> "8.2 s", 130 -> "2 min 10 s", 7300 -> "2 h 2 min"."""
     if seconds is None:
-        return "–"
+        return DASH
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     if total < 10:
         return f"{total:.1f} s"
@@ -89,7 +90,7 @@ def span(seconds: float | timedelta | None) -> str:
 def figure(value: float | None, digits: int = 5) -> str:
     """Significant digits with thousands apart: 12345.678 -> "12 346" (narrow no-break space)."""
     if value is None:
-        return "–"
+        return DASH
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}".replace(",", "\u202f")
     return f"{value:.{digits}g}"
@@ -98,14 +99,14 @@ def figure(value: float | None, digits: int = 5) -> str:
 @register.filter
 def signed_percent(value: float | None) -> str:
     """+2.69 % with a true minus sign."""
-    return "–" if value is None else f"{value:+.2f}\u202f%".replace("-", "\u2212")
+    return DASH if value is None else f"{value:+.2f}\u202f%".replace("-", "\u2212")
 
 
 @register.filter
 def kib(value: float | None) -> str:
     """KiB -> "15.6 GiB"."""
     if value is None:
-        return "–"
+        return DASH
     amount, units = float(value), ["KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
@@ -115,7 +116,7 @@ def kib(value: float | None) -> str:
 @register.filter
 def percent(share: float | None) -> str:
     """0.02 -> "2 %"."""
-    return "–" if share is None else f"{share * 100:g}\u202f%"
+    return DASH if share is None else f"{share * 100:g}\u202f%"
 
 
 @register.filter
@@ -128,7 +129,7 @@ def pretty(value: Any) -> str:
 def brief(value: Any) -> str:
     """A value in one cell of a table."""
     if value is None:
-        return "–"
+        return DASH
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -1,0 +1,108 @@
+"""Every page: who may see it, that looking changes nothing, and that it is there when there is nothing to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Role
+from tests import populate
+from tests.pages import pages
+
+
+@pytest.fixture
+def team(db: None) -> dict[str, Any]:
+    return populate.team()
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_each_role_sees_its_pages_and_is_refused_the_others(client: Client, team: dict[str, Any], role: Role) -> None:
+    client.force_login(team[role.value])
+
+    answers = {name: client.get(url).status_code for name, url, _ in pages(team)}
+
+    wanted = {name: 200 if role.includes(least) else 403 for name, _, least in pages(team)}
+    assert answers == wanted
+
+
+def test_who_is_not_logged_in_is_sent_to_the_login(client: Client, team: dict[str, Any]) -> None:
+    for name, url, _ in pages(team):
+        answer = client.get(url)
+        assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, reverse("login")), name
+
+
+def test_looking_changes_nothing(client: Client, team: dict[str, Any]) -> None:
+    client.force_login(team["admin"])
+    before = _everything()
+
+    for _, url, _ in pages(team):
+        client.get(url)
+
+    assert _everything() == before
+
+
+def _everything() -> dict[str, list[Any]]:
+    ours = ("accounts", "hosts", "tuning", "campaigns", "results", "decisions")
+    models = [model for label in ours for model in apps.get_app_config(label).get_models()]
+    return {model.__name__: sorted(map(repr, model.objects.values_list())) for model in models}
+
+
+@pytest.mark.parametrize("name", ["host_action", "campaign_action", "run_action", "decision_action"])
+def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], name: str) -> None:
+    keys = {
+        "host_action": [team["host"].name, "check"],
+        "campaign_action": [team["draft"].pk, "start"],
+        "run_action": [team["live_run"].pk, "cancel"],
+        "decision_action": [team["decision"].pk, "accept"],
+    }
+    client.force_login(team["admin"])
+
+    assert client.get(reverse(name, args=keys[name])).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "name", ["home", "host_list", "profile_list", "workload_list", "campaign_list", "timeline", "account"]
+)
+def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) -> None:
+    client.force_login(populate.user(Role.ADMIN))
+
+    answer = client.get(reverse(name))
+
+    assert answer.status_code == 200
+    assert b'class="empty"' in answer.content
+
+
+def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str, Any]) -> None:
+    import re
+
+    client.force_login(team["admin"])
+    links: set[str] = set()
+    for _, url, _ in pages(team):
+        html = client.get(url).content.decode()
+        path = url.split("?")[0]
+        found = {link.replace("&amp;", "&").split("#")[0] for link in re.findall(r'href="([^"]*)"', html)}
+        links |= {path + link if link.startswith("?") else link for link in found if link and "/static/" not in link}
+
+    broken = {link: status for link in sorted(links) if (status := client.get(link).status_code) != 200}
+    assert broken == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "queries"),
+    [("home", 14), ("host_list", 4), ("profile_list", 3), ("workload_list", 3), ("campaign_list", 3), ("timeline", 7)],
+)
+def test_lists_take_as_many_queries_however_long_they_are(
+    client: Client, team: dict[str, Any], django_assert_max_num_queries: Any, name: str, queries: int
+) -> None:
+    client.force_login(team["admin"])
+    populate.finished(team["operator"], team["host"], name="another")
+    populate.profile(team["tuner"], "another")
+    populate.workload(team["tuner"], "another")
+    populate.host("another")
+
+    with django_assert_max_num_queries(queries):
+        client.get(reverse(name))

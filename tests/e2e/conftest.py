@@ -1,0 +1,79 @@
+"""Debian's Chromium, and a server full of rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests import populate
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SCREENSHOTS = Path(__file__).parents[2] / "var" / "screenshots"
+# Playwright's own event loop makes Django think that it is called from asynchronous code.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def team(transactional_db: None) -> dict[str, Any]:
+    return populate.team()
+
+
+@pytest.fixture
+def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
+    """open_as(user, width=..., theme=...) -> a logged-in page that keeps what its console said in `page.said`."""
+    contexts: list[BrowserContext] = []
+
+    def log_in(user: Any, *, width: int = 1280, theme: str = "light", height: int = 900) -> Page:
+        context = browser.new_context(
+            base_url=live_server.url,
+            viewport={"width": width, "height": height},
+            color_scheme=theme,  # type: ignore[arg-type]
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.said = []  # type: ignore[attr-defined]
+        page.on("console", lambda message: _keep(page, message.type, message.text))
+        page.on("pageerror", lambda error: _keep(page, "error", str(error)))
+        page.goto("/login/")
+        page.fill("#id_username", user.username)
+        page.fill("#id_password", populate.PASSWORD)
+        page.click("main button")
+        page.wait_for_url(live_server.url + "/")
+        return page
+
+    yield log_in
+    for context in contexts:
+        context.close()
+
+
+def _keep(page: Any, kind: str, text: str) -> None:
+    if kind in ("error", "warning"):
+        page.said.append(text)
+
+
+def shot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=True)

@@ -1,0 +1,51 @@
+"""The addresses of all pages, by who may see them, for tests that walk them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+
+from apps.accounts.models import Role
+
+TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
+
+
+def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
+    """(a name for the screenshot, address, the least role that may see it)."""
+    ok, failed = team["ok_run"].pk, team["failed_run"].pk
+    new = reverse("campaign_new")
+    return [
+        ("home", reverse("home"), Role.VIEWER),
+        ("hosts", reverse("host_list"), Role.VIEWER),
+        ("host", reverse("host_detail", args=[team["host"].name]), Role.VIEWER),
+        ("host-new", reverse("host_detail", args=[team["fresh"].name]), Role.VIEWER),
+        ("host-quarantined", reverse("host_detail", args=[team["broken"].name]), Role.VIEWER),
+        ("host-add", reverse("host_add"), Role.ADMIN),
+        ("identity-add", reverse("identity_add"), Role.ADMIN),
+        ("profiles", reverse("profile_list"), Role.VIEWER),
+        ("profile", reverse("profile_detail", args=[team["profile"].name]) + f"?host={team['host'].pk}", Role.VIEWER),
+        ("profile-add", reverse("profile_add"), Role.TUNER),
+        ("profile-revise", reverse("profile_revise", args=[team["profile"].name]), Role.TUNER),
+        ("workloads", reverse("workload_list"), Role.VIEWER),
+        ("workload", reverse("workload_detail", args=[team["workload"].name]), Role.VIEWER),
+        ("workload-add", reverse("workload_add"), Role.TUNER),
+        ("recipes", reverse("recipe_list"), Role.VIEWER),
+        ("campaigns", reverse("campaign_list"), Role.VIEWER),
+        ("campaign-choose", new, Role.OPERATOR),
+        ("campaign-recipe", f"{new}?recipe=cpu-scaling&host={team['host'].pk}", Role.OPERATOR),
+        ("campaign-scratch", f"{new}?scratch=1", Role.OPERATOR),
+        ("campaign-draft", reverse("campaign_detail", args=[team["draft"].pk]), Role.VIEWER),
+        ("campaign-running", reverse("campaign_detail", args=[team["running"].pk]), Role.VIEWER),
+        ("campaign-finished", reverse("campaign_detail", args=[team["finished"].pk]), Role.VIEWER),
+        ("campaign-table", reverse("campaign_detail", args=[team["finished"].pk]) + "?view=table", Role.VIEWER),
+        *((f"run-{tab}", reverse("run_detail", args=[ok]) + f"?tab={tab}", Role.VIEWER) for tab in TABS),
+        ("run-table", reverse("run_detail", args=[ok]) + "?view=table", Role.VIEWER),
+        ("run-failed", reverse("run_detail", args=[failed]), Role.VIEWER),
+        ("run-live", reverse("run_detail", args=[team["live_run"].pk]), Role.VIEWER),
+        ("run-queued", reverse("run_detail", args=[team["queued_run"].pk]), Role.VIEWER),
+        ("timeline", reverse("timeline"), Role.VIEWER),
+        ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
+        ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
+        ("account", reverse("account"), Role.VIEWER),
+    ]
