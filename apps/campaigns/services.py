@@ -157,7 +157,7 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
             SETTINGS[name].plan(facts, wanted)
         except Unplannable as error:
             hint = f"{error.accepted}. {error.hint}".strip()
-            raise PlanError(f"settings.{name}.{error.field}", f"{error.value!r} on {host}", hint=hint) from error
+            raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=hint) from error
 
 
 def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:

@@ -65,7 +65,5 @@ def dry_run(settings: dict[str, Any], host: Host) -> list[str]:
         try:
             lines += setting.plan(facts, settings[name]).lines()
         except Unplannable as error:
-            raise PlanError(
-                f"settings.{name}.{error.field}", f"{error.value!r} on {host}", hint=error.accepted
-            ) from error
+            raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=error.accepted) from error
     return lines
