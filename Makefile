@@ -35,7 +35,7 @@ e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)
 
 bench: .venv-tests ## what orchestration and observation cost
-	@$(RUN) $(BIN)/python -m pytest -m "" -s tests/benchmarks $(ARGS)
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 lint: .venv-tests ## style, types, who may import whom, templates, the agent's Python floor
 	$(BIN)/ruff check

@@ -27,14 +27,13 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name, words in (
         ("rpc", "answer requests on stdin"),
-        ("run", "carry out one submitted run (the agent's own use)"),
+        ("run", "carry out one submitted run (for a service manager)"),
         ("guard", "put back what a dead run left"),
     ):
         verb = verbs.add_parser(name, help=words)
         verb.add_argument("--spool", type=Path, required=True, help="directory of jobs")
         if name == "run":
             verb.add_argument("--run", required=True, help="uuid of the job")
-            verb.add_argument("--lock", type=int, default=-1, help="inherited descriptor of the host lock")
     verbs.add_parser("version", help="protocol version and sha256 of this agent")
     args = parser.parse_args()
     {"rpc": _rpc, "run": _run, "guard": _guard, "version": _version}[args.verb](args)
@@ -52,10 +51,8 @@ def _run(args: argparse.Namespace) -> None:
     from .system import System
 
     spool = Spool(args.spool.absolute(), System())
-    lock = args.lock if args.lock >= 0 else spool.lock_host()
-    if lock is None:
+    if spool.lock_host() is None:
         sys.exit("another run holds this host")
-    os.set_inheritable(lock, False)
     Session(spool, spool.need(args.run), agent_id()).execute()
 
 

@@ -194,6 +194,8 @@ class Cluster:
                 raise HostFailure(f"PostgreSQL was not ready within {READY_S:g} s", "read its log", log=_tail(log))
 
     def _is_ready(self, child: Child) -> bool:
+        if self.major < 10:  # their postmaster.pid does not tell
+            return bool(self._run([self.tool("psql"), "-X", "-c", "select 1"]).code == 0)
         lines = self._system.text(str(self.pgdata / "postmaster.pid")).splitlines()
         if not lines or lines[0] == "" or len(lines) < 8:
             return False

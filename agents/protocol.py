@@ -121,8 +121,11 @@ class FrameReader:
         self.greeting = b""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Yield each complete message. WireError on a bad checksum, an absurd length, or noise between frames."""
+        """Each message that is complete now. WireError on a bad checksum, an absurd length, or noise between frames."""
         self._buffer += data
+        return self._messages()
+
+    def _messages(self) -> Iterator[Json]:
         if not self._synchronised and not self._skip_greeting():
             return
         while True:

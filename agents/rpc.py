@@ -17,8 +17,10 @@ from .system import System
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
 LOOK_S = 0.03
+LETTING_GO_S = 5.0
+MAX_FD = 4096  # a connection opens a handful
 
-Launch = Callable[[Spool, Job, int], None]
+Launch = Callable[[Spool, Job, int, str], None]
 
 
 class Agent:
@@ -76,7 +78,7 @@ class Agent:
         if protocol.digest(spec) != digest:
             raise PlanFailure(f"the digest of run {run} is not that of its spec", "send digest(spec)")
         from . import facts
-        from .session import check_spec
+        from .planning import check_spec
 
         check_spec(facts.core(self.system), spec)
         with self.spool.verbs():
@@ -84,7 +86,7 @@ class Agent:
             try:
                 job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
-                self._launch(self.spool, job, lock)
+                self._launch(self.spool, job, lock, self._id)
             finally:
                 os.close(lock)
         return self._status(job)
@@ -100,7 +102,7 @@ class Agent:
     def _claim(self, run: str, epoch: int) -> int:
         """The host lock for a new run. PlanFailure or HostFailure when this host must not start it now."""
         self.spool.raise_epoch(epoch)
-        lock = self.spool.lock_host()
+        lock = self._lock_free_host()
         if lock is None:
             busy = ", ".join(job.run for job in self.spool.unsealed())
             raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
@@ -114,6 +116,15 @@ class Agent:
                 dirty=dirty,
             )
         return lock
+
+    def _lock_free_host(self) -> Optional[int]:
+        """The host lock; a run that is sealed already needs a moment more to let go of it."""
+        deadline = self.system.mono() + LETTING_GO_S
+        while True:
+            lock = self.spool.lock_host()
+            if lock is not None or self.spool.unsealed() or self.system.mono() > deadline:
+                return lock
+            self.system.sleep(0.005)
 
     def _recover(self) -> list[Record]:
         """Roll back and seal what died, when anything did; a live run holds the lock and is left alone."""
@@ -237,29 +248,42 @@ def serve(agent: Agent) -> None:
             sink.flush()
 
 
-def detach(spool: Spool, job: Job, lock: int) -> None:
-    """Start `agent run` as a session of its own: not our child, not on our terminal, holding the host lock."""
-    root = os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0].endswith("__main__.py") else ""
-    program = ["-m", "agents"] if root else ["-I", os.path.abspath(sys.argv[0])]
-    argv = [sys.executable, *program, "run", "--spool", str(spool.root), "--run", job.run, "--lock", str(lock)]
-    log = os.open(job.path / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
+    """Carry the run out in a session of its own: not our child, not on our terminal, holding the host lock.
+
+    Forked without exec: loading the agent a second time would cost a tenth of a second of every run.
+    """
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
-        os.close(log)
         return
-    os.setsid()
-    if os.fork():
-        os._exit(0)
+    code = 1
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _let_go(job, lock)
+            from .session import Session
+
+            Session(spool, job, agent_id).execute()
+        code = 0
+    except Exception:  # noqa: BLE001 - nobody is above us; the log of the job is the place to say it
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _let_go(job: Job, lock: int) -> None:
+    """Keep nothing of the connection: its pipes would hold it open, its lock would stop all other verbs."""
+    log = os.open(job.path / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.set_inheritable(lock, True)
-    os.chdir(os.path.dirname(root) if root else "/")
-    try:
-        os.execv(sys.executable, argv)
-    finally:
-        os._exit(127)
+        os.dup2(source, target, inheritable=True)
+    os.closerange(3, lock)
+    os.closerange(lock + 1, MAX_FD)
+    os.chdir("/")
+    Path("/proc/self/comm").write_text("pg-agent-run")
 
 
 def main(root: Path, agent_id: str) -> None:

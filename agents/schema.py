@@ -29,6 +29,9 @@ def check(schema: Schema, value: Any, field: str) -> None:
         raise Unplannable(field, value, ", ".join(str(v) for v in schema["enum"]))
     if isinstance(value, dict):
         _check_object(schema, value, field)
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            check(schema.get("items", {}), item, f"{field}[{place}]")
     elif isinstance(value, str):
         _check_text(schema, value, field)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import recover
-from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, Unplannable
+from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
+from .planning import check_spec, plan_settings
 from .processes import Account, Child, environment, spawn
 from .settings import SETTINGS, Plan, Proof, Scene
 from .spool import Job, Record, Spool
@@ -25,65 +26,6 @@ if TYPE_CHECKING:
     from .collectors import Collector
 
 Spec = dict[str, Any]
-
-
-def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
-    """Pure. A plan for each wanted setting, in registry order. Unplannable names what this host cannot."""
-    from .schema import check
-
-    for name in wanted:
-        if name not in SETTINGS:
-            raise Unplannable(f"settings.{name}", wanted[name], f"settings: {', '.join(SETTINGS)}")
-    plans: dict[str, Plan] = {}
-    for name, setting in SETTINGS.items():
-        if name in wanted:
-            check(setting.schema, wanted[name], name)
-            plans[name] = setting.plan(facts, wanted[name])
-            _check_level(facts, name, plans[name])
-    _check_conf(plans)
-    return plans
-
-
-def _check_level(facts: Record, name: str, plan: Plan) -> None:
-    if plan.writes and facts["level"] != "root":
-        raise Unplannable(
-            name, plan.writes[0].line(), "this setting needs level root; the agent is an ordinary user here"
-        )
-
-
-def _check_conf(plans: dict[str, Plan]) -> None:
-    owner: dict[str, str] = {}
-    for name, plan in plans.items():
-        for parameter, value in plan.conf.items():
-            if parameter in owner:
-                raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} sets it already")
-            owner[parameter] = name
-
-
-def plan_steps(spec: Spec) -> None:
-    """Pure. Unplannable when a step's kind or options cannot be."""
-    from .schema import check
-
-    for step in spec["steps"]:
-        if step["kind"] not in WORKLOADS:
-            raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
-        workload = WORKLOADS[step["kind"]]
-        check(workload.schema, step["options"], workload.kind)
-        workload.check(step["options"])
-        if workload.needs_postgres and not spec["target"]:
-            raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
-
-
-def check_spec(facts: Record, spec: Spec) -> None:
-    """Pure. Unplannable when the host of these facts cannot carry the spec out."""
-    if spec.get("version") != 1:
-        raise Unplannable("version", spec.get("version"), "1")
-    plans = plan_settings(facts, spec["settings"])
-    plan_steps(spec)
-    if not spec["target"]:
-        for name, plan in plans.items():
-            if plan.server_prefix or plan.conf:
-                raise Unplannable(f"settings.{name}", spec["settings"][name], "a target, for it acts on PostgreSQL")
 
 
 class Session:

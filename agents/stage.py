@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
@@ -52,11 +53,17 @@ class Stage:
     def log(self, level: str, message: str) -> None:
         self._session.log(level, message)
 
+    def keep(self, path: Path) -> None:
+        """Move a file that the tool wrote to the step's evidence."""
+        if path.is_file() and not path.is_symlink():
+            shutil.move(str(path), self.out / path.name)
+
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
         self._session.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
     def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None:
-        """Run a tool to its end; its output is kept as out/<step>/<purpose>.stdout and .stderr."""
+        """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
+        argv = [*self._session.client_prefix, *argv]
         run_tool(self._session, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
 
     def measure(
@@ -187,4 +194,7 @@ class Onlooker:
             self._session.emit("progress", note)
 
     def finish(self) -> None:
+        if self._next_proof == FIRST_LOOK_S:
+            short = f"step {self._step} ended before its processes were looked at; the proofs before it stand alone"
+            self._session.log("warning", short)
         self._session.verify("after")

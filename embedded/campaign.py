@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ BAR_WIDTH = 30
 
 
 def register(client: Client, loopback: Loopback) -> dict[str, Any]:
-    """This machine as a host: found from an earlier demo, or added, its key compared with the server's own and pinned."""
+    """This machine as a host: an earlier demo's, or added, its key compared and pinned."""
     known = client.get(f"hosts/?name={HOST}")["results"]
     host = known[0] if known else _add(client, loopback)
     fields = _paths(loopback)
@@ -86,14 +87,15 @@ def say_level(host: dict[str, Any]) -> str:
     return level + "cpu affinity, NUMA policy and PostgreSQL settings; huge pages and drop_caches need root"
 
 
-def run(client: Client, host: dict[str, Any]) -> dict[str, Any]:
-    """Create, start and follow the campaign to its end; the campaign as the API tells it then."""
+def run(client: Client, host: dict[str, Any], watch: Callable[[], None]) -> dict[str, Any]:
+    """Create, start and follow the campaign to its end; the campaign as the API tells it then. Calls `watch` often."""
     campaign = client.post("campaigns/", recipe=RECIPE, host=host["id"])
     client.post(f"campaigns/{campaign['id']}/start/")
     bar = Bar()
     while True:
         campaign = client.get(f"campaigns/{campaign['id']}/")
         bar.show(campaign["progress"])
+        watch()
         if campaign["state"] in ("finished", "cancelled") and campaign["results_ready"]:
             bar.end()
             return dict(campaign)

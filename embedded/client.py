@@ -7,13 +7,13 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from embedded.errors import StackError
+from embedded.errors import StackError, UnansweredError
 
 TIMEOUT_S = 60
 
 
 class Client:
-    """Calls below `base_url`/api/v1/ with a token; StackError with what the server said."""
+    """Calls below `base_url`/api/v1/ with a token; StackError with what the server said, UnansweredError if nothing."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self.base_url, self.token = base_url, token
@@ -37,3 +37,5 @@ class Client:
         except urllib.error.HTTPError as error:
             said = error.read().decode(errors="replace")[:1000]
             raise StackError(f"{method} {path}: {error.code} {said}") from error
+        except OSError as error:
+            raise UnansweredError(f"{method} {path}: {error}") from error

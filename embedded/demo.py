@@ -75,7 +75,7 @@ def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
         host = campaign.register(client, stack.loopback)
         print(f"{host['name']}: {campaign.say_level(host)}\nrecipe {campaign.RECIPE}:", flush=True)
     with phases.phase("runs"):
-        ended = campaign.run(client, host)
+        ended = campaign.run(client, host, stack.supervisor.check)
     with phases.phase("results"):
         table = client.get(f"campaigns/{ended['id']}/results/")
     return table, f"{stack.base_url}/campaigns/{ended['id']}/"

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class StackError(Exception):
     """Says what did not start, what was seen, and what to do next."""
+
+
+class UnansweredError(StackError):
+    """The server did not answer at all: it may be starting again."""

@@ -99,7 +99,7 @@ class Stack:
 
     @property
     def web(self) -> Service:
-        """gunicorn; ready when it answers any request at all."""
+        """gunicorn; ready when it answers without an error of its own."""
         return self._python("web", commands.web(f"{ADDRESS}:{self.port}"), self._web_answers, signal.SIGTERM)
 
     @property
@@ -126,7 +126,7 @@ class Stack:
         connection = HTTPConnection(ADDRESS, self.port, timeout=10)
         try:
             connection.request("GET", "/")
-            return connection.getresponse().status > 0
+            return connection.getresponse().status < 500
         except (OSError, HTTPException):
             return False
         finally:

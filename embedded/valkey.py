@@ -50,7 +50,7 @@ class Valkey:
         listen = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
         keep = ["--appendonly", "yes" if self.durable else "no", "--save", ""]
         argv = [str(binary()), *listen, "--dir", str(self.data), *keep, "--daemonize", "no"]
-        return Service(name="valkey", argv=argv, ready=self._answers)
+        return Service(name="valkey", argv=argv, ready=self._answers, restart=True)
 
     def prepare(self) -> None:
         """Creates the data directory."""

@@ -1,337 +1,163 @@
-"""Rows as a team would have them after a month: people, hosts with facts, campaigns with runs, a decision."""
+"""Rows for tests, by plain functions: nothing connects anywhere, everything may be looked at."""
 
 from __future__ import annotations
 
-import random
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import timedelta
+from itertools import count
 from typing import Any
 
-import numpy as np
-from django.contrib.auth.hashers import make_password
 from django.utils import timezone
+from rest_framework.test import APIClient
 
-from agents.protocol import digest
 from apps.accounts.models import Role, User
+from apps.accounts.services import issue_token
 from apps.campaigns import queue, services, workloads
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.decisions import services as decisions
-from apps.decisions.models import Decision
-from apps.hosts import keys
+from apps.campaigns.models import Campaign, Run, Workload
 from apps.hosts.models import Facts, Host, HostKey, Identity
-from apps.results import ingest
-from apps.results.models import Measurement, Series
-from apps.tuning import services as tuning
-from apps.tuning.models import Profile
+from apps.results.models import Measurement
+from apps.tuning.models import Revision
+from apps.tuning.services import create_profile
 
 PASSWORD = "correct horse battery"
-TPS = {"1 cpu": 9810.0, "2 cpus": 18650.0, "4 cpus": 30120.0}
-SERVER_TOOLS = ["postgres", "initdb", "psql", "pgbench", "pg_test_fsync"]
+_numbers = count(1)
 
-
-def user(role: Role, name: str = "") -> User:
-    return User.objects.create(username=name or f"a-{role.value}", password=_hashed(), role=role)
-
-
-@cache
-def _hashed() -> str:
-    """Once for all: hashing is slow on purpose."""
-    return make_password(PASSWORD)
-
-
-def facts(**changes: Any) -> dict[str, Any]:
-    """Two sockets of four cores with two threads each, two nodes, as agents/facts.py tells them."""
-    topology = [{"cpu": cpu, "socket": cpu % 8 // 4, "core": cpu % 4, "node": cpu % 8 // 4} for cpu in range(16)]
-    nodes = [
-        {"id": 0, "cpus": "0-3,8-11", "mem_kb": 32_800_000},
-        {"id": 1, "cpus": "4-7,12-15", "mem_kb": 33_000_000},
-    ]
-    found = {
-        "level": "root",
-        "euid": 0,
-        "hostname": "bench-01",
-        "os": {"id": "debian", "version": "13", "pretty": "Debian GNU/Linux 13 (trixie)"},
-        "kernel": {"release": "6.12.48-amd64", "version": "#1 SMP", "arch": "x86_64"},
-        "machine_id": "0123456789abcdef0123456789abcdef",
-        "boot_id": "b1",
-        "python": "3.13.5",
-        "virtualization": "",
-        "cpus": {
-            "online": "0-15",
-            "allowed": "0-15",
-            "sockets": 2,
-            "cores": 8,
-            "threads": 16,
-            "model": "Intel(R) Xeon(R) Gold 6134 CPU @ 3.20GHz",
-            "topology": topology,
-        },
-        "numa": {"nodes": nodes, "distances": [[10, 21], [21, 10]]},
-        "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
-        "huge_pages": {
-            "default_kb": 2048,
-            "sizes": [{"kb": 2048, "total": 0, "free": 0}, {"kb": 1048576, "total": 0, "free": 0}],
-        },
-        "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise"},
-        "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1"},
-        "tools": {
-            name: {"path": f"/usr/bin/{name}", "version": version}
-            for name, version in (("taskset", "2.41"), ("numactl", "2.0.19"), ("fio", "3.39"), ("psql", "17.6"))
-        },
-        "postgresql": [
-            {"bin_dir": "/usr/lib/postgresql/17/bin", "version": "17.6", "major": 17, "tools": SERVER_TOOLS}
-        ],
-    }
-    return found | changes
-
-
-def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool = True, **fields: Any) -> Host:
-    """Pinned and checked, unless `checked` is False: then it is new, and has offered a key."""
-    public, private = keys.generate(f"proving-ground {name}")
-    identity, _ = Identity.objects.get_or_create(
-        name="bench-2026", defaults={"public_key": public, "private_key_encrypted": keys.encrypt(private)}
-    )
-    added = Host.objects.create(
-        name=name,
-        address=f"{name}.example.net",
-        user="proving",
-        identity=identity,
-        state=state if checked else Host.State.NEW,
-        machine_id=digest(name)[:32] if checked else "",
-        level="root" if checked else "",
-        agent_digest=digest("agent") if checked else "",
-        last_contact_at=timezone.now() if checked else None,
-        **fields,
-    )
-    key = HostKey(host=added, key=public, fingerprint=keys.fingerprint(public))
-    if checked:
-        key.state, key.approved_at = HostKey.State.PINNED, timezone.now()
-        key.approved_by = User.objects.filter(role=Role.ADMIN).first()
-        Facts.objects.create(host=added, number=1, digest=digest(1), data=facts(kernel={"release": "6.12.41-amd64"}))
-        Facts.objects.create(host=added, number=2, digest=digest(2), data=facts())
-    key.save()
-    return added
-
-
-def campaign(by: User, on: Host, *, repetitions: int = 5, name: str = "CPU isolation and scaling") -> Campaign:
-    """A draft from the recipe cpu-scaling, with three levels."""
-    factor = {
+# A host of four cpus with PostgreSQL 18, as the agent of an ordinary user reads it, shortened.
+FACTS: dict[str, Any] = {
+    "level": "user",
+    "euid": 1000,
+    "hostname": "db",
+    "machine_id": "0123456789abcdef0123456789abcdef",
+    "kernel": {"release": "6.1.0", "version": "#1 SMP", "arch": "x86_64"},
+    "os": {"name": "Debian GNU/Linux", "version": "12"},
+    "python": "3.11.2",
+    "cpus": {
+        "online": "0-3",
+        "allowed": "0-3",
+        "sockets": 1,
+        "cores": 4,
+        "threads": 4,
+        "model": "a processor",
+        "topology": [{"cpu": cpu, "socket": 0, "core": cpu, "node": 0} for cpu in range(4)],
+    },
+    "numa": {"nodes": [{"id": 0, "cpus": "0-3", "mem_kb": 8_000_000}], "distances": [[10]]},
+    "memory": {"total_kb": 8_000_000, "available_kb": 6_000_000, "free_kb": 5_000_000, "swap_kb": 0},
+    "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0, "free": 0, "per_node": {}}]},
+    "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise"},
+    "sysctls": {"vm.nr_hugepages": "0"},
+    "tools": {name: {"path": f"/usr/bin/{name}", "version": ""} for name in ("taskset", "fio", "numactl")},
+    "postgresql": [
+        {
+            "bin_dir": "/usr/lib/postgresql/18/bin",
+            "version": "18.6",
+            "major": 18,
+            "tools": ["initdb", "pg_test_fsync", "pgbench", "postgres", "psql"],
+        }
+    ],
+}
+FACTORS = [
+    {
         "name": "server cpus",
         "levels": [
-            {"label": label, "set": {"settings.cpu_affinity.server": cpus}}
-            for label, cpus in (("1 cpu", "0"), ("2 cpus", "0,1"), ("4 cpus", "0-3"))
+            {"label": "1 cpu", "set": {"settings.cpu_affinity.server": "0"}},
+            {"label": "2 cpus", "set": {"settings.cpu_affinity.server": "0,1"}},
         ],
     }
-    return services.create_from_recipe(
-        by=by, host=on, recipe="cpu-scaling", name=name, factors=[factor], repetitions=repetitions, seed=7
-    )
+]
+OPTIONS = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 2, "progress_s": 1}
 
 
-def started(by: User, on: Host, **options: Any) -> Campaign:
-    planned = campaign(by, on, **options)
-    services.start_campaign(planned, by=by)
-    return planned
+def make_user(role: Role = Role.VIEWER, name: str = "") -> User:
+    """A user with PASSWORD."""
+    return User.objects.create_user(name or f"{role.value}-{next(_numbers)}", password=PASSWORD, role=role)
 
 
-def finished(by: User, on: Host, *, failed: int = 1, not_in_effect: int = 1, **options: Any) -> Campaign:
-    """Every run has ended: most of them ok, a few not."""
-    done = started(by, on, **options)
-    chance = random.Random(42)
-    runs = list(done.runs.order_by("position"))
-    begin = timezone.now() - timedelta(hours=2)
-    for place, run in enumerate(runs):
-        at = begin + timedelta(seconds=9 * place)
-        if place in range(3, 3 + failed):
-            end_badly(run, at, Run.Outcome.FAILED)
-        elif place in range(7, 7 + not_in_effect):
-            end_badly(run, at, Run.Outcome.NOT_IN_EFFECT)
-        else:
-            end_well(run, at, TPS[run.label] * chance.gauss(1, 0.006))
-    queue.close_campaign(done.pk)
-    done.refresh_from_db()
-    return done
+def make_identity(name: str = "") -> Identity:
+    """A public key without the private half."""
+    public_key = "ssh-ed25519 AAAA proving-ground"
+    return Identity.objects.create(name=name or f"key-{next(_numbers)}", public_key=public_key)
 
 
-def begin(run: Run, at: datetime) -> None:
-    """The agent has it."""
-    run.state, run.started_at, run.epoch = Run.State.RUNNING, at, 12 + run.position
-    run.agent_state, run.step = "RUNNING", "measure"
-    run.save()
+def make_host(name: str = "", *, facts: dict[str, Any] | None = None, **fields: Any) -> Host:
+    """A ready host with a pinned key and FACTS; `facts={}` is one that was never checked."""
+    number = next(_numbers)
+    ready = {"address": "127.0.0.1", "user": "dba", "state": Host.State.READY, "level": "user"} | fields
+    ready.setdefault("identity", None)
+    ready["identity"] = ready["identity"] or make_identity()
+    host = Host.objects.create(name=name or f"db{number}", machine_id=f"{number:032x}", **ready)
+    HostKey.objects.create(host=host, key="ssh-ed25519 AAAA", fingerprint=f"SHA256:{number}", state="pinned")
+    data = FACTS if facts is None else facts
+    if data:
+        Facts.objects.create(host=host, number=1, digest="0" * 64, data=data)
+    return host
 
 
-def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
-    """Events of a run that is measured for `seconds`."""
-    cpus = run.spec["settings"].get("cpu_affinity", {}).get("server", "0")
-    events: list[tuple[float, str, dict[str, Any]]] = [
-        (0.0, "state", {"state": "APPLYING", "step": ""}),
-        (
-            0.1,
-            "command",
-            {"purpose": "initdb", "argv": ["/usr/lib/postgresql/17/bin/initdb", "-D", "/var/lib/x"], "env": {}},
-        ),
-        (1.2, "proof", _proof("before", "server: postmaster", cpus)),
-        (1.3, "state", {"state": "RUNNING", "step": "measure"}),
-        (
-            1.4,
-            "command",
-            {"purpose": "measure", "argv": ["pgbench", "-n", "-M", "prepared", "-c", "8"], "env": {"PGHOST": "/run/x"}},
-        ),
-        (2.0, "log", {"level": "info", "message": "prewarmed pgbench_accounts: 16394 blocks"}),
-    ]
-    for second in range(1, seconds + 1):
-        events.append(
-            (
-                1.4 + second,
-                "progress",
-                {"step": "measure", "done": second / seconds, "eta_s": seconds - second, "note": ""},
-            )
-        )
-        for source, values in _samples(tps, second).items():
-            events.append(
-                (1.4 + second, "sample", {"step": "measure", "source": source, "t": float(second), "values": values})
-            )
-    events.append((6.0, "proof", _proof("during", "server: every process and thread", cpus)))
-    begin(run, at)
-    rows = [
-        RunEvent(run=run, seq=seq, at=at + timedelta(seconds=offset), kind=kind, data=data)
-        for seq, (offset, kind, data) in enumerate(events, start=1)
-    ]
-    RunEvent.objects.bulk_create(rows)
-    run.last_seq = len(rows)
-    run.save()
+def make_profile(name: str = "", settings: dict[str, Any] | None = None, by: User | None = None) -> Revision:
+    """The first revision of a new profile."""
+    asked = {"cpu_affinity": {"server": "0"}} if settings is None else settings
+    return create_profile(name or f"profile-{next(_numbers)}", asked, by=by or make_user(Role.TUNER))
 
 
-def _proof(phase: str, subject: str, cpus: str, found: str = "") -> dict[str, Any]:
-    evidence = {
-        "source": "Cpus_allowed_list of /proc/PID/status",
-        "processes": [{"pid": 4711, "name": "postgres", "cpus": found or cpus, "last_cpu": 0}],
-    }
-    proof = {"setting": "cpu_affinity", "phase": phase, "subject": subject, "wanted": cpus, "found": found or cpus}
-    return {**proof, "ok": not found or found == cpus, "evidence": evidence}
+def make_workload(name: str = "", by: User | None = None, **options: Any) -> Workload:
+    """A pgbench workload of two seconds."""
+    name = name or f"workload-{next(_numbers)}"
+    return workloads.save_workload(name, "pgbench", OPTIONS | options, by=by or make_user(Role.TUNER))
 
 
-def _samples(tps: float, second: int) -> dict[str, dict[str, float]]:
-    wave = 1 + 0.01 * np.sin(second)
-    busy = {f"cpu{n}.busy": 96.0 - 3 * n + second for n in range(4)}
-    return {
-        "pgbench": {"tps": tps * wave, "latency_ms": 8000 / tps / wave, "stddev_ms": 0.09},
-        "cpu": {"busy": 41.0 + second, "user": 30.0, "system": 11.0, "iowait": 0.2, **busy},
-    }
+def make_campaign(
+    state: str = Campaign.State.DRAFT,
+    runs: int = 0,
+    *,
+    by: User | None = None,
+    host: Host | None = None,
+    repetitions: int = 3,
+    **fields: Any,
+) -> Campaign:
+    """Two levels x repetitions. The first `runs` of them ended ok; all of them where `state` is finished."""
+    by = by or make_user(Role.TUNER)
+    given = {"name": f"campaign {next(_numbers)}", "question": "Do cpus help?", "factors": FACTORS, "seed": 1} | fields
+    given.setdefault("workload", None)
+    given["workload"] = given["workload"] or make_workload(by=by)
+    campaign = services.create_campaign(by=by, host=host or make_host(), repetitions=repetitions, **given)
+    if state == Campaign.State.DRAFT:
+        return campaign
+    services.start_campaign(campaign, by=by)
+    planned = list(campaign.runs.order_by("position"))
+    for run in planned if state == Campaign.State.FINISHED else planned[:runs]:
+        end_run(run)
+    queue.close_campaign(campaign.pk)
+    if state == Campaign.State.CANCELLED:
+        services.cancel_campaign(campaign, by=by)
+    campaign.refresh_from_db()
+    return campaign
 
 
-def end_well(run: Run, at: datetime, tps: float) -> None:
-    """ok, proven, with measurements, series and raw output."""
-    told(run, at, tps)
-    out = f"pgbench (17.6)\ntps = {tps:.6f} (without initial connection time)\n".encode()
-    Artefact.objects.create(run=run, path="out/measure/stdout", size=len(out), sha256=digest(str(out)), content=out)
-    _end(run, at, Run.Outcome.OK, None)
-    figures = (("tps", tps, "1/s", "higher"), ("latency_avg", 8000 / tps, "ms", "lower"))
-    for name, value, unit, better in figures:
-        Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
-    times = np.arange(1.0, 6.0)
-    for source, names in (("pgbench", ["tps", "latency_ms", "stddev_ms"]), ("cpu", [f"cpu{n}.busy" for n in range(4)])):
-        values = np.array([times, *([_samples(tps, int(t))[source][name] for t in times] for name in names)])
-        Series.objects.create(
-            run=run, step="measure", source=source, columns=["t", *names], samples=5, packed=Series.pack(values)
-        )
-    proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
-    run.events.filter(kind="sample").delete()
-    Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
-
-
-def end_badly(run: Run, at: datetime, outcome: str) -> None:
-    """failed with the tool's last words, or not in effect with wanted and found."""
-    error: dict[str, Any] = {
-        "blame": "workload",
-        "message": "measure ended with exit code 2: pgbench",
-        "hint": "the last lines that it wrote are in `stderr`",
-        "stderr": "pgbench: error: \x1b[31mFATAL\x1b[0m: <b>sorry, too many clients already</b>",
-    }
-    if outcome == Run.Outcome.NOT_IN_EFFECT:
-        error = {
-            "blame": "host",
-            "message": "cpu_affinity (server: postmaster) is not in effect",
-            "hint": "",
-            "wanted": "0,1",
-            "found": "0",
-        }
-    begin(run, at)
-    _end(run, at, outcome, error)
-    ingest.ingest(run)
-
-
-def _end(run: Run, at: datetime, outcome: str, error: dict[str, Any] | None) -> None:
-    timings = {"RECEIVED": 0.02, "APPLYING": 1.31, "VERIFIED": 0.01, "RUNNING": 5.62, "ROLLING_BACK": 0.35}
-    run.manifest = {
-        "run": str(run.pk),
-        "digest": run.digest,
-        "agent": digest("agent"),
-        "outcome": outcome,
-        "error": error,
-        "clean": True,
-        "conflicts": [],
-        "last_seq": run.last_seq,
-        "timings": timings,
-        "files": [],
-    }
-    run.state, run.outcome, run.error, run.ended_at = Run.State.ENDED, outcome, error, at + timedelta(seconds=8)
-    run.agent_state, run.next_tick_at = "SEALED", None
-    run.save()
-
-
-def profile(by: User, name: str = "oltp") -> Profile:
-    """Two revisions that differ."""
-    first = tuning.create_profile(
-        name, {"postgresql": {"shared_buffers": "4GB"}}, description="our OLTP machines", by=by
-    )
-    wanted = {"postgresql": {"shared_buffers": "8GB", "max_wal_size": "16GB"}, "cpu_affinity": {"server": "0-3"}}
-    tuning.revise(first.profile, wanted, note="more shared_buffers", by=by)
-    return first.profile
-
-
-def workload(by: User, name: str = "tpcb-small") -> Any:
-    options = {"builtin": "tpcb-like", "scale": 10, "clients": 8, "jobs": 2, "time_s": 10}
-    return workloads.save_workload(name, "pgbench", options, description="a small TPC-B", by=by)
-
-
-def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on bench-01") -> Decision:
-    text = "The batch job keeps cpus 4-7; PostgreSQL has 0-3."
-    return decisions.write_decision(
-        by=by, campaign=on, title=title, decision=text, reasons="Throughput grows with cpus."
-    )
-
-
-def team() -> dict[str, Any]:
-    """Everything at once: what the pages look like when they are full."""
-    people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
-    admin, operator, tuner = people["admin"], people["operator"], people["tuner"]
-    here, busy = host(), host("bench-02")
-    fresh = host("bench-03", checked=False)
-    broken = host("bench-04", state=Host.State.QUARANTINED)
-    Host.objects.filter(pk=broken.pk).update(state_reason="settings of run 3f0c could not be put back: vm.nr_hugepages")
-    done = finished(operator, here)
-    running = started(operator, busy, name="Scaling on the new kernel")
+def end_run(run: Run, outcome: str = Run.Outcome.OK, *, wall_s: float = 10.0, tps: float | None = None) -> Run:
+    """A run that ended now after `wall_s`, read into results; by default twice the cpus give nearly twice the TPS."""
     now = timezone.now()
-    runs = list(running.runs.order_by("position"))
-    for place, run in enumerate(runs[:4]):
-        end_well(run, now - timedelta(seconds=9 * (5 - place)), TPS[run.label])
-    told(runs[4], now - timedelta(seconds=4), TPS[runs[4].label], 3)
-    Run.objects.filter(pk=runs[4].pk).update(next_tick_at=now)
-    agreed = decision(tuner, done)
-    decisions.accept_decision(agreed, by=admin)
-    decisions.comment(agreed, "Measured on an idle machine; the batch job was not running.", by=operator)
-    return {
-        **people,
-        "host": here,
-        "fresh": fresh,
-        "broken": broken,
-        "draft": campaign(operator, here, name="Scaling, again"),
-        "finished": done,
-        "running": running,
-        "live_run": runs[4],
-        "ok_run": done.runs.filter(outcome=Run.Outcome.OK).order_by("position")[0],
-        "failed_run": done.runs.filter(outcome=Run.Outcome.FAILED).order_by("position")[0],
-        "queued_run": runs[-1],
-        "profile": profile(tuner),
-        "workload": workload(tuner),
-        "decision": agreed,
-    }
+    run.state, run.outcome, run.next_tick_at = Run.State.ENDED, outcome, None
+    run.started_at, run.ended_at, run.ingested_at = now - timedelta(seconds=wall_s), now, now
+    run.proof = {"checked": 3, "ok": 3, "lines": [f"server: every process: {run.label}"]}
+    run.save()
+    if outcome == Run.Outcome.OK:
+        value = tps or (1000.0 if run.label.startswith("1") else 1900.0) + run.block
+        better = {"tps": ("TPS", "higher", value), "latency_avg": ("ms", "lower", 2000.0 / value)}
+        Measurement.objects.bulk_create(
+            Measurement(run=run, step="measure", name=name, unit=unit, better=direction, value=figure)
+            for name, (unit, direction, figure) in better.items()
+        )
+    return run
+
+
+def browser(user: User, **options: Any) -> APIClient:
+    """A client with the user's session."""
+    client = APIClient(**options)
+    client.force_login(user)
+    return client
+
+
+def script(user: User, role: Role | None = None, days: int = 1) -> APIClient:
+    """A client with a token of the user."""
+    _, secret = issue_token(user, "script", role or Role(user.role), days=days)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .base import Collector
 from .cpu import Cpu
+from .disk import Disk
+from .memory import Memory
 
-COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu,)}
+COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu, Memory, Disk)}
 
 __all__ = ["COLLECTORS", "Collector"]

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from .base import Plan, Proof, Scene, Setting, Write
 from .cpu_affinity import CpuAffinity
+from .huge_pages import HugePages
+from .numa import Numa
 from .postgresql import PostgreSQL
+from .transparent_huge_pages import TransparentHugePages
 
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         CpuAffinity(),
+        Numa(),
+        TransparentHugePages(),
+        HugePages(),
         PostgreSQL(),
     )
 }

@@ -23,8 +23,12 @@ class Write:
 
     def line(self) -> str:
         if self.key.startswith("/proc/sys/"):
-            return f"sysctl -w {self.key[len('/proc/sys/') :].replace('/', '.')}={shlex.quote(self.wanted)}"
-        return f"echo {shlex.quote(self.wanted)} > {shlex.quote(self.key)}"
+            return f"sysctl -w {self.key[len('/proc/sys/') :].replace('/', '.')}={self._value()}"
+        return f"echo {self._value()} > {shlex.quote(self.key)}"
+
+    def _value(self) -> str:
+        """A value that only the configured server can tell is shown as the command that asks it."""
+        return self.wanted if self.wanted.startswith("$(") else shlex.quote(self.wanted)
 
 
 @dataclass(frozen=True)

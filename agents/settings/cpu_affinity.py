@@ -47,7 +47,7 @@ class CpuAffinity(Setting):
         notes = scene.notes.setdefault(self.name, {})
         for side in wanted:
             usage = notes.setdefault((scene.step, side), _Usage())
-            usage.look(_tasks(scene, side))
+            usage.look(_tasks(scene, side), busy_ticks(scene.system.text("/proc/stat")))
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
         if phase == "before":
@@ -128,11 +128,18 @@ def _stayed(scene: Scene, side: str, wanted: Any, usage: _Usage) -> Proof:
     outside = sum(ticks for cpu, ticks in usage.ticks.items() if cpu not in inside)
     total = sum(usage.ticks.values())
     evidence = {
-        "source": "utime + stime and last cpu of /proc/PID/stat, each second",
+        "source": "utime + stime and last cpu of /proc/PID/stat each second; /proc/stat",
         "cpu_s": {str(cpu): round(ticks / CLOCK_TICKS, 2) for cpu, ticks in sorted(usage.ticks.items())},
+        "host_busy_s": {cpu: round(ticks / CLOCK_TICKS, 2) for cpu, ticks in usage.busy().items()},
     }
     share = round(outside / total, 4) if total else 0.0
     return Proof(f"{side}: share of cpu time outside {expected}", 0.0, share, outside == 0, evidence)
+
+
+def busy_ticks(stat: str) -> dict[str, int]:
+    """Ticks not idle of each cpu since boot, from /proc/stat: {"0": 1234, ...}."""
+    rows = (line.split() for line in stat.splitlines() if line.startswith("cpu") and not line.startswith("cpu "))
+    return {row[0][3:]: sum(map(int, row[1:4] + row[6:9])) for row in rows}
 
 
 class _Usage:
@@ -141,9 +148,16 @@ class _Usage:
     def __init__(self) -> None:
         self.ticks: dict[int, int] = {}
         self._last: dict[tuple[int, int], int] = {}
+        self._busy: list[dict[str, int]] = []
 
-    def look(self, tasks: list[Process]) -> None:
+    def busy(self) -> dict[str, int]:
+        """Ticks that each cpu of the host was busy, for whomever, between the first look and the last."""
+        first, last = self._busy[0], self._busy[-1]
+        return {cpu: ticks - first.get(cpu, ticks) for cpu, ticks in last.items()}
+
+    def look(self, tasks: list[Process], busy: dict[str, int]) -> None:
         first = not self._last
+        self._busy = [*self._busy[:1], busy]
         for task in tasks:
             known = (task.pid, task.start)
             # What was burnt before the first look belongs to an earlier step, except for tasks born since.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .base import Context, Workload
+from .fio import Fio
 from .pgbench import PgBench
 
-WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(),)}
+WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio())}
 
 __all__ = ["WORKLOADS", "Context", "Workload"]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
         def log(self, level: str, message: str) -> None: ...
 
+        def keep(self, path: Path) -> None: ...
+
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
         def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
@@ -65,6 +67,7 @@ class Workload:
     schema: Schema
     tools: tuple[str, ...] = ()
     needs_postgres = False
+    needs_directory = False
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""

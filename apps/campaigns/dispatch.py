@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -27,7 +27,8 @@ from apps.hosts.models import Host
 log = logging.getLogger(__name__)
 
 FOLLOW_S = 25.0
-CLAIM_S = 60.0
+# Renewed while a tick is alive; what a killed worker held is taken over this long after its last sign of life.
+CLAIM_S = 15.0
 LEASE_S = 120.0
 BUSY_RETRY_S = 5.0
 UNREACHABLE_RETRY_S = 10.0
@@ -106,11 +107,18 @@ def _begin(run: Run) -> bool:
     return bool(begun)
 
 
+def _keep(run: Run) -> None:
+    """Renew our claim. ClaimLostError when somebody took over."""
+    if not run.mine().update(claimed_until=timezone.now() + timedelta(seconds=CLAIM_S)):
+        raise ClaimLostError
+
+
 def _follow(run: Run, link: ssh.Link) -> bool:
     """Commit events as they come. True when the run is sealed and all its events are here."""
     deadline = time.monotonic() + FOLLOW_S
     told = False
     while time.monotonic() < deadline:
+        _keep(run)
         if not told and Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
             link.call("cancel", run=str(run.pk))
             told = True
@@ -178,8 +186,8 @@ def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
 def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
-        args = {"run": str(run.pk), "path": path, "offset": len(parts), "limit": READ_BYTES, "wait_s": 0}
-        chunk = link.call("read", **args)
+        _keep(run)
+        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         parts += base64.b64decode(chunk["data"])
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)

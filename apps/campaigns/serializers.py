@@ -21,6 +21,8 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
         model = Workload
         fields = ["id", "name", "revision", "kind", "options", "digest", "description", "author", "created_at"]
         read_only_fields = ["revision", "digest", "created_at"]
+        # A known name is no mistake here: it gets its next revision.
+        validators: list[Any] = []
 
 
 class LevelSerializer(serializers.Serializer[Any]):
@@ -157,7 +159,18 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
         model = Run
         fields = [
             *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
-            *("step", "error", "proof", "last_seq", "cancel_requested_at", "started_at", "ended_at", "ingested_at"),
+            *(
+                "agent_state",
+                "epoch",
+                "step",
+                "error",
+                "proof",
+                "last_seq",
+                "cancel_requested_at",
+                "started_at",
+                "ended_at",
+                "ingested_at",
+            ),
         ]
 
 
@@ -166,7 +179,7 @@ class RunSerializer(RunRowSerializer):
     manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "agent_state", "spec", "manifest"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest"]
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):

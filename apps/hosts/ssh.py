@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import asyncssh
 
@@ -169,7 +169,7 @@ class Link:
         async with asyncio.timeout(CALL_S):
             done = await self._connection.run(command, input=data, encoding=None)
         if done.exit_status != 0:
-            said = bytes(done.stderr).decode(errors="replace").strip()[-500:]
+            said = cast(bytes, done.stderr).decode(errors="replace").strip()[-500:]
             hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 

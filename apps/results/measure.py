@@ -1,4 +1,4 @@
-"""From the raw outputs of one step to its measurements and series. Pure: a better parser can re-read old runs.
+"""From the raw outputs of one step to its measurements. Pure: a better parser can re-read old runs.
 
 Outputs are keyed by the agent's names for a step's files: pgbench's `stdout` and `stderr`, fio's `fio.json` and
 `stderr`.
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from apps.errors import WorkloadError
 from apps.results.formats.fio import Direction, Job, parse_fio, parse_fio_stderr
@@ -19,7 +16,6 @@ from apps.results.formats.pgbench import Script, Summary, parse_summary
 from apps.results.formats.pgbench_stderr import Stderr, parse_stderr
 
 Outputs = Mapping[str, bytes]
-T = TypeVar("T")
 LONGEST_NAME, LONGEST_DEFINITION = 120, 80
 
 
@@ -34,33 +30,15 @@ class Measurement:
     definition: str = ""
 
 
-@dataclass(frozen=True)
-class Series:
-    """`values` has the shape (columns, samples), nan = none; the first column is `t`, seconds since the step began."""
-
-    source: str
-    columns: tuple[str, ...]
-    values: NDArray[np.float64]
-
-
 def measure(kind: str, outputs: Outputs, *, exit_status: int = 0) -> list[Measurement]:
     """The measurements of one step of a workload of this kind ("pgbench" or "fio").
 
     Raises WorkloadError when the tool failed, was aborted or killed, and FormatError when its output cannot be read:
     figures of an incomplete run are not measurements.
     """
-    return _reader(kind, _MEASURE)(outputs, exit_status)
-
-
-def series(kind: str, outputs: Outputs) -> list[Series]:
-    """The time series in the outputs of one step, which may still be growing. Raises FormatError."""
-    return _reader(kind, _SERIES)(outputs)
-
-
-def _reader(kind: str, readers: Mapping[str, T]) -> T:
-    if kind not in readers:
-        raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(readers)}")
-    return readers[kind]
+    if kind not in _MEASURE:
+        raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(_MEASURE)}")
+    return _MEASURE[kind](outputs, exit_status)
 
 
 def _pgbench(outputs: Outputs, exit_status: int) -> list[Measurement]:
@@ -154,6 +132,9 @@ def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Job]]:
 
 
 def _job(prefix: str, job: Job) -> Iterator[Measurement]:
+    if job.directions:
+        total = sum(direction.iops for direction in job.directions.values())
+        yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(job.directions))
     for name, direction in job.directions.items():
         yield from _direction(f"{prefix}{name} ", direction)
     if job.sync is not None:
@@ -191,19 +172,4 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _pgbench_series(outputs: Outputs) -> list[Series]:
-    progress = parse_stderr(outputs.get("stderr", b"")).progress
-    if not progress:
-        return []
-    fields = ("tps", "lat_ms", "stddev_ms", "lag_ms", "failed", "skipped", "retried", "retries")
-    kept = [name for name in fields if any(getattr(one, name) is not None for one in progress)]
-    first = progress[0].t_s
-    # With --progress-timestamp `t_s` is since the epoch; only its steps are known, so the first sample is put at one.
-    start = first - (progress[1].t_s - first if len(progress) > 1 else 1.0) if first > 1e9 else 0.0
-    columns = [[one.t_s - start for one in progress]] + [[getattr(one, name) for one in progress] for name in kept]
-    names = {"lat_ms": "latency_avg", "stddev_ms": "latency_stddev", "lag_ms": "lag_avg"}
-    return [Series("pgbench", ("t", *(names.get(name, name) for name in kept)), np.array(columns, dtype=np.float64))]
-
-
 _MEASURE: dict[str, Callable[[Outputs, int], list[Measurement]]] = {"pgbench": _pgbench, "fio": _fio}
-_SERIES: dict[str, Callable[[Outputs], list[Series]]] = {"pgbench": _pgbench_series, "fio": lambda outputs: []}

@@ -109,8 +109,9 @@ def to_ingest() -> QuerySet[Run]:
 
 
 def campaign_table(campaign: Campaign) -> CampaignTable:
-    """Two queries, whatever the number of runs: the runs, and the two measurements that the table shows."""
-    runs = list(campaign.runs.order_by("position").only("pk", "cell", "block", "position", "outcome", "proof"))
+    """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
+    runs = list(campaign.runs.order_by("position").only(*shown))
     values = _values(campaign)
     metric = stats.METRICS[campaign.metric]
     labels = _labels(campaign)
@@ -226,7 +227,7 @@ def _values(campaign: Campaign) -> dict[str, dict[UUID, float]]:
 
 def _definition(campaign: Campaign) -> str:
     rows = Measurement.objects.filter(run__campaign=campaign, name=campaign.metric)
-    return ", ".join(sorted(set(rows.values_list("definition", flat=True).distinct())))
+    return ", ".join(sorted(rows.order_by().values_list("definition", flat=True).distinct()))
 
 
 def _points(runs: list[Run], values: dict[UUID, float]) -> list[Point]:

@@ -10,13 +10,13 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role
-from tests import factories
+from tests import populate
 from tests.pages import pages
 
 
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
-    return factories.team()
+    return populate.team()
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -68,7 +68,7 @@ def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], na
     "name", ["home", "host_list", "profile_list", "workload_list", "campaign_list", "timeline", "account"]
 )
 def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) -> None:
-    client.force_login(factories.user(Role.ADMIN))
+    client.force_login(populate.user(Role.ADMIN))
 
     answer = client.get(reverse(name))
 
@@ -99,10 +99,10 @@ def test_lists_take_as_many_queries_however_long_they_are(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any, name: str, queries: int
 ) -> None:
     client.force_login(team["admin"])
-    factories.finished(team["operator"], team["host"], name="another")
-    factories.profile(team["tuner"], "another")
-    factories.workload(team["tuner"], "another")
-    factories.host("another")
+    populate.finished(team["operator"], team["host"], name="another")
+    populate.profile(team["tuner"], "another")
+    populate.workload(team["tuner"], "another")
+    populate.host("another")
 
     with django_assert_max_num_queries(queries):
         client.get(reverse(name))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests import factories
+from tests import populate
 
 FLAGS = [
     "--headless",
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def team(transactional_db: None) -> dict[str, Any]:
-    return factories.team()
+    return populate.team()
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]
         page.on("pageerror", lambda error: _keep(page, "error", str(error)))
         page.goto("/login/")
         page.fill("#id_username", user.username)
-        page.fill("#id_password", factories.PASSWORD)
+        page.fill("#id_password", populate.PASSWORD)
         page.click("main button")
         page.wait_for_url(live_server.url + "/")
         return page

@@ -1,14 +1,13 @@
-"""From a step's raw outputs to measurements and series; the outputs are those of real runs."""
+"""From a step's raw outputs to measurements; the outputs are those of real runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from apps.errors import FormatError, WorkloadError
-from apps.results.measure import Measurement, measure, series
+from apps.results.measure import Measurement, measure
 from apps.results.stats import METRICS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -105,10 +104,20 @@ def test_fio_measures_each_job_and_direction() -> None:
     assert found[f"{name} read clat_p99"] == Measurement(f"{name} read clat_p99", 2277376, "ns", "lower")
 
 
+def test_fio_iops_of_a_job_are_the_sum_of_its_directions() -> None:
+    found = by_name(measure("fio", {"fio.json": sample("fio-3.33-document_job.json")}))
+
+    totals = {name: one for name, one in found.items() if name.endswith("iops") and one.definition == "read + write"}
+    assert totals
+    for name, total in totals.items():
+        prefix = name.removesuffix("iops")
+        assert total.value == found[f"{prefix}read iops"].value + found[f"{prefix}write iops"].value
+
+
 def test_fio_jobs_of_one_name_are_numbered() -> None:
     found = by_name(measure("fio", {"fio.json": sample("fio-3.33-read_nogroup.json")}))
 
-    assert {name for name in found if name.endswith("iops")} == {"r read iops", "r#2 read iops"}
+    assert {name for name in found if name.endswith("iops")} == {"r iops", "r read iops", "r#2 iops", "r#2 read iops"}
 
 
 @pytest.mark.parametrize(("name", "error"), [("fio-3.33-err_half.json", 20), ("fio-3.1-err_missing_dir.json", 2)])
@@ -134,33 +143,3 @@ def test_known_metrics_agree_with_what_is_measured() -> None:
     assert {"tps", "tps_including", "latency_avg", "latency_stddev"} <= {one.name for one in known}
     for one in known:
         assert (METRICS[one.name].unit, METRICS[one.name].better) == (one.unit, one.better)
-
-
-def test_progress_becomes_a_series() -> None:
-    (found,) = series("pgbench", {"stderr": sample("pgbench-18-rate_limit.err")})
-
-    assert found.columns == ("t", "tps", "latency_avg", "latency_stddev", "lag_avg", "failed", "skipped")
-    assert found.values.shape == (7, 4)
-    assert list(found.values[0]) == [1.0, 2.0, 3.0, 4.0]
-    assert found.values[1][0] == 324.0
-
-
-def test_progress_with_timestamps_is_set_to_the_start_of_the_step() -> None:
-    lines = b"".join(b"progress: %d.0 s, 9.0 tps, lat nan ms stddev nan\n" % t for t in (1795222105, 1795222110))
-
-    (found,) = series("pgbench", {"stderr": lines})
-
-    assert list(found.values[0]) == [5.0, 10.0]
-    assert found.columns == ("t", "tps")
-
-
-def test_an_interval_without_transactions_has_no_latency() -> None:
-    lines = b"progress: 1.0 s, 9.0 tps, lat 1.0 ms stddev 0.1\nprogress: 2.0 s, 0.0 tps, lat nan ms stddev nan\n"
-
-    (found,) = series("pgbench", {"stderr": lines})
-
-    assert np.isnan(found.values[2][1])
-
-
-def test_no_progress_is_no_series() -> None:
-    assert series("pgbench", {"stderr": b""}) == series("fio", {}) == []

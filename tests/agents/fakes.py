@@ -1,0 +1,66 @@
+"""A machine of text: the agent's one seam, replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.system import System
+
+
+class FakeSystem(System):
+    """Files in a dict; a clock that moves when somebody sleeps. `kernel` may answer a write in its own way."""
+
+    def __init__(self, files: dict[str, str] | None = None, kernel: Callable[[str, str], str] | None = None) -> None:
+        self.files, self.kernel, self.now = dict(files or {}), kernel, 0.0
+
+    def read(self, path: str) -> str:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
+
+    def write(self, path: str, text: str) -> None:
+        self.read(path)
+        self.files[path] = self.kernel(path, text) if self.kernel else text
+
+    def exists(self, path: str) -> bool:
+        return path in self.files or any(name.startswith(f"{path}/") for name in self.files)
+
+    def names(self, path: str) -> list[str]:
+        inside = (name[len(path) + 1 :] for name in self.files if name.startswith(f"{path}/"))
+        return sorted({name.split("/")[0] for name in inside})
+
+    def wall(self) -> float:
+        return 1e9 + self.now
+
+    def mono(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def allowed_cpus(self) -> list[int]:
+        return [0, 1, 2, 3]
+
+    def which(self, tool: str) -> str:
+        return f"/usr/bin/{tool}"
+
+    def boot_id(self) -> str:  # type: ignore[override]
+        return "boot-1"
+
+
+def stat_line(pid: int, name: str, *, parent: int = 1, ticks: int = 0, start: int = 100, cpu: int = 0) -> str:
+    """A line of /proc/PID/stat with the fields that the agent reads."""
+    fields = [
+        "S",
+        str(parent),
+        str(pid),
+        str(pid),
+        *["0"] * 7,
+        str(ticks),
+        *["0"] * 7,
+        str(start),
+        *["0"] * 16,
+        str(cpu),
+        "0",
+    ]
+    return f"{pid} ({name}) " + " ".join(fields)

@@ -1,0 +1,127 @@
+"""What was changed is put back: in reverse, and only where it is still ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agents.errors import NotApplied
+from agents.journal import Journal
+from agents.settings import Write
+from agents.spool import Job, read_log
+
+from .fakes import FakeSystem
+
+POOL, THP = "/proc/sys/vm/nr_hugepages", "/sys/kernel/mm/transparent_hugepage/enabled"
+
+
+@pytest.fixture
+def system() -> FakeSystem:
+    return FakeSystem({POOL: "5\n", THP: "always [madvise] never\n"})
+
+
+@pytest.fixture
+def reopen(tmp_path: Path, system: FakeSystem) -> Callable[[], Journal]:
+    return lambda: Journal(Job(tmp_path, system, lambda: None), system)
+
+
+def test_the_original_is_on_disk_before_the_value_changes(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    journal = reopen()
+    seen = []
+    system.kernel = lambda path, text: seen.append(read_log(journal._path)[0][-1]["original"]) or text
+
+    journal.apply("huge_pages", Write(POOL, "100"))
+
+    assert seen == ["5"] and system.files[POOL] == "100"
+
+
+def test_restore_goes_in_reverse_and_twice_is_once(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    reopen().apply("transparent_huge_pages", Write(THP, "never"))
+    reopen().apply("huge_pages", Write(POOL, "100"))
+    order = []
+    system.kernel = lambda path, text: order.append(path) or text
+
+    assert reopen().restore() == ([], [])
+    assert reopen().restore() == ([], [])
+
+    assert order == [POOL, THP] and system.files == {POOL: "5", THP: "madvise"}
+
+
+def test_a_value_that_is_there_already_is_not_touched(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    journal = reopen()
+
+    assert journal.apply("transparent_huge_pages", Write(THP, "madvise")) is None
+    assert journal.records == []
+
+
+def test_a_kernel_that_grants_fewer_is_not_applied_and_restored(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
+    system.kernel = lambda path, text: str(min(int(text), 60))
+    journal = reopen()
+
+    with pytest.raises(NotApplied) as failure:
+        journal.apply("huge_pages", Write(POOL, "100", settle_s=5.0))
+
+    assert (failure.value.details["wanted"], failure.value.details["found"]) == (f"{POOL} = 100", "60")
+    assert system.now < 5.0  # steady for long enough, not for all of the time
+    assert reopen().restore() == ([], []) and system.files[POOL] == "5"
+
+
+def test_a_kernel_that_needs_time_is_waited_for(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    def slow(seconds: float) -> None:
+        system.now += seconds
+        system.files[POOL] = str(min(100, int(system.files[POOL]) + 20))
+
+    system.kernel = lambda path, text: "20"
+    system.sleep = slow  # type: ignore[method-assign]
+
+    entry = reopen().apply("huge_pages", Write(POOL, "100", settle_s=5.0))
+
+    assert entry and entry["found"] == "100"
+
+
+def test_what_somebody_else_changed_is_left_alone_and_reported(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
+    reopen().apply("huge_pages", Write(POOL, "100"))
+    system.files[POOL] = "777"
+
+    conflicts, unproven = reopen().restore()
+
+    assert conflicts == [{"key": POOL, "original": "5", "ours": "100", "found": "777"}]
+    assert unproven == [] and system.files[POOL] == "777"
+
+
+def test_an_original_is_never_taken_from_our_own_value(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    reopen().apply("huge_pages", Write(POOL, "100"))
+    reopen().apply("huge_pages", Write(POOL, "200"))
+
+    reopen().restore()
+
+    assert system.files[POOL] == "5"
+
+
+def test_a_value_that_does_not_go_back_is_unproven(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+    reopen().apply("huge_pages", Write(POOL, "100"))
+    system.kernel = lambda path, text: "100"
+
+    conflicts, unproven = reopen().restore()
+
+    assert conflicts == [] and unproven == [f"{POOL} is 100, was 5"]
+    assert len(reopen().open_writes()) == 1  # still on the list for the next try
+
+
+@pytest.mark.parametrize(("found", "back"), [("40", "5"), ("3", "3"), ("101", "101")])
+def test_died_between_write_and_mark_a_value_on_the_way_is_ours(
+    reopen: Callable[[], Journal], system: FakeSystem, found: str, back: str
+) -> None:
+    journal = reopen()
+    journal._append(entry="write", setting="huge_pages", key=POOL, original="5", wanted="100", persistence="runtime")
+    system.files[POOL] = found
+
+    reopen().restore()
+
+    assert system.files[POOL] == back

@@ -1,0 +1,121 @@
+"""Every error has one shape, whoever raised it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework.exceptions import Throttled
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.test import APIClient, APIRequestFactory
+from rest_framework.views import APIView
+
+from apps.accounts.models import User
+from apps.errors import AgentError, HostError, PlanError, RoleError
+from tests.factories import browser, make_host
+
+SHAPE = {"title", "status", "field", "hint", "blame"}
+
+
+def problem_of(answer: Any, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.content
+    assert answer["Content-Type"] == "application/problem+json"
+    body: dict[str, Any] = answer.json()
+    assert set(body) - {"errors"} == SHAPE
+    assert body["status"] == status
+    return body
+
+
+def test_one_wrong_field_is_named(admin: User) -> None:
+    body = problem_of(browser(admin).post("/api/v1/identities/", {"name": "No Good"}), 400)
+
+    assert body["field"] == "name"
+    assert "a-z, 0-9" in body["title"]
+    assert "errors" not in body
+
+
+def test_several_wrong_fields_are_all_named(tuner: User) -> None:
+    body = problem_of(browser(tuner).post("/api/v1/workloads/", {"options": "fast"}), 400)
+
+    assert {each["field"] for each in body["errors"]} == {"name", "kind", "options"}
+    assert body["field"] in {"name", "kind", "options"}
+
+
+def test_an_error_deep_in_a_body_has_its_path(tuner: User) -> None:
+    body = {"name": "w", "kind": "pgbench", "options": {"clients": 0}}
+
+    assert problem_of(browser(tuner).post("/api/v1/workloads/", body), 400)["field"] == "options.clients"
+
+
+def test_a_service_error_says_what_is_accepted(tuner: User) -> None:
+    body = problem_of(browser(tuner).post("/api/v1/workloads/", {"name": "w", "kind": "tpcc", "options": {}}), 400)
+
+    assert (body["field"], body["blame"]) == ("kind", "plan")
+    assert "pgbench" in body["hint"]
+
+
+def test_an_unknown_row_is_404(viewer: User) -> None:
+    problem_of(browser(viewer).get("/api/v1/hosts/999999/"), 404)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nonsense/", "/api/v1/hosts", "/api/"])
+def test_an_unknown_address_is_404_and_no_page(path: str) -> None:
+    assert "end with a slash" in problem_of(APIClient().get(path), 404)["hint"]
+
+
+def test_a_wrong_method_is_405_and_says_what_is_allowed(admin: User) -> None:
+    body = problem_of(browser(admin).put(f"/api/v1/hosts/{make_host().pk}/", {}), 405)
+
+    assert body["hint"] == "allowed are: GET, PATCH, HEAD, OPTIONS"
+
+
+def test_nobody_is_redirected_to_the_login_page() -> None:
+    problem_of(APIClient().get("/api/v1/hosts/"), 401)
+    problem_of(APIClient().post("/api/v1/campaigns/", {}), 401)
+
+
+def test_a_form_is_415(tuner: User) -> None:
+    answer = browser(tuner).post("/api/v1/workloads/", "name=w", content_type="application/x-www-form-urlencoded")
+
+    assert "application/json" in problem_of(answer, 415)["hint"]
+
+
+def test_broken_json_is_400(tuner: User) -> None:
+    answer = browser(tuner).generic("POST", "/api/v1/workloads/", "{", content_type="application/json")
+
+    assert "JSON" in problem_of(answer, 400)["title"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (PlanError("seed", "is odd", hint="an even one"), 400),
+        (RoleError("start", "you are viewer"), 403),
+        (HostError("db1", "refused"), 502),
+        (AgentError("agent", "ended"), 500),
+        (Throttled(wait=7), 429),
+    ],
+)
+def test_errors_become_problems_by_who_is_to_blame(error: Exception, status: int) -> None:
+    class Failing(APIView):
+        permission_classes: list[Any] = []
+
+        def get(self, request: Request) -> Response:
+            raise error
+
+    answer = Failing.as_view()(APIRequestFactory().get("/"))
+    answer.json = lambda: answer.data
+
+    body = problem_of(answer.render(), status)
+    assert body["title"]
+    if status == 429:
+        assert answer["Retry-After"] == "7"
+
+
+def test_a_page_too_far_is_404(viewer: User) -> None:
+    problem_of(browser(viewer).get("/api/v1/hosts/?page=99"), 404)
+
+
+def test_a_filter_that_cannot_be_read_is_400(viewer: User) -> None:
+    assert problem_of(browser(viewer).get("/api/v1/runs/?campaign=x"), 400)["field"] == "campaign"

@@ -1,0 +1,128 @@
+"""Every endpoint x role, from the table of addresses itself: one that nobody thought of fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from rest_framework.test import APIClient
+
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Artefact, Campaign
+from apps.decisions.models import Decision
+from apps.results.models import Series
+from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
+
+# Who may write what. Reading is everybody's who is logged in.
+WRITERS = {
+    "Host.create": Role.ADMIN,
+    "Host.partial_update": Role.ADMIN,
+    "Host.fetch_host_key": Role.ADMIN,
+    "Host.approve_host_key": Role.ADMIN,
+    "Host.check": Role.OPERATOR,
+    "Host.release": Role.ADMIN,
+    "Identity.create": Role.ADMIN,
+    "Profile.create": Role.TUNER,
+    "Profile.revise": Role.TUNER,
+    "Workload.create": Role.TUNER,
+    "Campaign.create": Role.OPERATOR,
+    "Campaign.start": Role.OPERATOR,
+    "Campaign.cancel": Role.OPERATOR,
+    "Run.cancel": Role.OPERATOR,
+    "Decision.create": Role.TUNER,
+    "Decision.accept": Role.TUNER,
+    "Decision.reject": Role.TUNER,
+    "Decision.comment": Role.OPERATOR,
+    "Token.create": Role.VIEWER,
+    "Token.destroy": Role.VIEWER,
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    name: str
+    method: str
+    url_name: str
+    room: str
+    keys: tuple[str, ...]
+
+    @property
+    def needs(self) -> Role:
+        return Role.VIEWER if self.method == "get" else WRITERS[self.name]
+
+
+def endpoints(patterns: list[Any] | None = None) -> Iterator[Endpoint]:
+    for pattern in get_resolver("apps.api_urls").url_patterns if patterns is None else patterns:
+        if isinstance(pattern, URLResolver):
+            yield from endpoints(pattern.url_patterns)
+        elif isinstance(pattern, URLPattern) and hasattr(pattern.callback, "actions"):
+            room = pattern.callback.cls.__name__.removesuffix("ViewSet")
+            keys = tuple(pattern.pattern.regex.groupindex)
+            for method, action in pattern.callback.actions.items():
+                yield Endpoint(f"{room}.{action}", method, f"api:{pattern.name}", room, keys)
+
+
+ALL = list(endpoints())
+
+
+@pytest.fixture
+def rows(tuner: User) -> dict[str, Any]:
+    """One row of every room: room -> the key that stands in its address."""
+    campaign = make_campaign(Campaign.State.FINISHED, by=tuner)
+    run = campaign.runs.first()
+    assert run is not None
+    artefact = Artefact.objects.create(run=run, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"tps")
+    packed = Series.pack(np.array([[0.0]]))
+    series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"], samples=1, packed=packed)
+    decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
+    decision.hosts.add(campaign.host)
+    return {
+        "Host": campaign.host_id,
+        "Identity": campaign.host.identity_id,
+        "Profile": make_profile(by=tuner).profile_id,
+        "Setting": "cpu_affinity",
+        "Recipe": "cpu-scaling",
+        "Workload": campaign.workload_id,
+        "Campaign": campaign.pk,
+        "Results": campaign.pk,
+        "Run": run.pk,
+        "Artefact": artefact.pk,
+        "Series": series.pk,
+        "Measurement": run.measurements.first().pk,  # type: ignore[union-attr]
+        "Decision": decision.pk,
+        "Me": None,
+        "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
+    }
+
+
+def test_each_writing_endpoint_has_a_rule_and_each_rule_an_endpoint() -> None:
+    assert {each.name for each in ALL if each.method != "get"} == set(WRITERS)
+
+
+def test_the_table_of_addresses_is_read() -> None:
+    assert len(ALL) > 50
+
+
+@pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
+def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
+    url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
+    query = {"from": 1, "to": 1, "host": rows["Host"]} if endpoint.method == "get" else {}
+
+    answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
+
+    for role, answer in answers.items():
+        if role.includes(endpoint.needs):
+            done = [200] if endpoint.method == "get" else [200, 201, 202, 204, 400, 404, 502]
+            assert answer.status_code in done, (role, answer.content)
+        else:
+            assert answer.status_code == 403, role
+            assert answer["Content-Type"] == "application/problem+json"
+            assert f"is {role.value}; this needs {endpoint.needs.value}" in answer.json()["title"]
+    anonymous = getattr(APIClient(), endpoint.method)(url, query)
+    assert anonymous.status_code == 401
+    assert anonymous["WWW-Authenticate"] == "Bearer"
+    assert anonymous.json()["hint"] == "log in, or send Authorization: Bearer TOKEN"

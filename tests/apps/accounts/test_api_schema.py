@@ -1,0 +1,43 @@
+"""The OpenAPI description is valid, complete, and its page works under our content policy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import call_command
+from django.test import Client
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Any:
+    target = tmp_path / "schema.yml"
+    call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(target))
+    return yaml.safe_load(target.read_text())
+
+
+def test_it_is_generated_without_a_warning_and_says_how_to_log_in(schema: Any) -> None:
+    assert {"/api/v1/campaigns/{id}/start/", "/api/v1/campaigns/{campaign}/results/"} <= set(schema["paths"])
+    assert schema["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+
+
+def test_every_operation_has_a_description_of_its_problems(schema: Any) -> None:
+    operations = [operation for path in schema["paths"].values() for operation in path.values()]
+
+    assert all("application/problem+json" in each["responses"]["default"]["content"] for each in operations)
+
+
+def test_private_keys_are_written_and_never_read(schema: Any) -> None:
+    assert schema["components"]["schemas"]["Identity"]["properties"]["private_key"]["writeOnly"]
+
+
+def test_the_docs_have_no_inline_script() -> None:
+    page = Client().get("/api/docs/")
+
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page.content.decode(), re.DOTALL)
+    assert len(scripts) == 3
+    assert all("src=" in attributes and not text.strip() for attributes, text in scripts)
+    assert "script-src 'self'" in page["Content-Security-Policy"]

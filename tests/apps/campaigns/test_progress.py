@@ -1,0 +1,68 @@
+"""How far a campaign is, and how long it still takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import Progress, progress
+from tests.factories import end_run, make_campaign
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_draft_has_no_runs_and_no_end(django_assert_num_queries: Any) -> None:
+    campaign = make_campaign()
+
+    with django_assert_num_queries(1):
+        found = progress(campaign)
+
+    assert found == Progress(done=0, total=0, running=0, failed=0, read=0, eta_s=None)
+
+
+def test_before_the_first_end_the_plan_tells_the_time(django_assert_num_queries: Any) -> None:
+    campaign = make_campaign(Campaign.State.RUNNING)
+
+    with django_assert_num_queries(2):
+        found = progress(campaign)
+
+    # Six runs of 2 s each, and 3 s around each.
+    assert found == Progress(done=0, total=6, running=0, failed=0, read=0, eta_s=6 * 5.0)
+
+
+def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:
+    campaign = make_campaign(Campaign.State.RUNNING)
+    first, second, third, fourth, *_ = campaign.runs.order_by("position")
+    for run, wall_s in ((first, 8.0), (second, 10.0), (third, 600.0)):
+        end_run(run, wall_s=wall_s)
+    Run.objects.filter(pk=fourth.pk).update(state=Run.State.RUNNING)
+
+    with django_assert_num_queries(1):
+        found = progress(campaign)
+
+    assert found == Progress(done=3, total=6, running=1, failed=0, read=3, eta_s=pytest.approx(3 * 10.0))
+
+
+def test_failed_runs_are_counted_and_cancelled_ones_are_not_failed() -> None:
+    campaign = make_campaign(Campaign.State.RUNNING)
+    outcomes = [Run.Outcome.FAILED, Run.Outcome.NOT_IN_EFFECT, Run.Outcome.INTERRUPTED, Run.Outcome.CANCELLED]
+    for run, outcome in zip(campaign.runs.order_by("position"), outcomes, strict=False):
+        end_run(run, outcome)
+
+    found = progress(campaign)
+
+    assert (found.done, found.failed) == (4, 3)
+
+
+def test_a_cancelled_run_that_never_began_tells_no_wall_time() -> None:
+    campaign = make_campaign(Campaign.State.RUNNING)
+    run = end_run(campaign.runs.order_by("position")[0], Run.Outcome.CANCELLED)
+    Run.objects.filter(pk=run.pk).update(started_at=None)
+
+    assert progress(campaign).eta_s == 5 * 5.0
+
+
+def test_at_the_end_nothing_is_left() -> None:
+    assert progress(make_campaign(Campaign.State.FINISHED)).eta_s == 0

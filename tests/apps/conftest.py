@@ -1,0 +1,30 @@
+"""What the tests of the server share."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from apps.accounts.models import Role, User
+from tests.factories import make_user
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings: Settings) -> None:
+    """A password is hashed slowly on purpose; here nobody attacks it."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def viewer(db: None) -> User:
+    return make_user(Role.VIEWER)
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    return make_user(Role.OPERATOR)
+
+
+@pytest.fixture
+def tuner(db: None) -> User:
+    return make_user(Role.TUNER)

@@ -1,0 +1,120 @@
+"""How many queries a list takes: as many for many rows as for one, and no more than it took when this was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import User
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.decisions.models import Comment, Decision
+from apps.hosts.models import Facts
+from apps.results.models import Series
+from apps.tuning.services import revise
+from tests.factories import browser, end_run, issue_token, make_campaign, make_host, make_profile
+
+# Two of each are the session and its user; a page is counted and fetched.
+BASELINE = {
+    "hosts/": 4,
+    "hosts/{host}/": 4,
+    "hosts/{host}/facts/history/": 5,
+    "identities/": 4,
+    "profiles/": 5,
+    "profiles/{profile}/revisions/": 6,
+    "workloads/": 4,
+    "campaigns/": 4,
+    "campaigns/{campaign}/": 4,
+    "campaigns/{campaign}/results/": 6,
+    "runs/?campaign={campaign}": 4,
+    "runs/{run}/": 3,
+    "runs/{run}/events/": 4,
+    "artefacts/?run={run}": 4,
+    "measurements/?campaign={campaign}": 4,
+    "series/?campaign={campaign}": 4,
+    "decisions/": 5,
+    "decisions/{decision}/": 4,
+    "decisions/{decision}/comments/": 6,
+    "tokens/": 4,
+}
+
+
+class World:
+    """Rows of every kind, and more of them on demand."""
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+        self.campaign = self.grow()
+        self.run = self.campaign.runs.order_by("position")[0]
+        self.profile = make_profile(by=user).profile
+        self.decision = Decision.objects.first()
+
+    def grow(self, repetitions: int = 1) -> Campaign:
+        campaign = make_campaign(Campaign.State.FINISHED, by=self.user, host=make_host(), repetitions=repetitions)
+        for run in campaign.runs.all():
+            self._fill(run)
+        decision = Decision.objects.create(campaign=campaign, author=self.user, title="t", decision="d", evidence={})
+        decision.hosts.add(campaign.host)
+        Comment.objects.create(decision=decision, author=self.user, text="yes")
+        make_profile(by=self.user)
+        issue_token(self.user, "t", self.user.role)
+        return campaign
+
+    def _fill(self, run: Run) -> None:
+        RunEvent.objects.create(run=run, seq=run.events.count() + 1, at=run.ended_at, kind="log", data={})
+        Artefact.objects.create(run=run, path=f"out/{run.artefacts.count()}", size=0, sha256="")
+        Series.objects.create(run=run, step=str(run.series.count()), source="cpu", columns=["t"], samples=0, packed=b"")
+
+    def more(self) -> None:
+        """More rows in every list, and more below each row."""
+        for _ in range(3):
+            self.grow(repetitions=2)
+            self._fill(self.run)
+            self._another_run()
+            number = self.campaign.host.facts_history.count() + 1
+            Facts.objects.create(host=self.campaign.host, number=number, digest="", data={"n": number})
+            revise(self.profile, {"cpu_affinity": {"server": f"0-{number}"}}, by=self.user)
+            Comment.objects.create(decision=self.decision, author=self.user, text="but")
+
+    def _another_run(self) -> None:
+        position = self.campaign.runs.count()
+        like = {name: getattr(self.run, name) for name in ("host", "cell", "spec", "digest")}
+        end_run(Run(campaign=self.campaign, position=position, block=position, **like))
+
+    def path(self, template: str) -> str:
+        keys = {name: getattr(self, name).pk for name in ("campaign", "run", "profile", "decision")}
+        return "/api/v1/" + template.format(host=self.campaign.host_id, **keys)
+
+
+@pytest.fixture
+def queries(tuner: User) -> Callable[[str], int]:
+    def count(path: str) -> int:
+        client = browser(tuner)
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(path).status_code == 200
+        return len(captured)
+
+    return count
+
+
+@pytest.mark.parametrize(("template", "expected"), BASELINE.items(), ids=str)
+def test_more_rows_take_no_more_queries(
+    template: str, expected: int, tuner: User, queries: Callable[[str], int]
+) -> None:
+    world = World(tuner)
+    few = queries(world.path(template))
+
+    world.more()
+
+    assert queries(world.path(template)) == few == expected
+
+
+def test_each_list_is_in_the_baseline() -> None:
+    from tests.apps.accounts.test_api_roles import ALL
+
+    lists = {each.room for each in ALL if each.name.endswith(".list")} - {"Setting", "Recipe"}
+    counted = {template.split("/")[0] for template in BASELINE}
+
+    assert {{"Identity": "identities", "Series": "series"}.get(room, f"{room.lower()}s") for room in lists} <= counted

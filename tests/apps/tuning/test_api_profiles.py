@@ -1,0 +1,96 @@
+"""Profiles, their revisions, and the catalogue over the API."""
+
+from __future__ import annotations
+
+from agents.settings import SETTINGS
+from apps.accounts.models import User
+from apps.tuning.models import Revision
+from tests.factories import browser, make_host, make_profile
+
+PROFILES = "/api/v1/profiles/"
+PINNED = {"cpu_affinity": {"server": "0"}}
+
+
+def test_a_profile_is_created_with_its_first_revision(tuner: User) -> None:
+    answer = browser(tuner).post(PROFILES, {"name": "pinned", "settings": PINNED, "note": "first"})
+
+    assert answer.status_code == 201, answer.content
+    latest = answer.json()["latest"]
+    assert (latest["number"], latest["settings"], latest["author"]) == (1, PINNED, tuner.username)
+
+
+def test_a_setting_outside_the_catalogue_is_named(tuner: User) -> None:
+    answer = browser(tuner).post(PROFILES, {"name": "odd", "settings": {"turbo": {}}})
+
+    assert (answer.status_code, answer.json()["field"]) == (400, "settings.turbo")
+    assert "cpu_affinity" in answer.json()["hint"]
+    assert not Revision.objects.exists()
+
+
+def test_a_change_is_the_next_revision_and_no_change_is_none(tuner: User) -> None:
+    profile = make_profile(settings=PINNED).profile
+    client, path = browser(tuner), f"{PROFILES}{profile.pk}/revisions/"
+
+    same = client.post(path, {"settings": PINNED}).json()
+    next_one = client.post(path, {"settings": {"cpu_affinity": {"server": "0-1"}}, "note": "wider"}).json()
+
+    assert (same["number"], next_one["number"]) == (1, 2)
+    assert [row["number"] for row in client.get(path).json()["results"]] == [2, 1]
+
+
+def test_the_difference_of_two_revisions_is_by_path(tuner: User) -> None:
+    profile = make_profile(settings=PINNED).profile
+    client = browser(tuner)
+    wanted = {"cpu_affinity": {"server": "0-1"}, "postgresql": {"shared_buffers": "1GB"}}
+    client.post(f"{PROFILES}{profile.pk}/revisions/", {"settings": wanted})
+
+    found = client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=2").json()
+
+    assert found == [
+        {"path": "cpu_affinity.server", "before": "0", "after": "0-1"},
+        {"path": "postgresql.shared_buffers", "before": None, "after": "1GB"},
+    ]
+
+
+def test_a_difference_needs_both_ends(viewer: User) -> None:
+    profile = make_profile().profile
+    client = browser(viewer)
+
+    assert client.get(f"{PROFILES}{profile.pk}/diff/?to=1").json()["field"] == "from"
+    assert client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=9").status_code == 404
+
+
+def test_a_dry_run_says_what_a_dba_would_type(viewer: User) -> None:
+    profile, host = make_profile(settings=PINNED).profile, make_host()
+
+    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}")
+
+    assert answer.json() == {"lines": ["taskset -c 0 postgres -D $PGDATA"]}
+
+
+def test_a_dry_run_names_what_the_host_cannot_have(viewer: User) -> None:
+    profile, host = make_profile(settings={"cpu_affinity": {"server": "64"}}).profile, make_host()
+
+    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}")
+
+    assert answer.status_code == 400
+    assert "cpu_affinity.server" in answer.json()["field"]
+    assert "0-3" in answer.json()["hint"]
+
+
+def test_a_dry_run_needs_a_host_that_exists(viewer: User) -> None:
+    profile = make_profile().profile
+
+    assert browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host=9999").json()["field"] == "host"
+
+
+def test_the_catalogue_tells_schema_level_and_risk(viewer: User) -> None:
+    client = browser(viewer)
+
+    rows = client.get("/api/v1/settings/").json()
+
+    assert [row["name"] for row in rows] == list(SETTINGS)
+    affinity = client.get("/api/v1/settings/cpu_affinity/").json()
+    assert (affinity["level"], affinity["schema"]["type"]) == ("user", "object")
+    assert affinity["risk"]
+    assert "cpu_affinity" in client.get("/api/v1/settings/turbo/").json()["title"]

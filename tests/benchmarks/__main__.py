@@ -1,0 +1,144 @@
+"""make bench: what orchestration and observation cost, as ratios measured side by side in one run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.results import stats
+from embedded import campaign
+from embedded.client import Client
+from embedded.loopback import Loopback
+from embedded.postgres import bin_dir
+from embedded.stack import Stack
+from embedded.supervisor import Supervisor
+from tests import remote
+
+BY_HAND = Path(__file__).with_name("by_hand.sh")
+TPS = stats.METRICS["tps"]
+OPTIONS = {
+    "builtin": "select-only",
+    "scale": 10,
+    "mode": "prepared",
+    "clients": 8,
+    "jobs": 2,
+    "report_per_command": True,
+    "progress_s": 1,
+}
+
+
+@dataclass
+class Bench:
+    """The running stack, this machine as its host, and how long each run measures."""
+
+    stack: Stack
+    client: Client
+    host: dict[str, Any]
+    seconds: int
+
+    def by_hand(self, *cpulists: str) -> tuple[float, list[float]]:
+        """(wall seconds, TPS per run) of the shell loop on the same cluster and data."""
+        data = next(path for path in Path(self.host["data_dir"]).glob("*/PG_VERSION")).parent
+        with remote.short_dir() as socket:
+            argv = [str(BY_HAND), str(bin_dir()), str(data), str(socket), str(self.seconds), *cpulists]
+            begun = time.monotonic()
+            done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=3600)
+            wall = time.monotonic() - begun
+        return wall, [float(line.split()[1]) for line in done.stdout.splitlines()]
+
+    def campaign(self, *cpulists: str, repetitions: int = 1, observed: bool = True) -> tuple[float, list[float]]:
+        """(wall seconds, TPS per run) of a campaign with these levels."""
+        options = OPTIONS | {"time_s": self.seconds}
+        workload = self.client.post("workloads/", name="bench", kind="pgbench", options=options)
+        levels = [
+            {"label": f"{i}: {cpus}", "set": {"settings.cpu_affinity.server": cpus}} for i, cpus in enumerate(cpulists)
+        ]
+        created = self.client.post(
+            "campaigns/",
+            name="bench",
+            question="what does it cost?",
+            host=self.host["id"],
+            workload=workload["id"],
+            factors=[{"name": "server cpus", "levels": levels}],
+            repetitions=repetitions,
+            order="as_given",
+        )
+        begun = time.monotonic()
+        self.client.post(f"campaigns/{created['id']}/start/")
+        self._wait(created["id"])
+        ended = self.client.get(f"campaigns/{created['id']}/")
+        assert ended["progress"]["failed"] == 0, ended
+        rows = self.client.get(f"measurements/?campaign={created['id']}&name=tps&page_size=200")["results"]
+        return self._wall(created["id"]) or time.monotonic() - begun, [row["value"] for row in rows]
+
+    def _wait(self, campaign_id: str) -> None:
+        while not self.client.get(f"campaigns/{campaign_id}/")["results_ready"]:
+            time.sleep(0.5)
+            self.stack.supervisor.check()
+
+    def _wall(self, campaign_id: str) -> float:
+        """From the click on start to the last run's end, as the database has it."""
+        from datetime import datetime
+
+        row = self.client.get(f"campaigns/{campaign_id}/")
+        begun, ended = (datetime.fromisoformat(row[name]) for name in ("started_at", "ended_at"))
+        return (ended - begun).total_seconds()
+
+
+def overhead(bench: Bench, rounds: int) -> None:
+    """Wall time of 4 cells x 3 repetitions through the product against the shell loop, alternating who goes first."""
+    cells = ["0", "0-1", "0", "0-1"]
+    ours, hand = [], []
+    for number in range(rounds):
+        for mine in (True, False) if number % 2 == 0 else (False, True):
+            if mine:
+                ours.append(bench.campaign(*cells, repetitions=3)[0])
+            else:
+                hand.append(bench.by_hand(*cells * 3)[0])
+        ratio = ours[-1] / hand[-1]
+        print(
+            f"  round {number + 1}: campaign {ours[-1]:.2f} s, by hand {hand[-1]:.2f} s, ratio {ratio:.3f}", flush=True
+        )
+    total = sum(ours) / sum(hand)
+    print(f"orchestration overhead, 12 runs of {bench.seconds} s: ratio {total:.3f} (aim <= 1.10)")
+
+
+def observer(bench: Bench, quads: int) -> None:
+    """TPS of observed runs against bare pgbench, A B B A; each pair of neighbours is one comparison."""
+    observed, bare = [], []
+    for number in range(quads):
+        for mine in (True, False, False, True):
+            (observed if mine else bare).append((bench.campaign("0-1") if mine else bench.by_hand("0-1"))[1][0])
+        print(f"  quad {number + 1}: observed {observed[-2:]}, bare {bare[-2:]}", flush=True)
+    found = stats.compare(bare, observed, metric=TPS, delta=0.01, blocked=True, names=("bare", "observed"))
+    ratio = 1 + found.ratio_percent / 100
+    low, high = (1 + bound / 100 for bound in found.interval) if found.interval else (float("nan"),) * 2
+    spread = f"95 % interval {low:.4f} to {high:.4f}"
+    print(f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, {spread} (aim >= 0.99)")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
+    parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
+    parser.add_argument("--quads", type=int, default=6, help="A B B A of the observer benchmark (6)")
+    options = parser.parse_args()
+    with remote.short_dir() as state, Supervisor(state) as supervisor:
+        stack = Stack(supervisor)
+        stack.start()
+        token = stack.manage("create_admin", "bench", "--token", "1").split()[-1]
+        client = Client(stack.base_url, token)
+        bench = Bench(stack, client, campaign.register(client, Loopback(state)), options.seconds)
+        bench.campaign("0-1")  # makes the cluster and its data, for both sides
+        overhead(bench, options.rounds)
+        observer(bench, options.quads)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

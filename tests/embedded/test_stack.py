@@ -1,0 +1,30 @@
+"""The whole stack: migrated, answering, put together again after a kill, and gone after its stop."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from embedded import processes
+from embedded.stack import Stack
+from embedded.supervisor import Supervisor
+
+
+def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None:
+    with Supervisor(state) as supervisor:
+        stack = Stack(supervisor)
+        stack.start()
+        for name in ("web", "worker", "beat"):
+            before = supervisor.pid(name)
+            os.kill(before, signal.SIGKILL)
+            while processes.read(before).state != "Z":
+                time.sleep(0.01)
+            supervisor.check()
+            assert supervisor.pid(name) != before
+        deadline = time.monotonic() + 20
+        while not stack.web.ready():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        ours = processes.descendants(os.getpid())
+        assert len(ours) >= 12, "two stores, sshd, web, worker, beat, and children of theirs"
+    assert [p for p in ours if processes.alive(p)] == []
