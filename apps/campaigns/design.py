@@ -85,8 +85,9 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
         wanted = [r for r in rows if (r.factor or r.path) == factor["name"] and label in (None, r.level or r.value)]
     else:
         wanted = []
-    if wanted:
-        wanted[0].error = message
+    named = [row for row in wanted if repr(row.value) in message]
+    for row in (named or wanted)[:1]:
+        row.error = message
     return bool(wanted)
 
 

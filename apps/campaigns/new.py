@@ -51,7 +51,7 @@ class Draft:
         initial: dict[str, Any] = {"host": self.host}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
-            initial |= {"name": name, "delta": self.recipe["delta"] * 100}
+            initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
             initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
         return initial
 

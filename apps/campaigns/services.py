@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents import planning
 from agents.collectors import COLLECTORS
 from agents.errors import Unplannable
+from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
@@ -159,7 +160,8 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
         planning.check_spec(facts, spec)
     except Unplannable as error:
         hint = f"{error.accepted}. {error.hint}".strip(". ")
-        raise PlanError(error.field, f"{error.value!r} is not possible on {host}", hint=hint) from error
+        field = f"settings.{error.field}" if error.field.split(".")[0] in SETTINGS else error.field
+        raise PlanError(field, f"{error.value!r} is not possible on {host}", hint=hint) from error
 
 
 def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:

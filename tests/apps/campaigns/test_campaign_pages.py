@@ -1,0 +1,177 @@
+"""New campaigns, workloads, and the buttons that start and cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Role, User
+from apps.campaigns import design
+from apps.campaigns.models import Campaign, Run, Workload
+from apps.hosts.models import Host
+from tests import factories
+
+
+@pytest.fixture
+def operator(client: Client, db: None) -> User:
+    user = factories.user(Role.OPERATOR)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def host(operator: User) -> Host:
+    return factories.host()
+
+
+@pytest.fixture
+def typed(host: Host) -> dict[str, Any]:
+    """A recipe's form with two levels of its factor."""
+    return {
+        "recipe": "cpu-scaling",
+        "host": str(host.pk),
+        "name": "one or two",
+        "question": "Do two cpus help?",
+        "repetitions": "3",
+        "order": "randomised",
+        "metric": "tps",
+        "delta": "2",
+        "factor": ["server cpus", "server cpus", ""],
+        "level": ["1 cpu", "", ""],
+        "path": ["settings.cpu_affinity.server", "settings.cpu_affinity.server", ""],
+        "value": ["0", "0,1", ""],
+    }
+
+
+def test_rows_become_factors_and_a_nameless_level_is_its_value(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_new"), typed)
+
+    made = Campaign.objects.get()
+    assert answer.headers["Location"] == reverse("campaign_detail", args=[made.pk])
+    assert (made.state, made.delta, made.recipe) == (Campaign.State.DRAFT, 0.02, "cpu-scaling")
+    levels = [(level["label"], level["set"]) for level in made.factors[0]["levels"]]
+    assert levels == [
+        ("1 cpu", {"settings.cpu_affinity.server": "0"}),
+        ("0,1", {"settings.cpu_affinity.server": "0,1"}),
+    ]
+
+
+def test_a_recipe_proposes_levels_for_the_host(client: Client, host: Host) -> None:
+    answer = client.get(reverse("campaign_new"), {"recipe": "cpu-scaling", "host": host.pk})
+
+    assert [row.level for row in answer.context["rows"]] == ["1 cpu", "2 cpus", "4 cpus", "8 cpus", "16 cpus"]
+
+
+def test_the_preview_counts_runs_and_keeps_nothing(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_preview"), typed)
+
+    assert b"6 runs, about 48 s" in answer.content
+    assert not Campaign.objects.exists() and not Workload.objects.exists()
+
+
+def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_preview"), typed | {"value": ["0", "99", ""]})
+
+    assert b"cannot be planned" in answer.content and b"99" in answer.content
+
+
+@pytest.mark.parametrize(
+    ("changes", "row", "words"),
+    [
+        ({"path": ["settings.cpu_affinity.server", "sysctl.vm", ""]}, 1, "sets nothing"),
+        ({"value": ["0", "99", ""]}, 1, "Cpus that are online"),
+        ({"path": ["settings.cpu_affinity.server", "settings.postgresql.work_mem", ""]}, 1, "is no number"),
+    ],
+)
+def test_what_is_wrong_with_a_level_stands_in_its_row(
+    client: Client, typed: dict[str, Any], changes: dict[str, Any], row: int, words: str
+) -> None:
+    answer = client.post(reverse("campaign_new"), typed | changes)
+
+    assert answer.status_code == 422
+    errors = [each.error for each in answer.context["rows"]]
+    assert words in errors[row]
+    assert b"one or two" in answer.content
+    assert not Campaign.objects.exists()
+
+
+@pytest.mark.parametrize(("field", "value"), [("repetitions", "0"), ("delta", "0"), ("host", ""), ("name", "")])
+def test_what_is_wrong_with_a_field_stands_beside_it(
+    client: Client, typed: dict[str, Any], field: str, value: str
+) -> None:
+    answer = client.post(reverse("campaign_new"), typed | {field: value})
+
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
+
+
+def test_a_row_is_added_without_a_script(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_new"), typed | {"add": "row"})
+
+    assert len(answer.context["rows"]) == 4
+    assert not Campaign.objects.exists()
+
+
+def test_values_have_the_type_that_the_catalogue_wants() -> None:
+    rows = [
+        design.Row("clients", "", "workload.clients", "16"),
+        design.Row("report", "", "workload.report_per_command", "on"),
+        design.Row("buffers", "", "settings.postgresql.shared_buffers", "128"),
+    ]
+
+    sets = [level["set"] for factor in design.factors_of(rows, "pgbench") for level in factor["levels"]]
+
+    assert sets == [
+        {"workload.clients": 16},
+        {"workload.report_per_command": True},
+        {"settings.postgresql.shared_buffers": "128"},
+    ]
+
+
+def test_starting_plans_runs_and_cancelling_ends_those_that_wait(client: Client, operator: User, host: Host) -> None:
+    campaign = factories.campaign(operator, host, repetitions=2)
+
+    client.post(reverse("campaign_action", args=[campaign.pk, "start"]))
+    assert campaign.runs.count() == 6
+    client.post(reverse("campaign_action", args=[campaign.pk, "cancel"]))
+
+    campaign.refresh_from_db()
+    assert campaign.state == Campaign.State.CANCELLED
+    assert set(campaign.runs.values_list("outcome", flat=True)) == {Run.Outcome.CANCELLED}
+
+
+def test_a_quarantined_host_is_said_when_starting(client: Client, operator: User, host: Host) -> None:
+    campaign = factories.campaign(operator, host)
+    Host.objects.update(state=Host.State.QUARANTINED, state_reason="vm.nr_hugepages")
+
+    answer = client.post(reverse("campaign_action", args=[campaign.pk, "start"]), follow=True)
+
+    assert b"is in quarantine: vm.nr_hugepages" in answer.content
+    assert not campaign.runs.exists()
+
+
+def test_a_viewer_starts_nothing(client: Client, operator: User, host: Host) -> None:
+    campaign = factories.campaign(operator, host)
+    client.force_login(factories.user(Role.VIEWER))
+
+    assert client.post(reverse("campaign_action", args=[campaign.pk, "start"])).status_code == 403
+    assert not campaign.runs.exists()
+
+
+def test_a_workload_is_written_from_its_fields(client: Client, db: None) -> None:
+    client.force_login(factories.user(Role.TUNER))
+    typed = {"name": "tpcb", "options.builtin": "tpcb-like", "options.clients": "8", "options.define": "range = 1000"}
+
+    client.post(reverse("workload_add"), typed)
+
+    assert Workload.objects.get().options == {"builtin": "tpcb-like", "clients": 8, "define": {"range": "1000"}}
+
+
+def test_an_option_that_the_tool_does_not_take_stands_beside_its_field(client: Client, db: None) -> None:
+    client.force_login(factories.user(Role.TUNER))
+
+    answer = client.post(reverse("workload_add"), {"name": "tpcb", "options.clients": "many"})
+
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["options.clients"])

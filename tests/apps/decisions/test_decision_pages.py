@@ -1,0 +1,103 @@
+"""Writing decisions, deciding on them, and discussing them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.decisions.models import Decision
+from tests import factories
+
+
+@pytest.fixture
+def team(client: Client, db: None) -> dict[str, Any]:
+    made = factories.team()
+    client.force_login(made["tuner"])
+    return made
+
+
+def _url(campaign: Any) -> str:
+    return f"{reverse('decision_new')}?campaign={campaign.pk}"
+
+
+def test_a_decision_freezes_the_results_of_its_campaign(client: Client, team: dict[str, Any]) -> None:
+    typed = {"title": "Two cpus", "decision": "PostgreSQL gets two.", "hosts": [team["host"].pk]}
+
+    client.post(_url(team["finished"]), typed)
+
+    written = Decision.objects.get(title="Two cpus")
+    assert (written.status, written.question) == ("proposed", team["finished"].question)
+    assert len(written.evidence["runs"]) == 15
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"title": ""}, "title"), ({"review_on": "2001-01-01"}, "review_on"), ({"hosts": []}, "hosts")],
+)
+def test_what_is_wrong_stands_beside_its_field(
+    client: Client, team: dict[str, Any], changes: dict[str, Any], field: str
+) -> None:
+    typed = {"title": "Two cpus", "decision": "PostgreSQL gets two.", "hosts": [team["host"].pk]}
+
+    answer = client.post(_url(team["finished"]), typed | changes)
+
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
+    assert b"PostgreSQL gets two." in answer.content
+
+
+def test_no_decision_on_a_campaign_that_still_runs(client: Client, team: dict[str, Any]) -> None:
+    typed = {"title": "Early", "decision": "Now.", "hosts": [team["host"].pk]}
+
+    answer = client.post(_url(team["running"]), typed)
+
+    assert answer.status_code == 422
+    assert not Decision.objects.filter(title="Early").exists()
+
+
+def test_what_was_accepted_is_not_rejected_afterwards(client: Client, team: dict[str, Any]) -> None:
+    answer = client.post(reverse("decision_action", args=[team["decision"].pk, "reject"]), follow=True)
+
+    team["decision"].refresh_from_db()
+    assert team["decision"].status == Decision.Status.ACCEPTED
+    assert b"message error" in answer.content
+
+
+def test_a_comment_is_added_and_an_empty_one_refused_on_the_page(client: Client, team: dict[str, Any]) -> None:
+    url = reverse("decision_action", args=[team["decision"].pk, "comment"])
+
+    client.post(url, {"text": "But <b>why</b>?"})
+    refused = client.post(url, {"text": " "})
+
+    assert refused.status_code == 422
+    assert b"But &lt;b&gt;why" in refused.content
+    assert team["decision"].comments.count() == 2
+
+
+def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: dict[str, Any]) -> None:
+    def titles(**query: Any) -> list[str]:
+        entries = client.get(reverse("timeline"), query).context["entries"]
+        return [str(entry.decision or entry.campaign) for entry in entries]
+
+    everything = [team["decision"].title, team["finished"].name]
+    assert titles() == everything
+    assert titles(host=team["host"].pk) == everything
+    assert titles(host=team["fresh"].pk) == []
+    assert titles(q="batch job") == [team["decision"].title]
+    assert titles(by="olga") == [team["finished"].name]
+
+
+def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
+    wanted = {(each.kind, each.url_name) for each in client.get(reverse("home")).context["wanted"]}
+
+    assert wanted == {("quarantined", "host_detail"), ("new", "host_detail"), ("failed", "campaign_detail")}
+
+
+def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict[str, Any]) -> None:
+    answer = client.get(reverse("home"), headers={"HX-Request": "true"}).content.decode()
+
+    newest = team["live_run"].events.filter(kind="sample", data__source="pgbench").order_by("-seq")[0]
+    assert f"{newest.data['values']['tps']:.5g} TPS" in answer
+    assert "4 of 15" in answer and "<html" not in answer

@@ -1,0 +1,123 @@
+"""Adding hosts and keys in the browser, and the buttons of a host's page."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Role, User
+from apps.hosts.models import Host, HostKey, Identity
+from tests import factories
+
+
+@pytest.fixture
+def admin_client(client: Client, admin: User) -> Client:
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def form(db: None) -> dict[str, str]:
+    """What an admin types for a host that is accepted."""
+    factories.host("other")
+    identity = Identity.objects.get()
+    return {
+        "name": "bench-09",
+        "address": "127.0.0.1",
+        "port": "2222",
+        "user": "proving",
+        "identity": str(identity.pk),
+        "python": "/usr/bin/python3",
+        "spool_dir": "/var/lib/proving-ground/spool",
+        "data_dir": "/var/lib/proving-ground/clusters",
+        "pg_bin_dirs": "/opt/pg18/bin\n/opt/pg17/bin",
+    }
+
+
+def test_a_host_is_added_and_its_page_says_what_is_next(admin_client: Client, form: dict[str, str]) -> None:
+    answer = admin_client.post(reverse("host_add"), form, follow=True)
+
+    added = Host.objects.get(name="bench-09")
+    assert answer.redirect_chain == [(reverse("host_detail", args=["bench-09"]), 302)]
+    assert b"Fetch the host key" in answer.content
+    assert (added.port, added.pg_bin_dirs, added.sudo) == (2222, ["/opt/pg18/bin", "/opt/pg17/bin"], False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "Bench 9"),
+        ("address", "169.254.169.254"),
+        ("python", "python3 -c evil"),
+        ("user", "root;"),
+        ("port", "0"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
+    admin_client: Client, form: dict[str, str], field: str, value: str
+) -> None:
+    answer = admin_client.post(reverse("host_add"), form | {field: value})
+
+    assert answer.status_code == 422
+    assert list(answer.context["form"].errors) == [field]
+    assert f'id="id_{field}_error"' in answer.content.decode()
+    assert form["data_dir"] in answer.content.decode()
+    assert not Host.objects.filter(address=form["address"]).exists()
+
+
+def test_a_key_that_is_none_is_refused_and_never_shown_again(admin_client: Client) -> None:
+    answer = admin_client.post(reverse("identity_add"), {"name": "mine", "private_key": "no key"})
+
+    assert answer.status_code == 422
+    assert "private_key" in answer.context["form"].errors
+
+
+def test_an_offered_key_is_approved_from_the_page_that_shows_its_fingerprint(admin_client: Client) -> None:
+    host = factories.host("fresh", checked=False)
+    offered = host.host_keys.get()
+    page = admin_client.get(reverse("host_detail", args=["fresh"])).content.decode()
+
+    admin_client.post(reverse("host_action", args=["fresh", "approve"]), {"fingerprint": offered.fingerprint})
+
+    offered.refresh_from_db()
+    assert offered.fingerprint in page and "ssh-keygen -lf" in page
+    assert offered.state == HostKey.State.PINNED
+
+
+def test_an_operator_checks_but_does_not_approve(client: Client, db: None) -> None:
+    host = factories.host("fresh", checked=False)
+    client.force_login(factories.user(Role.OPERATOR))
+
+    answer = client.post(reverse("host_action", args=["fresh", "approve"]), {"fingerprint": "x"})
+
+    assert answer.status_code == 403
+    assert host.pinned_key is None
+
+
+def test_a_host_that_does_not_answer_is_said_on_its_page(admin_client: Client) -> None:
+    host = factories.host("fresh", checked=False)
+    Host.objects.filter(pk=host.pk).update(address="127.0.0.1", port=1)
+
+    answer = admin_client.post(reverse("host_action", args=["fresh", "fetch-key"]), follow=True)
+
+    assert answer.status_code == 200
+    assert b"message error" in answer.content
+
+
+def test_a_quarantined_host_is_released_by_an_admin(admin_client: Client) -> None:
+    host = factories.host("broken", state=Host.State.QUARANTINED)
+
+    admin_client.post(reverse("host_action", args=["broken", "release"]))
+
+    host.refresh_from_db()
+    assert host.state == Host.State.READY
+
+
+def test_what_the_agent_told_is_escaped(admin_client: Client) -> None:
+    host = factories.host()
+    newest = host.facts_history.order_by("-number")[0]
+    newest.data["os"]["pretty"] = "<script>alert(1)</script>"
+    newest.save()
+
+    assert b"<script>alert" not in admin_client.get(reverse("host_detail", args=[host.name])).content

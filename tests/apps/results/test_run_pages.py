@@ -1,0 +1,126 @@
+"""A run's page while it goes on and afterwards, and what can be downloaded."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Role
+from apps.campaigns.models import Artefact, Run
+from tests import factories
+
+
+@pytest.fixture
+def team(client: Client, db: None) -> dict[str, Any]:
+    made = factories.team()
+    client.force_login(made["operator"])
+    return made
+
+
+def test_live_tells_what_is_new_and_nothing_twice(client: Client, team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    url = reverse("run_live", args=[run.pk])
+
+    first = client.get(url).json()
+    again = client.get(url, {"after": first["seq"]}).json()
+
+    assert first["seq"] == run.events.order_by("-seq")[0].seq
+    assert [sample["t"] for sample in first["samples"] if sample["source"] == "pgbench"] == [1.0, 2.0, 3.0]
+    assert first["progress"]["done"] == 1.0
+    assert (again["samples"], again["lines"], again["seq"]) == ([], [], first["seq"])
+    assert not again["ended"]
+
+
+def test_live_takes_four_queries_whatever_has_happened(
+    client: Client, team: dict[str, Any], django_assert_num_queries: Any
+) -> None:
+    url = reverse("run_live", args=[team["live_run"].pk])
+
+    with django_assert_num_queries(5):  # session, user, run, its events, the newest of them
+        client.get(url)
+
+
+def test_the_chart_of_a_live_run_is_drawn_from_its_samples(client: Client, team: dict[str, Any]) -> None:
+    figure = client.get(reverse("run_figure", args=[team["live_run"].pk])).json()
+
+    assert {trace["name"]: len(trace["x"]) for trace in figure["data"]}["tps"] == 3
+
+
+def test_settings_show_wanted_and_found_by_phase(client: Client, team: dict[str, Any]) -> None:
+    answer = client.get(reverse("run_detail", args=[team["ok_run"].pk]), {"tab": "settings"})
+
+    phases = {proven.subject: list(proven.phases) for proven in answer.context["settings"]}
+    assert phases == {"server: postmaster": ["before"], "server: every process and thread": ["during"]}
+
+
+def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Client, team: dict[str, Any]) -> None:
+    page = client.get(reverse("run_detail", args=[team["failed_run"].pk])).content.decode()
+
+    assert "FATAL: &lt;b&gt;sorry" in page
+    assert "\x1b" not in page
+
+
+def test_an_artefact_is_a_download_that_no_browser_interprets(client: Client, team: dict[str, Any]) -> None:
+    artefact = team["ok_run"].artefacts.get()
+    Artefact.objects.filter(pk=artefact.pk).update(content=b"<script>alert(1)</script>")
+
+    answer = client.get(reverse("run_artefact", args=[team["ok_run"].pk, artefact.pk]))
+
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="1-out-measure-stdout"'
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_artefact_of_another_run_is_not_found(client: Client, team: dict[str, Any]) -> None:
+    artefact = team["ok_run"].artefacts.get()
+
+    assert client.get(reverse("run_artefact", args=[team["failed_run"].pk, artefact.pk])).status_code == 404
+
+
+def test_the_csv_has_every_run_and_no_formulas(client: Client, team: dict[str, Any]) -> None:
+    failed = team["failed_run"]
+    Run.objects.filter(pk=failed.pk).update(error={"message": "=HYPERLINK(1)"})
+
+    answer = client.get(reverse("campaign_csv", args=[failed.campaign_id]))
+
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    assert len(rows) == 15
+    assert {row["outcome"] for row in rows} == {"ok", "failed", "not_in_effect"}
+    assert rows[failed.position]["error"] == "'=HYPERLINK(1)"
+    assert float(rows[0]["measure.tps (1/s)"]) > 9000
+
+
+def test_the_campaign_s_parts_are_sent_to_htmx_and_polling_ends_with_it(client: Client, team: dict[str, Any]) -> None:
+    headers = {"HX-Request": "true"}
+
+    moving = client.get(reverse("campaign_detail", args=[team["running"].pk]), headers=headers).content.decode()
+    still = client.get(reverse("campaign_detail", args=[team["finished"].pk]), headers=headers).content.decode()
+
+    assert "<html" not in moving and 'hx-trigger="every 3s"' in moving
+    assert "every 3s" not in still
+
+
+def test_the_campaign_page_takes_as_many_queries_whatever_the_number_of_runs(
+    client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
+) -> None:
+    many = factories.finished(team["operator"], team["host"], repetitions=12)
+
+    with django_assert_max_num_queries(14):
+        client.get(reverse("campaign_detail", args=[many.pk]))
+
+
+def test_a_run_is_cancelled_by_an_operator_only(client: Client, team: dict[str, Any]) -> None:
+    url = reverse("run_action", args=[team["live_run"].pk, "cancel"])
+    viewer = Client()
+    viewer.force_login(factories.user(Role.VIEWER))
+
+    assert viewer.post(url).status_code == 403
+    client.post(url)
+
+    team["live_run"].refresh_from_db()
+    assert team["live_run"].cancel_requested_at is not None

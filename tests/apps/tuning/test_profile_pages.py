@@ -1,0 +1,84 @@
+"""Writing, revising and comparing profiles in the browser."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Role, User
+from apps.tuning.models import Profile
+from tests import factories
+
+
+@pytest.fixture
+def tuner(client: Client, db: None) -> User:
+    user = factories.user(Role.TUNER)
+    client.force_login(user)
+    return user
+
+
+def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) -> None:
+    typed = {
+        "name": "oltp",
+        "settings.cpu_affinity.server": "0-3",
+        "settings.postgresql": "# memory\nshared_buffers = '8GB'\nwork_mem = 64MB # per sort\n",
+    }
+
+    client.post(reverse("profile_add"), typed)
+
+    wanted = {"cpu_affinity": {"server": "0-3"}, "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
+    assert Profile.objects.get().latest.settings == wanted
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("settings.postgresql", "shared_bufers = 1GB", "shared_bufers: is not a PostgreSQL parameter. Did you mean"),
+        ("settings.postgresql", "shared_buffers 1GB", "sets nothing"),
+        ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "stands twice"),
+        ("settings.cpu_affinity.server", "zero", "mask (0x6)"),
+        ("name", "My Profile", "use 1 to 63"),
+    ],
+)
+def test_what_the_catalogue_refuses_stands_beside_its_field(
+    client: Client, tuner: User, field: str, typed: str, words: str
+) -> None:
+    answer = client.post(reverse("profile_add"), {"name": "oltp", "note": "kept", field: typed})
+
+    assert answer.status_code == 422
+    assert words in answer.context["form"].errors[field][0]
+    assert b'value="kept"' in answer.content
+    assert not Profile.objects.exists()
+
+
+def test_revising_begins_as_the_latest_revision_says(client: Client, tuner: User) -> None:
+    profile = factories.profile(tuner)
+    url = reverse("profile_revise", args=[profile.name])
+    form = client.get(url).context["form"]
+
+    client.post(url, {**form.initial, "settings.postgresql": "shared_buffers = 16GB", "note": "double it"})
+
+    latest = profile.latest
+    assert (latest.number, latest.note) == (3, "double it")
+    assert latest.settings == {"postgresql": {"shared_buffers": "16GB"}, "cpu_affinity": {"server": "0-3"}}
+
+
+def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
+    profile = factories.profile(tuner)
+
+    answer = client.get(reverse("profile_detail", args=[profile.name]), {"r": "1", "against": "2"})
+
+    changed = {each.path: (each.before, each.after) for each in answer.context["differences"]}
+    assert changed["postgresql.shared_buffers"] == ("8GB", "4GB")
+    assert changed["cpu_affinity.server"] == ("0-3", None)
+
+
+def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tuner: User) -> None:
+    profile, host = factories.profile(tuner), factories.host()
+    small = factories.host("small")
+    small.facts_history.update(data=factories.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
+    url = reverse("profile_detail", args=[profile.name])
+
+    assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()
+    assert "small cannot have it" in client.get(url, {"host": small.pk}).content.decode()
