@@ -22,7 +22,15 @@ PANELS = {
     ("pgbench", "tps"): ("tps", "tps"),
     ("pgbench", "latency_ms"): ("ms", "latency (ms)"),
     ("pgbench", "stddev_ms"): ("ms", "latency (ms)"),
+    ("fio", "iops"): ("IOPS", "IOPS"),
+    ("disk", "read_mb_s"): ("MB/s", "disk (MB/s)"),
+    ("disk", "write_mb_s"): ("MB/s", "disk (MB/s)"),
+    ("memory", "MemAvailable"): ("GiB", "memory (GiB)"),
+    ("memory", "Cached"): ("GiB", "memory (GiB)"),
+    ("memory", "Dirty"): ("GiB", "memory (GiB)"),
 }
+# What collectors tell in kB is shown in GiB.
+SCALES = {"GiB": 1 / 1024**2}
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
 
@@ -199,7 +207,14 @@ def _columns(source: str, arrays: dict[str, NDArray[np.float64]]) -> Iterable[Co
     for name, values in arrays.items():
         shown = _panel(source, name)
         if shown:
-            yield Column(name, *shown, arrays["t"], values)
+            yield Column(name, *shown, arrays["t"], values * SCALES.get(shown[0], 1))
+
+
+def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample as the chart shows it: only its columns, in its units."""
+    panels = {name: _panel(data["source"], name) for name in data["values"]}
+    values = {name: data["values"][name] * SCALES.get(shown[0], 1) for name, shown in panels.items() if shown}
+    return {**data, "values": values}
 
 
 def _panel(source: str, name: str) -> tuple[str, str] | None:
