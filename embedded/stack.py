@@ -63,6 +63,7 @@ class Stack:
 
     def start_stores(self) -> None:
         """PostgreSQL with its database, and Valkey; creates both the first time."""
+        (self.state / "staticfiles").mkdir(exist_ok=True)  # WhiteNoise warns where there is none
         self.postgres.prepare()
         self.valkey.prepare()
         self.supervisor.start(self.postgres.service, self.valkey.service)

@@ -43,7 +43,7 @@ class Bench:
 
     def by_hand(self, *cpulists: str) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of the shell loop on the same cluster and data."""
-        data = next(path for path in Path(self.host["data_dir"]).glob("*/PG_VERSION")).parent
+        data = next(path for path in Path(self.host["data_dir"]).glob("*/pgdata/PG_VERSION")).parent
         with remote.short_dir() as socket:
             argv = [str(BY_HAND), str(bin_dir()), str(data), str(socket), str(self.seconds), *cpulists]
             begun = time.monotonic()
