@@ -42,4 +42,4 @@ class DecisionForm(forms.Form):
 
 
 class CommentForm(forms.Form):
-    text = forms.CharField(required=False, label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
+    text = forms.CharField(label="Comment", widget=forms.Textarea(attrs={"rows": 3}))

@@ -101,13 +101,13 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 
 def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse:
     form = CommentForm(request.POST)
-    form.is_valid()
-    try:
-        services.comment(decision, form.cleaned_data.get("text", ""), by=by)
-    except PlanError as error:
-        blame(form, error)
-        return _detail(request, decision.pk, form)
-    return redirect("decision_detail", decision.pk)
+    if form.is_valid():
+        try:
+            services.comment(decision, form.cleaned_data["text"], by=by)
+            return redirect("decision_detail", decision.pk)
+        except PlanError as error:
+            blame(form, error)
+    return _detail(request, decision.pk, form)
 
 
 @needs(Role.VIEWER)

@@ -52,7 +52,8 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
         "title": {"text": table.factor_names},
         "zeroline": False,
     }
-    layout = _layout(look, xaxis=axis, yaxis={"title": {"text": f"{table.metric} ({table.unit})"}, "zeroline": False})
+    quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
+    layout = _layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
     layout["legend"] = {"orientation": "h", "y": 1.12, "x": 0}
     layout["annotations"] = [_note("the axis does not start at 0", look)]
     return {"data": data, "layout": layout}
@@ -111,7 +112,7 @@ def run_chart(columns: Sequence[Column], look: Theme) -> Figure:
         data += _heat_map(lines, axis) if len(lines) > MOST_LINES else _lines(lines, axis, look)
     layout["height"] = 60 + 170 * max(len(panels), 1)
     layout["showlegend"] = True
-    layout["legend"] = {"orientation": "h", "y": -0.08}
+    layout["legend"] = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"}
     return {"data": data, "layout": layout}
 
 
@@ -119,7 +120,7 @@ def _axis(title: str, low: float, high: float, look: Theme) -> Figure:
     axis: Figure = {"domain": [max(low, 0), min(high, 1)], "title": {"text": title}, "gridcolor": look.grid}
     axis |= {"zeroline": False, "automargin": True}
     if "latency" in title:
-        return axis | {"type": "log"}
+        return axis | {"type": "log", "dtick": "D2"}
     return axis | {"rangemode": "tozero"}
 
 

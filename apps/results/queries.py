@@ -17,19 +17,21 @@ from apps.campaigns.models import Campaign, Run
 from apps.results import stats
 from apps.results.models import Measurement
 
-# (source, column) -> (unit, panel, factor to that unit), for the columns that a run's chart shows.
+# (source, column) -> (unit, panel), for the columns that a run's chart shows.
 PANELS = {
-    ("pgbench", "tps"): ("tps", "tps", 1.0),
-    ("pgbench", "latency_ms"): ("ms", "latency (ms)", 1.0),
-    ("pgbench", "stddev_ms"): ("ms", "latency (ms)", 1.0),
-    ("disk", "read_iops"): ("IOPS", "disk (IOPS)", 1.0),
-    ("disk", "write_iops"): ("IOPS", "disk (IOPS)", 1.0),
-    ("disk", "read_mb_s"): ("MB/s", "disk (MB/s)", 1.0),
-    ("disk", "write_mb_s"): ("MB/s", "disk (MB/s)", 1.0),
-    ("memory", "MemAvailable"): ("MiB", "memory (MiB)", 1 / 1024),
-    ("memory", "Cached"): ("MiB", "memory (MiB)", 1 / 1024),
-    ("memory", "Dirty"): ("MiB", "memory (MiB)", 1 / 1024),
+    ("pgbench", "tps"): ("tps", "tps"),
+    ("pgbench", "latency_ms"): ("ms", "latency (ms)"),
+    ("pgbench", "stddev_ms"): ("ms", "latency (ms)"),
+    ("disk", "read_iops"): ("IOPS", "disk (IOPS)"),
+    ("disk", "write_iops"): ("IOPS", "disk (IOPS)"),
+    ("disk", "read_mb_s"): ("MB/s", "disk (MB/s)"),
+    ("disk", "write_mb_s"): ("MB/s", "disk (MB/s)"),
+    ("memory", "MemAvailable"): ("GiB", "memory (GiB)"),
+    ("memory", "Cached"): ("GiB", "memory (GiB)"),
+    ("memory", "Dirty"): ("GiB", "memory (GiB)"),
 }
+# What collectors tell in kB is shown in GiB.
+SCALES = {"GiB": 1 / 1024**2}
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
 
@@ -206,14 +208,20 @@ def _columns(source: str, arrays: dict[str, NDArray[np.float64]]) -> Iterable[Co
     for name, values in arrays.items():
         shown = _panel(source, name)
         if shown:
-            unit, panel, factor = shown
-            yield Column(name, unit, panel, arrays["t"], values * factor)
+            yield Column(name, *shown, arrays["t"], values * SCALES.get(shown[0], 1))
 
 
-def _panel(source: str, name: str) -> tuple[str, str, float] | None:
-    """(unit, panel, factor) of the columns that a run's chart shows; the API gives every column."""
+def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample as the chart shows it: only its columns, in its units."""
+    panels = {name: _panel(data["source"], name) for name in data["values"]}
+    values = {name: data["values"][name] * SCALES.get(shown[0], 1) for name, shown in panels.items() if shown}
+    return {**data, "values": values}
+
+
+def _panel(source: str, name: str) -> tuple[str, str] | None:
+    """(unit, panel) of the columns that a run's chart shows; the API gives every column."""
     if source == "cpu":
-        return ("%", "busy per cpu (%)", 1.0) if name.endswith(".busy") else None
+        return ("%", "busy per cpu (%)") if name.endswith(".busy") else None
     return PANELS.get((source, name))
 
 

@@ -165,7 +165,7 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
             "cancelling": run.cancel_requested_at is not None,
             "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,
             "ended": run.state == Run.State.ENDED,
-            "samples": [event.data for event in events if event.kind == "sample"],
+            "samples": [queries.shown_sample(event.data) for event in events if event.kind == "sample"],
             "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
             "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
         }

@@ -7,12 +7,12 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import ApiToken, Role, User
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
 def operator(client: Client, db: None) -> User:
-    user = factories.user(Role.OPERATOR, "olga")
+    user = populate.user(Role.OPERATOR, "olga")
     client.force_login(user)
     return user
 
@@ -38,7 +38,7 @@ def test_a_token_beyond_what_is_allowed_is_refused_beside_its_field(
 
 def test_only_one_s_own_tokens_are_revoked_here(client: Client, operator: User) -> None:
     mine, _ = ApiToken.issue(operator, "mine", Role.VIEWER)
-    other, _ = ApiToken.issue(factories.user(Role.VIEWER), "other", Role.VIEWER)
+    other, _ = ApiToken.issue(populate.user(Role.VIEWER), "other", Role.VIEWER)
 
     client.post(reverse("token_revoke", args=[mine.pk]))
     refused = client.post(reverse("token_revoke", args=[other.pk]))
@@ -49,7 +49,7 @@ def test_only_one_s_own_tokens_are_revoked_here(client: Client, operator: User) 
 
 def test_a_password_is_changed_with_the_old_one_and_stays_logged_in(client: Client, operator: User) -> None:
     new = "a longer horse battery"
-    typed = {"old_password": factories.PASSWORD, "new_password1": new, "new_password2": new}
+    typed = {"old_password": populate.PASSWORD, "new_password1": new, "new_password2": new}
 
     client.post(reverse("password_change"), typed)
 
@@ -59,7 +59,7 @@ def test_a_password_is_changed_with_the_old_one_and_stays_logged_in(client: Clie
 
 
 def test_a_short_password_is_refused_beside_its_field(client: Client, operator: User) -> None:
-    typed = {"old_password": factories.PASSWORD, "new_password1": "short", "new_password2": "short"}
+    typed = {"old_password": populate.PASSWORD, "new_password1": "short", "new_password2": "short"}
 
     answer = client.post(reverse("password_change"), typed)
 
@@ -67,10 +67,10 @@ def test_a_short_password_is_refused_beside_its_field(client: Client, operator: 
 
 
 def test_logging_in_leads_back_to_the_page_that_was_wanted(client: Client, db: None) -> None:
-    factories.user(Role.VIEWER, "vera")
+    populate.user(Role.VIEWER, "vera")
     wanted = reverse("host_list")
 
-    answer = client.post(f"{reverse('login')}?next={wanted}", {"username": "vera", "password": factories.PASSWORD})
+    answer = client.post(f"{reverse('login')}?next={wanted}", {"username": "vera", "password": populate.PASSWORD})
 
     assert (answer.status_code, answer.headers["Location"]) == (302, wanted)
 

@@ -12,19 +12,19 @@ from apps.accounts.models import Role, User
 from apps.campaigns import design
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.hosts.models import Host
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
 def operator(client: Client, db: None) -> User:
-    user = factories.user(Role.OPERATOR)
+    user = populate.user(Role.OPERATOR)
     client.force_login(user)
     return user
 
 
 @pytest.fixture
 def host(operator: User) -> Host:
-    return factories.host()
+    return populate.host()
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_values_have_the_type_that_the_catalogue_wants() -> None:
 
 
 def test_starting_plans_runs_and_cancelling_ends_those_that_wait(client: Client, operator: User, host: Host) -> None:
-    campaign = factories.campaign(operator, host, repetitions=2)
+    campaign = populate.campaign(operator, host, repetitions=2)
 
     client.post(reverse("campaign_action", args=[campaign.pk, "start"]))
     assert campaign.runs.count() == 6
@@ -143,7 +143,7 @@ def test_starting_plans_runs_and_cancelling_ends_those_that_wait(client: Client,
 
 
 def test_a_quarantined_host_is_said_when_starting(client: Client, operator: User, host: Host) -> None:
-    campaign = factories.campaign(operator, host)
+    campaign = populate.campaign(operator, host)
     Host.objects.update(state=Host.State.QUARANTINED, state_reason="vm.nr_hugepages")
 
     answer = client.post(reverse("campaign_action", args=[campaign.pk, "start"]), follow=True)
@@ -153,15 +153,15 @@ def test_a_quarantined_host_is_said_when_starting(client: Client, operator: User
 
 
 def test_a_viewer_starts_nothing(client: Client, operator: User, host: Host) -> None:
-    campaign = factories.campaign(operator, host)
-    client.force_login(factories.user(Role.VIEWER))
+    campaign = populate.campaign(operator, host)
+    client.force_login(populate.user(Role.VIEWER))
 
     assert client.post(reverse("campaign_action", args=[campaign.pk, "start"])).status_code == 403
     assert not campaign.runs.exists()
 
 
 def test_a_workload_is_written_from_its_fields(client: Client, db: None) -> None:
-    client.force_login(factories.user(Role.TUNER))
+    client.force_login(populate.user(Role.TUNER))
     typed = {"name": "tpcb", "options.builtin": "tpcb-like", "options.clients": "8", "options.define": "range = 1000"}
 
     client.post(reverse("workload_add"), typed)
@@ -170,7 +170,7 @@ def test_a_workload_is_written_from_its_fields(client: Client, db: None) -> None
 
 
 def test_an_option_that_the_tool_does_not_take_stands_beside_its_field(client: Client, db: None) -> None:
-    client.force_login(factories.user(Role.TUNER))
+    client.force_login(populate.user(Role.TUNER))
 
     answer = client.post(reverse("workload_add"), {"name": "tpcb", "options.clients": "many"})
 

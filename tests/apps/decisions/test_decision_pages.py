@@ -9,12 +9,12 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.decisions.models import Decision
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
 def team(client: Client, db: None) -> dict[str, Any]:
-    made = factories.team()
+    made = populate.team()
     client.force_login(made["tuner"])
     return made
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host, HostKey, Identity
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def admin_client(client: Client, admin: User) -> Client:
 @pytest.fixture
 def form(db: None) -> dict[str, str]:
     """What an admin types for a host that is accepted."""
-    factories.host("other")
+    populate.host("other")
     identity = Identity.objects.get()
     return {
         "name": "bench-09",
@@ -74,7 +74,7 @@ def test_a_key_that_is_none_is_refused_and_never_shown_again(admin_client: Clien
 
 
 def test_an_offered_key_is_approved_from_the_page_that_shows_its_fingerprint(admin_client: Client) -> None:
-    host = factories.host("fresh", checked=False)
+    host = populate.host("fresh", checked=False)
     offered = host.host_keys.get()
     page = admin_client.get(reverse("host_detail", args=["fresh"])).content.decode()
 
@@ -86,8 +86,8 @@ def test_an_offered_key_is_approved_from_the_page_that_shows_its_fingerprint(adm
 
 
 def test_an_operator_checks_but_does_not_approve(client: Client, db: None) -> None:
-    host = factories.host("fresh", checked=False)
-    client.force_login(factories.user(Role.OPERATOR))
+    host = populate.host("fresh", checked=False)
+    client.force_login(populate.user(Role.OPERATOR))
 
     answer = client.post(reverse("host_action", args=["fresh", "approve"]), {"fingerprint": "x"})
 
@@ -96,7 +96,7 @@ def test_an_operator_checks_but_does_not_approve(client: Client, db: None) -> No
 
 
 def test_a_host_that_does_not_answer_is_said_on_its_page(admin_client: Client) -> None:
-    host = factories.host("fresh", checked=False)
+    host = populate.host("fresh", checked=False)
     Host.objects.filter(pk=host.pk).update(address="127.0.0.1", port=1)
 
     answer = admin_client.post(reverse("host_action", args=["fresh", "fetch-key"]), follow=True)
@@ -106,7 +106,7 @@ def test_a_host_that_does_not_answer_is_said_on_its_page(admin_client: Client) -
 
 
 def test_a_quarantined_host_is_released_by_an_admin(admin_client: Client) -> None:
-    host = factories.host("broken", state=Host.State.QUARANTINED)
+    host = populate.host("broken", state=Host.State.QUARANTINED)
 
     admin_client.post(reverse("host_action", args=["broken", "release"]))
 
@@ -115,7 +115,7 @@ def test_a_quarantined_host_is_released_by_an_admin(admin_client: Client) -> Non
 
 
 def test_what_the_agent_told_is_escaped(admin_client: Client) -> None:
-    host = factories.host()
+    host = populate.host()
     newest = host.facts_history.order_by("-number")[0]
     newest.data["os"]["pretty"] = "<script>alert(1)</script>"
     newest.save()

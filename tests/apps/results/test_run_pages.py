@@ -12,12 +12,12 @@ from django.urls import reverse
 
 from apps.accounts.models import Role
 from apps.campaigns.models import Artefact, Run
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
 def team(client: Client, db: None) -> dict[str, Any]:
-    made = factories.team()
+    made = populate.team()
     client.force_login(made["operator"])
     return made
 
@@ -108,7 +108,7 @@ def test_the_campaign_s_parts_are_sent_to_htmx_and_polling_ends_with_it(client: 
 def test_the_campaign_page_takes_as_many_queries_whatever_the_number_of_runs(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
 ) -> None:
-    many = factories.finished(team["operator"], team["host"], repetitions=12)
+    many = populate.finished(team["operator"], team["host"], repetitions=12)
 
     with django_assert_max_num_queries(14):
         client.get(reverse("campaign_detail", args=[many.pk]))
@@ -117,7 +117,7 @@ def test_the_campaign_page_takes_as_many_queries_whatever_the_number_of_runs(
 def test_a_run_is_cancelled_by_an_operator_only(client: Client, team: dict[str, Any]) -> None:
     url = reverse("run_action", args=[team["live_run"].pk, "cancel"])
     viewer = Client()
-    viewer.force_login(factories.user(Role.VIEWER))
+    viewer.force_login(populate.user(Role.VIEWER))
 
     assert viewer.post(url).status_code == 403
     client.post(url)

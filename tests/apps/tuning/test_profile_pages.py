@@ -8,12 +8,12 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.tuning.models import Profile
-from tests import factories
+from tests import populate
 
 
 @pytest.fixture
 def tuner(client: Client, db: None) -> User:
-    user = factories.user(Role.TUNER)
+    user = populate.user(Role.TUNER)
     client.force_login(user)
     return user
 
@@ -53,7 +53,7 @@ def test_what_the_catalogue_refuses_stands_beside_its_field(
 
 
 def test_revising_begins_as_the_latest_revision_says(client: Client, tuner: User) -> None:
-    profile = factories.profile(tuner)
+    profile = populate.profile(tuner)
     url = reverse("profile_revise", args=[profile.name])
     form = client.get(url).context["form"]
 
@@ -65,7 +65,7 @@ def test_revising_begins_as_the_latest_revision_says(client: Client, tuner: User
 
 
 def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
-    profile = factories.profile(tuner)
+    profile = populate.profile(tuner)
 
     answer = client.get(reverse("profile_detail", args=[profile.name]), {"r": "1", "against": "2"})
 
@@ -75,9 +75,9 @@ def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
 
 
 def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tuner: User) -> None:
-    profile, host = factories.profile(tuner), factories.host()
-    small = factories.host("small")
-    small.facts_history.update(data=factories.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
+    profile, host = populate.profile(tuner), populate.host()
+    small = populate.host("small")
+    small.facts_history.update(data=populate.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
     url = reverse("profile_detail", args=[profile.name])
 
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()
