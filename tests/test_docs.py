@@ -1,0 +1,80 @@
+"""The documents agree with the code that they describe: links, commands, variables and recipes exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PRODUCTION = (ROOT / "docs" / "production.md").read_text()
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+VARIABLE = re.compile(r"\bPROVING_[A-Z_]+")
+MAKE = re.compile(r"(?:^ {4}|`)make ([a-z][a-z0-9-]*)", re.MULTILINE)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments of a page's headings, as code hosts make them."""
+    headings = HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def links() -> list[tuple[str, str]]:
+    """(page, target) of every link and image that stays in the checkout."""
+    found = [(name(page), target) for page in PAGES for target in LINK.findall(page.read_text())]
+    return [(page, target) for page, target in found if "://" not in target]
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize(("page", "target"), links(), ids=str)
+def test_every_relative_link_and_image_leads_somewhere(page: str, target: str) -> None:
+    path, _, fragment = target.partition("#")
+    linked = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+
+    assert linked.exists()
+    assert not fragment or fragment in anchors(linked)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_make_target_that_is_named_exists(page: Path) -> None:
+    assert set(MAKE.findall(page.read_text())) <= targets()
+
+
+def test_every_make_target_that_help_lists_is_explained() -> None:
+    listed = set(re.findall(r"^([a-z][a-z0-9-]*):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for page in PAGES for target in MAKE.findall(page.read_text())}
+
+    assert listed == named & listed
+
+
+def test_every_variable_is_documented_and_no_other() -> None:
+    read = set(re.findall(r'env\.\w+\(\s*"(PROVING_[A-Z_]+)"', (ROOT / "apps" / "settings.py").read_text()))
+    rows = re.findall(r"^\| `(PROVING_[A-Z_]+)`", PRODUCTION, re.MULTILINE)
+
+    assert sorted(rows) == sorted(read)
+    assert set(VARIABLE.findall(PRODUCTION)) == read
+
+
+def test_every_recipe_is_told_and_no_other() -> None:
+    files = {file.name for file in (ROOT / "apps" / "campaigns" / "recipes").glob("*.yaml")}
+    rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "recipes.md").read_text(), re.MULTILINE)
+
+    assert sorted(rows) == sorted(files)
+
+
+def test_the_index_leads_to_every_document() -> None:
+    index = ROOT / "docs" / "index.md"
+    reached = {(index.parent / target).resolve() for page, target in links() if page == name(index)}
+
+    assert set(ROOT.glob("docs/*")) - {index, ROOT / "docs" / "screenshots"} <= reached
