@@ -170,6 +170,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Proving Ground",
     "DESCRIPTION": "Campaigns of PostgreSQL benchmarks on your own hosts.",
     "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
         "HostState": "apps.hosts.models.Host.State",

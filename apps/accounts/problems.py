@@ -13,7 +13,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
-from rest_framework.views import APIView, exception_handler, set_rollback
+from rest_framework.views import APIView, exception_handler
 
 from apps.accounts.rest import TokenAuthentication
 from apps.errors import HostError, PlanError, ProvingError, RoleError
@@ -69,7 +69,6 @@ HINTS = {
 def problem(error: Exception, context: dict[str, Any]) -> Response | None:
     """Every error as problem details: ours by who is to blame, the framework's in the same shape."""
     if isinstance(error, ProvingError):
-        set_rollback()
         code = next(code for kind, code in STATUS.items() if isinstance(error, kind))
         body = {"title": error.message, "status": code, "field": error.subject, "hint": error.hint}
         return _problem_response(body | {"blame": error.blame}, code)

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from agents import planning
 from agents.collectors import COLLECTORS
 from agents.errors import Unplannable
 from agents.settings import SETTINGS
@@ -109,11 +110,14 @@ def recipe_factors(recipe: recipes.Recipe, host: Host) -> list[dict[str, Any]]:
 def preview(campaign: Campaign) -> Preview:
     """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
     facts = _facts(campaign.host)
-    kind = campaign.workload.kind
+    kind = WORKLOADS[campaign.workload.kind]
+    options = dict(campaign.workload.options)
+    if kind.needs_directory:
+        options.setdefault("directory", campaign.host.data_dir)
     base = {
-        "target": target(campaign.host, facts) if WORKLOADS[kind].needs_postgres else None,
+        "target": target(campaign.host, facts) if kind.needs_postgres else None,
         "settings": _settings(campaign),
-        "workload": {"kind": kind, "options": campaign.workload.options},
+        "workload": {"kind": kind.kind, "options": options},
         "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
     }
     factors = plan.read_factors(campaign.factors)
@@ -147,17 +151,17 @@ def target(host: Host, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
-    """PlanError when a setting or a workload cannot be had on this host."""
+    """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
     for step in spec["steps"]:
         workloads.validate(step["kind"], step["options"])
         for tool in WORKLOADS[step["kind"]].tools:
             _check_tool(tool, step["kind"], host, facts)
-    for name, wanted in spec["settings"].items():
-        try:
-            SETTINGS[name].plan(facts, wanted)
-        except Unplannable as error:
-            hint = f"{error.accepted}. {error.hint}".strip()
-            raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=hint) from error
+    try:
+        planning.check_spec(facts, spec)
+    except Unplannable as error:
+        hint = f"{error.accepted}. {error.hint}".strip(". ")
+        field = f"settings.{error.field}" if error.field.split(".")[0] in SETTINGS else error.field
+        raise PlanError(field, f"{error.value!r} is not possible on {host}", hint=hint) from error
 
 
 def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:

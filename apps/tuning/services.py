@@ -7,9 +7,9 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import digest
-from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.errors import PlanError
@@ -58,12 +58,8 @@ def dry_run(settings: dict[str, Any], host: Host) -> list[str]:
     facts = host.facts
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it first: its facts decide what can be set")
-    lines: list[str] = []
-    for name, setting in SETTINGS.items():
-        if name not in settings:
-            continue
-        try:
-            lines += setting.plan(facts, settings[name]).lines()
-        except Unplannable as error:
-            raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=error.accepted) from error
-    return lines
+    try:
+        plans = planning.plan_settings(facts, settings)
+    except Unplannable as error:
+        raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=error.accepted) from error
+    return [line for plan in plans.values() for line in plan.lines()]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from pytest_django.fixtures import Settings
+from django.test import override_settings
 
 from apps.accounts.models import Role, User
 from tests.factories import make_user
 
 
 @pytest.fixture(autouse=True)
-def quick_passwords(settings: Settings) -> None:
+def quick_passwords() -> Iterator[None]:
     """A password is hashed slowly on purpose; here nobody attacks it."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @pytest.fixture

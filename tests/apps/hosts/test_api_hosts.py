@@ -149,6 +149,11 @@ def test_ties_of_an_ordering_do_not_move_between_pages(viewer: User) -> None:
         make_host(f"h{number}")
     client = browser(viewer)
 
-    pages = [client.get(f"{HOSTS}?page_size=2&ordering=state&page={page}").json()["results"] for page in (1, 2, 3, 4)]
+    seen = []
+    for page in (1, 2, 3, 4):
+        rows = client.get(f"{HOSTS}?page_size=2&ordering=state&page={page}").json()["results"]
+        seen += [row["id"] for row in rows]
+        # A changed row lies elsewhere in its table, where rows that tie are found in another order.
+        Host.objects.filter(pk__in=seen).update(state_reason=f"seen on page {page}")
 
-    assert len({row["id"] for page in pages for row in page}) == 7
+    assert len(set(seen)) == 7

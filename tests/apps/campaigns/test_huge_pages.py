@@ -1,0 +1,69 @@
+"""Huge pages need root: granted ones are proven and given back, impossible ones end the run with the numbers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from tests import campaigns
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+POOL = Path("/proc/sys/vm/nr_hugepages")
+IMPOSSIBLE = 10_000_000  # 20 TB of 2 MB pages
+ON_AND_OFF = {
+    "name": "huge pages",
+    "levels": [
+        {"label": "off", "set": {"settings.huge_pages.use": "off"}},
+        {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": "auto"}},
+    ],
+}
+TOO_MANY = {
+    "name": "huge pages",
+    "levels": [
+        {
+            "label": "impossible",
+            "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": IMPOSSIBLE},
+        },
+        {"label": "off", "set": {"settings.huge_pages.use": "off"}},
+    ],
+}
+
+if os.geteuid() == 0:
+
+    def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> None:
+        before = POOL.read_text()
+
+        campaign = campaigns.finish(campaigns.start(host, admin, ON_AND_OFF, time_s=1))
+
+        assert POOL.read_text() == before
+        for run in campaign.runs.all():
+            assert run.outcome == Run.Outcome.OK, run.error
+        granted = campaign.runs.get(cell={"huge pages": "on"})
+        assert "huge_pages page size of the shared memory (kB): 2048" in granted.proof["lines"]
+
+    def test_an_impossible_pool_is_not_in_effect_and_the_campaign_goes_on(host: Host, admin: User) -> None:
+        before = POOL.read_text()
+
+        campaign = campaigns.finish(campaigns.start(host, admin, TOO_MANY, time_s=1))
+
+        refused = campaign.runs.get(cell={"huge pages": "impossible"})
+        assert POOL.read_text() == before
+        assert refused.outcome == Run.Outcome.NOT_IN_EFFECT
+        assert str(IMPOSSIBLE) in refused.error["wanted"]
+        assert refused.error["found"]
+        assert not refused.measurements.exists()
+        assert campaign.runs.get(cell={"huge pages": "off"}).outcome == Run.Outcome.OK
+        assert campaign.state == Campaign.State.FINISHED
+
+else:
+
+    def test_the_user_level_is_refused_while_planning(host: Host, admin: User) -> None:
+        with pytest.raises(PlanError, match="root"):
+            campaigns.start(host, admin, ON_AND_OFF)
