@@ -25,7 +25,7 @@ def needs(role: Role) -> Callable[[View[P]], View[P]]:
     """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door."""
 
     def decorate(view: View[P]) -> View[P]:
-        def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             user = user_of(request)
             if not user.may(role):
                 raise PermissionDenied(f"You are {user.role}; this needs the role {role.value}.")
