@@ -48,7 +48,7 @@ def _measurements(run: Run) -> list[Measurement]:
 def _proof(run: Run) -> dict[str, Any]:
     """What was checked on the host, in short: how often, how often it held, and what was found before the restore."""
     proofs = [event.data for event in run.events.filter(kind="proof").order_by("seq")]
-    shown = {f"{proof['setting']} {proof['subject']}": proof["found"] for proof in proofs if proof["phase"] == "during"}
+    shown = {f"{each['setting']} {each['subject']}": each["found"] for each in proofs if each["phase"] != "restored"}
     lines = [f"{subject}: {found}" for subject, found in shown.items()]
     return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
 

@@ -92,7 +92,7 @@ def test_an_older_epoch_is_refused_also_after_a_restart(spool: Spool) -> None:
     spool.raise_epoch(7)
     again = Spool(spool.root, FakeSystem())
 
-    with pytest.raises(PlanFailure, match="epoch 6 is older than 7"):
+    with pytest.raises(HostFailure, match="epoch 6 is older than 7"):
         again.raise_epoch(6)
     again.raise_epoch(7)
 
