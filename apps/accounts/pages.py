@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec
 
 from django import forms
@@ -25,8 +25,7 @@ def needs(role: Role) -> Callable[[View[P]], View[P]]:
     """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door."""
 
     def decorate(view: View[P]) -> View[P]:
-        @wraps(view)
-        def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             user = user_of(request)
             if not user.may(role):
                 raise PermissionDenied(f"You are {user.role}; this needs the role {role.value}.")
@@ -35,6 +34,7 @@ def needs(role: Role) -> Callable[[View[P]], View[P]]:
             except RoleError as error:
                 raise PermissionDenied(str(error)) from error
 
+        update_wrapper(guarded, view)
         return guarded
 
     return decorate

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts import services
 from apps.accounts.forms import TokenForm
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import ApiToken, Role
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.errors import PlanError
 
@@ -60,7 +60,7 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(Role.VIEWER)
 def password_change(request: HttpRequest) -> HttpResponse:
     user = services.user_of(request)
-    form: PasswordChangeForm[User] = PasswordChangeForm(user, request.POST)
+    form = PasswordChangeForm(user, request.POST)
     if not form.is_valid():
         return _account(request, TokenForm(initial={"role": user.role}), form)
     services.change_password(user, form.cleaned_data["new_password1"])

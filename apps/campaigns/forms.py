@@ -70,10 +70,11 @@ class WorkloadForm(forms.Form):
     name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
     description = forms.CharField(required=False, max_length=500)
 
-    def __init__(self, *args: Any, kind: str, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, data: Any, *, kind: str, options: dict[str, Any] | None = None, initial: dict[str, Any] | None = None
+    ) -> None:
         self.kind, self.schema = kind, WORKLOADS[kind].schema
-        shown = fields.shown("options", options or {}, self.schema)
-        super().__init__(*args, initial={**shown, **(kwargs.pop("initial", None) or {})}, **kwargs)
+        super().__init__(data, initial={**fields.shown("options", options or {}, self.schema), **(initial or {})})
         self.fields.update(dict(fields.build("options", self.schema, tuple(self.schema.get("required", ())))))
 
     @property

@@ -47,7 +47,8 @@ class HostForm(forms.Form):
     )
 
     def clean_pg_bin_dirs(self) -> list[str]:
-        return self.cleaned_data["pg_bin_dirs"].split()
+        given: str = self.cleaned_data["pg_bin_dirs"]
+        return given.split()
 
     def fields_of_host(self) -> dict[str, Any]:
         return dict(self.cleaned_data)

@@ -30,6 +30,8 @@ PANELS = {
     ("memory", "Cached"): ("GiB", "memory (GiB)"),
     ("memory", "Dirty"): ("GiB", "memory (GiB)"),
 }
+# Sources that tell what was asked, shown above those that tell what the host did meanwhile.
+LOAD = ("pgbench", "fio")
 # What collectors tell in kB is shown in GiB.
 SCALES = {"GiB": 1 / 1024**2}
 # Fewer runs than this say nothing of a trend.
@@ -192,7 +194,8 @@ def _run_evidence(run: Run) -> dict[str, Any]:
 def run_columns(run: Run) -> list[Column]:
     """Every series of a run, or the samples that have come so far while it runs."""
     if run.ingested_at:
-        return [column for series in run.series.all() for column in _columns(series.source, series.unpack())]
+        stored = sorted(run.series.all(), key=lambda series: series.source not in LOAD)
+        return [column for series in stored for column in _columns(series.source, series.unpack())]
     sources: dict[str, list[dict[str, Any]]] = {}
     for data in run.events.filter(kind="sample").order_by("seq").values_list("data", flat=True):
         sources.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})

@@ -17,6 +17,7 @@ from apps.results import queries
 PHASES = ("before", "during", "after", "restored")
 TAIL_BYTES = 20_000
 MOST_ROWS = 1000
+MOST_RUNS = 500
 
 
 @dataclass
@@ -43,8 +44,8 @@ class Shown:
 
 
 def runs_of(campaign: Campaign) -> list[Run]:
-    """All runs in order, with the campaign's metric as `value`, in two queries."""
-    runs = list(campaign.runs.order_by("position").defer("spec", "manifest"))
+    """The runs in order, at most MOST_RUNS, with the campaign's metric as `value`, in two queries."""
+    runs = list(campaign.runs.order_by("position").defer("spec", "manifest")[:MOST_RUNS])
     measured = queries.metric_values(campaign)
     for run in runs:
         run.value = measured.get(run.pk)  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.utils import timezone
@@ -180,7 +180,7 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
-def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse | FileResponse:
+def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
     """The raw bytes, as a download that no browser interprets."""
     run = get_object_or_404(Run, pk=pk)
     found = get_object_or_404(run.artefacts, pk=artefact)

@@ -51,7 +51,7 @@ def _field(name: str, schema: Schema, required: bool) -> forms.Field:
 def _lines(schema: Schema) -> forms.Field:
     return forms.CharField(
         label=schema.get("title", ""),
-        help_text=(schema.get("description", "") + " One a line: name = value").strip(),
+        help_text=". ".join(filter(None, [schema.get("description", ""), "One a line: name = value"])),
         required=False,
         widget=forms.Textarea(attrs={"class": "mono", "rows": 6, "spellcheck": "false"}),
     )

@@ -16,11 +16,11 @@ class RevisionForm(forms.Form):
 
     note = forms.CharField(max_length=500, required=False, help_text="why this revision: what it is meant to change")
 
-    def __init__(self, *args: Any, settings: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        initial = dict(kwargs.pop("initial", None) or {})
+    def __init__(self, data: Any = None, *, settings: dict[str, Any] | None = None) -> None:
+        initial: dict[str, Any] = {}
         for name, setting in SETTINGS.items():
             initial |= fields.shown(f"settings.{name}", (settings or {}).get(name), setting.schema)
-        super().__init__(*args, initial=initial, **kwargs)
+        super().__init__(data, initial=initial)
         for name, setting in SETTINGS.items():
             self.fields.update(dict(fields.build(f"settings.{name}", setting.schema)))
 

@@ -1,0 +1,136 @@
+"""What people do in a browser: a new campaign with its live count, a run that is followed, keys, themes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from apps.campaigns.models import Campaign, Run, RunEvent
+from tests import populate
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.goto(reverse("campaign_new"))
+    page.click("[aria-label='Use the recipe CPU isolation and scaling']")
+    page.get_by_role("link", name="bench-01", exact=True).click()
+
+    expect(page.locator("#preview")).to_contain_text("15 runs")
+    page.get_by_label("Repetitions").fill("4")
+    expect(page.locator("#preview")).to_contain_text("20 runs")
+    page.get_by_label("Remove this row").last.click()
+    expect(page.locator("#preview")).to_contain_text("16 runs")
+    page.get_by_label("Value", exact=True).last.fill("99")
+    expect(page.locator("#preview")).to_contain_text("cannot be planned")
+    page.click("text=Save as a draft")
+    expect(page.locator("#rows .error")).to_contain_text("99")
+    page.get_by_label("Value", exact=True).last.fill("0-7")
+    page.click("text=Save as a draft")
+    page.click("button:has-text('Start')")
+
+    expect(page.locator("#status")).to_contain_text("0 of 16 runs ended")
+    assert Campaign.objects.latest("created_at").runs.count() == 16
+    assert [text for text in page.said if "422" not in text] == []  # type: ignore[attr-defined]
+
+
+def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    page = open_as(team["operator"])
+    page.goto(reverse("run_detail", args=[run.pk]))
+    page.wait_for_selector("[data-figure][data-drawn]")
+    expect(page.locator("[data-live-clock]")).to_contain_text("newest data")
+
+    _tell(run, 4.0, 12345.0)
+
+    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
+    drawn = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y"
+    assert 12345.0 in page.evaluate(drawn)
+    expect(page.locator("[data-live-clock]")).not_to_have_class("clock stale")
+    expect(page.locator("[data-live-clock]")).to_have_class("clock stale", timeout=8000)
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def _tell(run: Run, t: float, tps: float) -> None:
+    """What a tick commits while the run is followed."""
+    seq = run.events.order_by("-seq")[0].seq + 1
+    sample = {"step": "measure", "source": "pgbench", "t": t, "values": {"tps": tps, "latency_ms": 0.6}}
+    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="sample", data=sample)
+
+
+def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    page = open_as(team["operator"])
+    page.goto(reverse("run_detail", args=[run.pk]))
+
+    run.events.all().delete()
+    populate.end_well(run, timezone.now() - timedelta(seconds=9), 9800.0)
+
+    expect(page.locator("#measurements-title")).to_be_visible(timeout=5000)
+    expect(page.locator("[data-live]")).to_have_count(0)
+
+
+def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["viewer"])
+    page.goto(reverse("campaign_detail", args=[team["running"].pk]))
+    expect(page.locator("#status")).to_contain_text("4 of 15 runs ended")
+
+    team["live_run"].events.all().delete()
+    populate.end_well(team["live_run"], timezone.now() - timedelta(seconds=9), 9800.0)
+
+    expect(page.locator("#status")).to_contain_text("5 of 15 runs ended", timeout=6000)
+    page.wait_for_timeout(500)
+    points = page.evaluate("document.getElementById('campaign-chart').data[0].y.length")
+    assert points == 5
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_keys_walk_rows_search_help_and_can_be_switched_off(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["viewer"])
+    page.goto(reverse("host_list"))
+
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "bench-02"
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.textContent") == "bench-01"
+    page.keyboard.press("/")
+    page.keyboard.type("bench-03j")
+    assert page.input_value("#q") == "bench-03j"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.uncheck("[data-keys-switch]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).not_to_be_visible()
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["viewer"], theme="dark")
+    html = page.locator("html")
+    expect(html).to_have_attribute("data-theme", "dark")
+
+    page.click("[data-theme-toggle]")
+    page.goto(reverse("host_list"))
+
+    expect(html).to_have_attribute("data-theme", "light")
+
+
+def test_a_point_of_the_chart_leads_to_its_run(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["viewer"])
+    page.goto(reverse("campaign_detail", args=[team["finished"].pk]))
+    page.wait_for_selector("[data-figure][data-drawn]")
+
+    page.locator("#campaign-chart .scatterlayer .trace").first.locator("path.point").first.hover(force=True)
+    page.mouse.down()
+    page.mouse.up()
+
+    page.wait_for_url("**/runs/**")
