@@ -31,7 +31,8 @@ Spec       {"version": 1,
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
 
 Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
-            "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null, "dirty": [uuid],
+            "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
+            "dirty": [uuid], "sealed": [uuid of each that ended and is not purged],
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null}

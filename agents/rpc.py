@@ -62,6 +62,7 @@ class Agent:
             "epoch": self.spool.epoch(),
             "busy": unsealed[0] if unsealed else None,
             "dirty": [job.run for job in jobs if job.dirty],
+            "sealed": [job.run for job in jobs if job.sealed],
             "wall": self.system.wall(),
             "mono": self.system.mono(),
         }

@@ -84,7 +84,7 @@ def say_level(host: dict[str, Any]) -> str:
     level = f"level {facts['level']}: "
     if facts["level"] == "root":
         return level + "every setting can be applied"
-    return level + "cpu affinity, NUMA policy and PostgreSQL settings; huge pages and drop_caches need root"
+    return level + "cpu affinity, NUMA policy and PostgreSQL settings; huge pages and transparent huge pages need root"
 
 
 def run(client: Client, host: dict[str, Any], watch: Callable[[], None]) -> dict[str, Any]:

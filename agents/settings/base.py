@@ -43,7 +43,7 @@ class Plan:
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
         lines = [write.line() for write in self.writes]
-        lines += [f"echo {shlex.quote(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
+        lines += [f"echo {_quoted(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
         if self.server_prefix:
             lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
         if self.client_prefix:
@@ -52,6 +52,11 @@ class Plan:
 
     def with_writes(self, writes: list[Write]) -> Plan:
         return replace(self, writes=writes)
+
+
+def _quoted(text: str) -> str:
+    """Double quotes where they suffice: a line of postgresql.conf is full of single ones."""
+    return shlex.quote(text) if any(char in text for char in '$`"\\!') else f'"{text}"'
 
 
 def conf_line(name: str, value: str) -> str:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.protocol import checksum
 from apps.campaigns import queue
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError
+from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, ssh
 from apps.hosts.models import Host
 
@@ -51,7 +51,7 @@ def tick(run: Run) -> None:
     except UnreachableError as error:
         contact.mark_unreachable(run.host, error)
         _wait(run, error, UNREACHABLE_RETRY_S)
-    except (HostError, AgentError) as error:
+    except ProvingError as error:
         _wait(run, error, BUSY_RETRY_S)
 
 
@@ -72,6 +72,7 @@ def _work(run: Run) -> None:
         return
     with ssh.Link(host) as link:
         contact.record_contact(host, link.hello)
+        _forget_ended(link)
         if not _submit(run, link):
             return
         if _follow(run, link):
@@ -164,14 +165,35 @@ def _collect(run: Run, link: ssh.Link) -> None:
     manifest = json.loads(sealed)
     if manifest["last_seq"] != run.last_seq:
         raise AgentError(f"agent on {run.host}", f"{manifest['last_seq']} events are sealed, {run.last_seq} arrived")
-    artefacts = [_artefact(run, link, file) for file in manifest["files"]]
+    artefacts = []
+    for file in manifest["files"]:
+        _keep(run)
+        artefacts.append(_artefact(run, link, file))
     with transaction.atomic():
         if run.mine().select_for_update().first() is None:
             raise ClaimLostError
         Artefact.objects.bulk_create(artefacts)
         _close(run, manifest["outcome"], manifest["error"], manifest)
-    link.call("ack", run=str(run.pk), manifest=hashlib.sha256(sealed).hexdigest())
-    link.call("purge", run=str(run.pk))
+    _forget(link, str(run.pk), sealed)
+
+
+def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
+    """Let the agent delete what we have. Where this fails, the next contact does it; the run has ended all the same."""
+    try:
+        link.call("ack", run=run_id, manifest=hashlib.sha256(sealed).hexdigest())
+        if json.loads(sealed)["clean"]:
+            link.call("purge", run=run_id)
+    except ProvingError as error:
+        log.warning("run %s stays in the spool: %s", run_id, error)
+
+
+def _forget_ended(link: ssh.Link) -> None:
+    """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
+    ended = Run.objects.filter(pk__in=link.hello["sealed"], state=Run.State.ENDED, manifest__clean=True)
+    for run in ended:
+        sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
+        if json.loads(sealed) == run.manifest:
+            _forget(link, str(run.pk), sealed)
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
@@ -186,7 +208,6 @@ def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
 def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
-        _keep(run)
         chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         parts += base64.b64decode(chunk["data"])
         if len(parts) >= min(chunk["size"], limit):

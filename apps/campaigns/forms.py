@@ -37,7 +37,7 @@ class CampaignForm(forms.Form):
         min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"
     )
     order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks even out what changes with time")
-    metric = forms.CharField(max_length=40, initial="tps", help_text="for example tps, latency_avg, iops")
+    metric = forms.CharField(max_length=40, initial="tps", help_text="pgbench: tps, latency_avg; fio: iops, read iops")
     delta = forms.FloatField(
         initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
     )

@@ -13,6 +13,11 @@ from apps.errors import PlanError
 from apps.tuning import rules
 
 MAX_RUNS = 20_000
+# What a campaign may compare, by the kind of its workload; results knows their units and directions.
+METRICS = {
+    "pgbench": ("tps", "latency_avg", "latency_stddev"),
+    "fio": ("iops", "read iops", "write iops", "read bw", "write bw", "read clat_mean", "write clat_mean"),
+}
 ROOTS = ("settings", "workload")
 ORDERS = ("randomised", "as_given", "descending")
 # What a run takes besides its measured seconds, before the host has taught us better.
@@ -42,6 +47,12 @@ class Planned:
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
+
+
+def check_metric(kind: str, metric: str) -> None:
+    """PlanError unless a workload of this kind yields the metric."""
+    if metric not in METRICS[kind]:
+        raise PlanError("metric", f"{metric!r} is not measured by {kind}", hint="one of " + ", ".join(METRICS[kind]))
 
 
 def read_factors(raw: Any) -> tuple[Factor, ...]:

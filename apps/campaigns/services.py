@@ -54,6 +54,7 @@ def create_campaign(
     require(by, Role.OPERATOR, "create campaign")
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    plan.check_metric(workload.kind, metric)
     campaign = Campaign(
         name=name,
         question=question,

@@ -45,6 +45,22 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
 
 
+def release_host(host: Host) -> None:
+    """Have the agent try once more to put everything back; in service again only when nothing is left dirty."""
+    try:
+        with ssh.Link(host) as link:
+            link.call("restore")
+            hello = link.call("hello")
+    except ProvingError as error:
+        Host.objects.filter(pk=host.pk).update(state_reason=f"not released: {error}")
+        return
+    dirty = ", ".join(hello["dirty"])
+    left = f"still not put back after run {dirty}; see that run's manifest in {host.spool_dir}/jobs/"
+    Host.objects.filter(pk=host.pk).update(
+        state=Host.State.QUARANTINED if dirty else Host.State.READY, state_reason=left if dirty else ""
+    )
+
+
 def record_facts(host: Host, data: dict[str, Any]) -> Facts:
     """The newest facts; a new row only when something that lasts has changed."""
     new = digest(lasting(data))

@@ -21,7 +21,7 @@ class HostForm(forms.Form):
     sudo = forms.BooleanField(
         required=False,
         label="Run the agent through sudo -n",
-        help_text="level root: huge pages, sysctls, dropping caches",
+        help_text="level root: huge pages and transparent huge pages",
     )
     python = forms.CharField(max_length=200, initial="/usr/bin/python3", help_text="on the host, 3.9 or newer")
     spool_dir = forms.CharField(

@@ -9,7 +9,11 @@ from django.db import models
 
 from apps.accounts.models import User
 
-NAME = RegexValidator(r"^[a-z0-9][a-z0-9._-]{0,62}$", "use 1 to 63 of a-z, 0-9, dot, dash and underscore")
+# Not the words that stand in the place of a name in our own addresses.
+NAME = RegexValidator(
+    r"^(?!(add|keys|new)$)[a-z0-9][a-z0-9._-]{0,62}$",
+    "use 1 to 63 of a-z, 0-9, dot, dash and underscore, but not add, keys or new",
+)
 PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, digits, dot, dash, underscore and /")
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
 

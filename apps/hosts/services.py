@@ -92,13 +92,12 @@ def request_check(host: Host, *, by: User) -> None:
 
 @transaction.atomic
 def release_host(host: Host, *, by: User) -> None:
-    """Someone looked: back into service with the next check."""
+    """Someone looked: a worker has the agent put back what is left, and the host takes runs again if that succeeds."""
     require(by, Role.ADMIN, "release host")
-    if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).update(
-        state=Host.State.NEW if host.pinned_key is None else Host.State.READY, state_reason=""
-    ):
+    if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).exists():
         raise PlanError("host", f"{host} is not in quarantine")
     audit(by, "host.release", host, before={"reason": host.state_reason})
+    transaction.on_commit(lambda: tasks.release.delay(host.pk))
 
 
 def _check_address(host: Host) -> None:

@@ -11,3 +11,15 @@ from apps.hosts.models import Host
 @shared_task(name="hosts.check")
 def check(host_id: int) -> None:
     contact.check_host(Host.objects.get(pk=host_id))
+
+
+@shared_task(name="hosts.release")
+def release(host_id: int) -> None:
+    contact.release_host(Host.objects.get(pk=host_id))
+
+
+@shared_task(name="hosts.enqueue_checks")
+def enqueue_checks() -> None:
+    """Checks whose word got lost on the way."""
+    for host_id in Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True):
+        check.delay(host_id)

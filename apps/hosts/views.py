@@ -21,7 +21,7 @@ from apps.hosts import changes, contact, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
 from apps.hosts.models import Facts, Host, HostKey, Identity, Lease
 
-USER_CANNOT = ("allocate huge pages", "change transparent huge pages or any sysctl", "drop the page cache")
+USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
 
 
 @needs(Role.VIEWER)
@@ -131,7 +131,11 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "fetch-key": (_fetch, Role.ADMIN, "{host} showed the host key below. Compare it, then approve it."),
     "approve": (_approve, Role.ADMIN, "The host key is pinned. {host} is being checked."),
     "check": (_check, Role.OPERATOR, "{host} is being checked; what is found appears here."),
-    "release": (_release, Role.ADMIN, "{host} is released. It takes runs again."),
+    "release": (
+        _release,
+        Role.ADMIN,
+        "{host} is being released: its agent puts back what is left first.",
+    ),
 }
 
 

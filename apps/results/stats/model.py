@@ -57,6 +57,7 @@ _KNOWN = (
     Metric("failed", "transactions", "lower"),
     Metric("skipped", "transactions", "lower"),
     Metric("late", "transactions", "lower"),
+    Metric("iops", "IOPS", "higher"),
     *(Metric(f"{direction} iops", "IOPS", "higher") for direction in ("read", "write", "trim")),
     *(Metric(f"{direction} bw", "KiB/s", "higher") for direction in ("read", "write", "trim")),
     *(Metric(f"{direction} clat_mean", "ns", "lower") for direction in ("read", "write", "trim")),

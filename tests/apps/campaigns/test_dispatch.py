@@ -174,3 +174,18 @@ def _processes_below(directory: str) -> list[str]:
         if directory in line:
             found.append(line)
     return found
+
+
+def test_a_run_that_was_committed_but_not_acknowledged_is_cleared_at_the_next_contact(
+    host: Host, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker killed between its commit and its ack."""
+    with monkeypatch.context() as dying:
+        dying.setattr(dispatch, "_forget", lambda *args: None)
+        first = campaigns.finish(campaigns.start(host, admin, time_s=1)).runs.get()
+    left = Path(host.spool_dir) / "jobs" / str(first.pk)
+    assert left.exists()
+
+    campaigns.finish(campaigns.start(host, admin, time_s=1))
+
+    assert not left.exists()

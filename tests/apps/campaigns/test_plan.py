@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from agents.workloads import WORKLOADS
 from apps.campaigns import plan
 from apps.errors import PlanError
+from apps.results.stats import METRICS
 
 BASE: dict[str, Any] = {
     "target": None,
@@ -96,3 +98,17 @@ def test_more_runs_than_a_campaign_may_have_are_refused() -> None:
 
     with pytest.raises(PlanError, match="40000 runs"):
         expand(wide, repetitions=1000)
+
+
+def test_every_metric_that_a_campaign_may_compare_is_known_to_the_statistics() -> None:
+    known = {metric for metrics in plan.METRICS.values() for metric in metrics}
+
+    assert known <= METRICS.keys()
+    assert plan.METRICS.keys() == WORKLOADS.keys()
+
+
+def test_a_metric_of_another_tool_is_refused_with_those_there_are() -> None:
+    with pytest.raises(PlanError, match="not measured by fio") as refused:
+        plan.check_metric("fio", "tps")
+
+    assert "iops" in refused.value.hint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from tests.factories import FACTS, browser, make_host, make_identity
 
@@ -93,14 +93,21 @@ def test_a_check_is_requested_and_waits(operator: User) -> None:
     assert answer.json()["check_requested_at"] is not None
 
 
-def test_release_ends_quarantine_and_nothing_else(admin: User) -> None:
+def test_only_a_quarantined_host_can_be_released(admin: User) -> None:
+    host = make_host(state=Host.State.READY)
+
+    answer = browser(admin).post(f"{HOSTS}{host.pk}/release/")
+
+    assert (answer.status_code, answer.json()["title"]) == (400, f"{host} is not in quarantine")
+
+
+def test_a_release_waits_for_the_agent_s_word(admin: User) -> None:
     host = make_host(state=Host.State.QUARANTINED, state_reason="a rollback could not be proven")
 
-    first = browser(admin).post(f"{HOSTS}{host.pk}/release/")
-    second = browser(admin).post(f"{HOSTS}{host.pk}/release/")
+    answer = browser(admin).post(f"{HOSTS}{host.pk}/release/")
 
-    assert (first.status_code, first.json()["state"]) == (200, "ready")
-    assert (second.status_code, second.json()["title"]) == (400, f"{host} is not in quarantine")
+    assert (answer.status_code, answer.json()["state"]) == (200, "quarantined")
+    assert AuditEntry.objects.filter(action="host.release", target=str(host)).exists()
 
 
 def test_facts_are_the_newest_and_each_earlier_set_is_kept(viewer: User) -> None:

@@ -121,3 +121,32 @@ def test_a_noisy_login_does_not_disturb(register: Register, server: remote.Serve
 
     host.refresh_from_db()
     assert host.state == Host.State.READY, host.state_reason
+
+
+def test_a_release_puts_the_host_back_into_service_when_nothing_is_left_dirty(host: Host) -> None:
+    contact.quarantine(host, "a test says so")
+
+    contact.release_host(host)
+
+    host.refresh_from_db()
+    assert (host.state, host.state_reason) == (Host.State.READY, "")
+
+
+def test_a_release_of_a_host_that_does_not_answer_changes_nothing_but_says_so(host: Host) -> None:
+    contact.quarantine(host, "a test says so")
+    Host.objects.filter(pk=host.pk).update(port=1)
+    host.refresh_from_db()
+
+    contact.release_host(host)
+
+    host.refresh_from_db()
+    assert host.state == Host.State.QUARANTINED
+    assert "not released" in host.state_reason
+
+
+@pytest.mark.parametrize("name", ["add", "keys", "UPPER", "with space", "", "x" * 64])
+def test_a_name_that_our_addresses_need_or_cannot_hold_is_refused(host: Host, admin: User, name: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        services.change_host(host, name=name, by=admin)
+
+    assert refused.value.subject == "name"
