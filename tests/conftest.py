@@ -12,11 +12,19 @@ from apps.hosts import contact, services
 from apps.hosts.models import Host
 from embedded.postgres import bin_dir
 from tests import remote
+from tests.ground import Ground, prepare
 
 
 @pytest.fixture
 def admin(db: None) -> User:
     return User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN)
+
+
+@pytest.fixture(scope="session")
+def ground() -> Iterator[Ground]:
+    """The whole stack, this machine registered."""
+    with prepare() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

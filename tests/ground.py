@@ -1,11 +1,11 @@
-"""The whole stack with this machine as its host, for faults that need separate processes to kill."""
+"""The whole stack with this machine as its host, for tests that need the separate processes that users have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-
-import pytest
+from typing import Any
 
 from embedded import campaign
 from embedded.client import Client
@@ -20,15 +20,16 @@ class Ground:
 
     stack: Stack
     client: Client
-    host: dict
+    host: dict[str, Any]
 
     @property
     def supervisor(self) -> Supervisor:
         return self.stack.supervisor
 
 
-@pytest.fixture(scope="session")
-def ground() -> Iterator[Ground]:
+@contextmanager
+def prepare() -> Iterator[Ground]:
+    """A stack of its own, ended on the way out."""
     with remote.short_dir() as state, Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()
