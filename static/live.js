@@ -59,7 +59,7 @@
         const answer = await fetch(`${page.dataset.live}?after=${after}`);
         if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
         const news = await answer.json();
-        if (news.ended) { location.reload(); return; }
+        if (news.state !== page.dataset.state) { location.reload(); return; }
         heard = Date.now();
         age = news.age_s;
         after = news.seq;

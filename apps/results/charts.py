@@ -85,8 +85,8 @@ def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme)
         "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": [lv.high - lv.mean if ok else 0 for lv, ok in zip(levels, bounded, strict=True)],
-            "arrayminus": [lv.mean - lv.low if ok else 0 for lv, ok in zip(levels, bounded, strict=True)],
+            "array": [lv.high - lv.mean if ok else None for lv, ok in zip(levels, bounded, strict=True)],
+            "arrayminus": [lv.mean - lv.low if ok else None for lv, ok in zip(levels, bounded, strict=True)],
             "color": look.series[1],
             "thickness": 2,
             "width": 8,

@@ -194,12 +194,19 @@ def _run_evidence(run: Run) -> dict[str, Any]:
 def run_columns(run: Run) -> list[Column]:
     """Every series of a run, or the samples that have come so far while it runs."""
     if run.ingested_at:
-        stored = sorted(run.series.all(), key=lambda series: series.source not in LOAD)
+        stored = sorted(run.series.all(), key=lambda series: _place(series.source))
         return [column for series in stored for column in _columns(series.source, series.unpack())]
     sources: dict[str, list[dict[str, Any]]] = {}
     for data in run.events.filter(kind="sample").order_by("seq").values_list("data", flat=True):
         sources.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
-    return [column for source, rows in sources.items() for column in _columns(source, _as_arrays(rows))]
+    return [
+        column for source in sorted(sources, key=_place) for column in _columns(source, _as_arrays(sources[source]))
+    ]
+
+
+def _place(source: str) -> tuple[bool, str]:
+    """The load generator's panels stand first, live as well as afterwards."""
+    return source not in LOAD, source
 
 
 def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:

@@ -40,6 +40,7 @@ def test_a_campaign_goes_from_the_recipe_to_its_verdict(page: Page, ground: Grou
     running.click()
     expect(page.locator("[data-live-figure]")).to_contain_text("TPS", timeout=60_000)
     expect(page.locator("[data-live-clock]")).not_to_have_class("clock stale")
+    expect(page.locator(".headline .state").first).to_contain_text("running")
     shot(page, "real-run-live")
 
     page.goto(campaign)
