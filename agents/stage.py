@@ -11,9 +11,46 @@ from .errors import WorkloadFailure
 from .processes import Account, Child, environment, spawn
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from .cluster import Cluster
     from .collectors import Collector
-    from .session import Session
+    from .journal import Journal
+    from .settings import Scene
+    from .spool import Job, Record
+    from .system import System
+
+    class Run(Protocol):
+        """What a step needs of the run that it belongs to (session.py)."""
+
+        job: Job
+        system: System
+        journal: Journal
+        account: Account
+        scene: Scene
+        client_prefix: list[str]
+        interval_s: float
+        collector_cpu_s: float
+
+        @property
+        def cluster(self) -> Optional[Cluster]: ...
+
+        def emit(self, kind: str, data: Record) -> None: ...
+
+        def log(self, level: str, message: str) -> None: ...
+
+        def check(self) -> None: ...
+
+        def watch(self) -> None: ...
+
+        def verify(self, phase: str) -> None: ...
+
+        def make_collectors(self) -> list[Collector]: ...
+
+        def make_scratch(self, data_dir: str, step: str) -> Path: ...
+
+        def need_tool(self, name: str) -> str: ...
+
 
 LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
 FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
@@ -23,17 +60,17 @@ Look = Callable[[float], None]
 
 
 class Stage:
-    """A step as its workload sees it; `Session` gives it the run."""
+    """A step as its workload sees it; `Run` is the rest of the run."""
 
-    def __init__(self, session: Session, step: str, data_dir: str) -> None:
-        self._session, self.step, self._data_dir = session, step, data_dir
-        self.out = session.job.path / "out" / step
+    def __init__(self, run: Run, step: str, data_dir: str) -> None:
+        self._run, self.step, self._data_dir = run, step, data_dir
+        self.out = run.job.path / "out" / step
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._scratch: Optional[Path] = None
 
     @property
     def cluster(self) -> Cluster:
-        cluster = self._session.cluster
+        cluster = self._run.cluster
         if cluster is None:
             raise WorkloadFailure(f"step {self.step} needs PostgreSQL and the run has no target")
         return cluster
@@ -42,16 +79,16 @@ class Stage:
     def scratch(self) -> Path:
         """A directory of this step's own below data_dir, which the load generator may write; removed with the run."""
         if self._scratch is None:
-            self._scratch = self._session.make_scratch(self._data_dir, self.step)
+            self._scratch = self._run.make_scratch(self._data_dir, self.step)
         return self._scratch
 
     def tool(self, name: str) -> str:
-        if self._session.cluster:
-            return self._session.cluster.tool(name)
-        return self._session.need_tool(name)
+        if self._run.cluster:
+            return self._run.cluster.tool(name)
+        return self._run.need_tool(name)
 
     def log(self, level: str, message: str) -> None:
-        self._session.log(level, message)
+        self._run.log(level, message)
 
     def keep(self, path: Path) -> None:
         """Move a file that the tool wrote to the step's evidence."""
@@ -59,12 +96,12 @@ class Stage:
             shutil.move(str(path), self.out / path.name)
 
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
-        self._session.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
+        self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
     def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None:
         """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
-        argv = [*self._session.client_prefix, *argv]
-        run_tool(self._session, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
+        argv = [*self._run.client_prefix, *argv]
+        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
 
     def measure(
         self, argv: Sequence[str], *, limit_s: float, total_s: Optional[float], on_line: Callable[[str], None]
@@ -73,59 +110,59 @@ class Stage:
 
         `on_line` is given each whole line of stderr as it comes. WorkloadFailure when the tool fails.
         """
-        session, paths = self._session, (self.out / "stdout", self.out / "stderr")
-        argv = [*session.client_prefix, *argv]
-        onlooker = Onlooker(session, self.step, total_s)
-        child = start_tool(session, argv, "measure", paths)
-        session.scene.client, session.scene.step = child.pid, self.step
+        run, paths = self._run, (self.out / "stdout", self.out / "stderr")
+        argv = [*run.client_prefix, *argv]
+        onlooker = Onlooker(run, self.step, total_s)
+        child = start_tool(run, argv, "measure", paths)
+        run.scene.client, run.scene.step = child.pid, self.step
         lines = Lines(paths[1], on_line)
-        code = follow(session, child, limit_s, [lines.look, onlooker.look])
+        code = follow(run, child, limit_s, [lines.look, onlooker.look])
         lines.look(0.0)
-        session.scene.client = None
-        _finish(session, child, code, argv, paths)
+        run.scene.client = None
+        _finish(run, child, code, argv, paths)
         onlooker.finish()
 
 
-def run_tool(session: Session, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
+def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     paths = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(session, argv, purpose, paths)
-    _finish(session, child, follow(session, child, limit_s, []), argv, paths)
+    child = start_tool(run, argv, purpose, paths)
+    _finish(run, child, follow(run, child, limit_s, []), argv, paths)
 
 
-def start_tool(session: Session, argv: Sequence[str], purpose: str, paths: tuple[Path, Path]) -> Child:
-    env = session.cluster.env if session.cluster else {}
-    account: Account = session.account
-    session.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
+def start_tool(run: Run, argv: Sequence[str], purpose: str, paths: tuple[Path, Path]) -> Child:
+    env = run.cluster.env if run.cluster else {}
+    account: Account = run.account
+    run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
     with paths[0].open("wb") as stdout, paths[1].open("wb") as stderr:
         return spawn(
-            session.journal,
+            run.journal,
             argv,
             purpose=purpose,
             account=account,
-            env=environment(session.job.run, env),
+            env=environment(run.job.run, env),
             stdout=stdout,
             stderr=stderr,
         )
 
 
-def follow(session: Session, child: Child, limit_s: float, looks: list[Look]) -> int:
+def follow(run: Run, child: Child, limit_s: float, looks: list[Look]) -> int:
     """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
-    begin = session.system.mono()
+    begin = run.system.mono()
     while True:
         code = child.wait(LOOK_S)
-        elapsed = session.system.mono() - begin
+        elapsed = run.system.mono() - begin
         if code is not None:
             return code
-        session.check()
+        run.check()
         if elapsed > limit_s:
             raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
         for look in looks:
             look(elapsed)
 
 
-def _finish(session: Session, child: Child, code: int, argv: Sequence[str], paths: tuple[Path, Path]) -> None:
-    session.journal.ended(child.entry)
+def _finish(run: Run, child: Child, code: int, argv: Sequence[str], paths: tuple[Path, Path]) -> None:
+    run.journal.ended(child.entry)
     if code:
         raise WorkloadFailure(
             f"{child.entry['purpose']} ended with {_ending(code)}: {Path(argv[0]).name}",
@@ -159,10 +196,10 @@ class Lines:
 class Onlooker:
     """Once a second: collectors, proofs, progress."""
 
-    def __init__(self, session: Session, step: str, total_s: Optional[float]) -> None:
-        self._session, self._step, self._total = session, step, total_s
-        self._collectors: list[Collector] = session.make_collectors()
-        self._next_tick, self._next_watch, self._next_proof = session.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
+    def __init__(self, run: Run, step: str, total_s: Optional[float]) -> None:
+        self._run, self._step, self._total = run, step, total_s
+        self._collectors: list[Collector] = run.make_collectors()
+        self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
         for collector in self._collectors:
             collector.start()
 
@@ -172,29 +209,29 @@ class Onlooker:
             self._watch(elapsed)
         if elapsed >= self._next_tick:
             self._tick(elapsed)
-        self._session.collector_cpu_s += time.process_time() - began
+        self._run.collector_cpu_s += time.process_time() - began
 
     def _watch(self, elapsed: float) -> None:
         self._next_watch = max(self._next_watch, TICK_S) + TICK_S if elapsed >= TICK_S else TICK_S
-        self._session.watch()
+        self._run.watch()
         if elapsed >= self._next_proof:
             # Clients may connect late; later looks grow rare, for processes inherit what their parents were given.
             self._next_proof = max(TICK_S, 2 * elapsed)
-            self._session.verify("during")
+            self._run.verify("during")
 
     def _tick(self, elapsed: float) -> None:
-        self._next_tick += self._session.interval_s
+        self._next_tick += self._run.interval_s
         for collector in self._collectors:
             values = collector.sample()
             data = {"step": self._step, "source": collector.name, "t": round(elapsed, 3), "values": values}
-            self._session.emit("sample", data)
+            self._run.emit("sample", data)
         if self._total:
             done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
             note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
-            self._session.emit("progress", note)
+            self._run.emit("progress", note)
 
     def finish(self) -> None:
         if self._next_proof == FIRST_LOOK_S:
             short = f"step {self._step} ended before its processes were looked at; the proofs before it stand alone"
-            self._session.log("warning", short)
-        self._session.verify("after")
+            self._run.log("warning", short)
+        self._run.verify("after")

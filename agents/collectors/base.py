@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from ..system import System
 
 
-class Collector:
+class Collector(ABC):
     """Base of all collectors. `columns` describes each column: what it is, with its unit; N stands for a number."""
 
     name: str
@@ -20,6 +21,6 @@ class Collector:
     def start(self) -> None:
         """Take the first look, from which rates are counted."""
 
+    @abstractmethod
     def sample(self) -> dict[str, float]:
         """Numbers since the look before."""
-        raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Optional
 
@@ -113,7 +114,7 @@ class Scene:
         return [process.pid for process in self.system.processes() if process.parent == pid]
 
 
-class Setting:
+class Setting(ABC):
     """Base of all settings; see the registry in settings/__init__.py."""
 
     name: str
@@ -129,9 +130,9 @@ class Setting:
         """The present value on this host, in the words of `schema` where it has any."""
         return {}
 
+    @abstractmethod
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
-        raise NotImplementedError
 
     def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
         """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""

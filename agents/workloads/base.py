@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
@@ -58,7 +59,7 @@ class Context:
     scratch: str
 
 
-class Workload:
+class Workload(ABC):
     """Base of all workloads; see the registry in workloads/__init__.py."""
 
     kind: str
@@ -72,9 +73,9 @@ class Workload:
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
 
+    @abstractmethod
     def argv(self, options: Options, context: Context) -> list[str]:
         """Pure. The argument list that is measured."""
-        raise NotImplementedError
 
     def duration(self, options: Options) -> Optional[float]:
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
@@ -86,6 +87,6 @@ class Workload:
     def warm(self, options: Options, stage: Stage) -> None:
         """Bring caches into the wanted state; nothing is measured."""
 
+    @abstractmethod
     def measure(self, options: Options, stage: Stage) -> None:
         """Run the tool; its raw output stays in stage.out."""
-        raise NotImplementedError

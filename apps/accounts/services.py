@@ -6,8 +6,8 @@ import secrets
 from datetime import timedelta
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import models, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
@@ -27,6 +27,17 @@ def require(user: User, role: Role, action: str) -> None:
     """RoleError unless `user` may do what needs `role`."""
     if not user.may(role):
         raise RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
+
+
+def save(row: models.Model) -> None:
+    """Save a row that its own rules accept; PlanError names the first field that they refuse, and its value."""
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        given = f"{getattr(row, field)!r}: " if field != NON_FIELD_ERRORS else ""
+        raise PlanError(field, given + " ".join(messages)) from error
+    row.save()
 
 
 def audit(actor: User | None, action: str, target: object, *, before: Any = None, after: Any = None) -> None:
@@ -75,11 +86,7 @@ def create_admin(name: str, *, reset: bool = False) -> User:
     user.role, user.is_active = Role.ADMIN, True
     if not user.password:
         user.set_unusable_password()
-    try:
-        user.full_clean()
-    except ValidationError as error:
-        raise PlanError("name", f"{name!r}: {' '.join(error.messages)}") from error
-    user.save()
+    save(user)
     audit(None, "user.create_admin", user, before=before, after={"role": user.role})
     return user
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
@@ -17,7 +16,7 @@ from agents.errors import Unplannable
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require
+from apps.accounts.services import audit, require, save
 from apps.campaigns import plan, queue, recipes, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
@@ -71,12 +70,7 @@ def create_campaign(
         created_by=by,
     )
     preview(campaign)
-    try:
-        campaign.full_clean()
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        raise PlanError(field, " ".join(messages)) from error
-    campaign.save()
+    save(campaign)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
     return campaign
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from agents.errors import Unplannable
 from agents.protocol import digest
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require
+from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Workload
 from apps.errors import PlanError
 from apps.tuning import rules
@@ -49,11 +48,6 @@ def _save(name: str, kind: str, options: dict[str, Any], description: str, by: U
     revision = latest.revision + 1 if latest else 1
     workload = Workload(name=name, revision=revision, kind=kind, options=options, digest=new, author=by)
     workload.description = description or (latest.description if latest else "")
-    try:
-        workload.full_clean()
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        raise PlanError(field, f"{getattr(workload, field, '')!r}: {' '.join(messages)}") from error
-    workload.save()
+    save(workload)
     audit(by, "workload.save", workload, after={"kind": kind, "options": options})
     return workload

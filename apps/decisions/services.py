@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require
+from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Comment, Decision
 from apps.errors import PlanError
@@ -64,7 +62,7 @@ def write_decision(
     )
     if supersedes:
         _move(supersedes, Status.SUPERSEDED, by=by)
-    _save(written)
+    save(written)
     written.hosts.set([campaign.host] if hosts is None else hosts)
     audit(by, "decision.write", written, after={"id": written.pk, "evidence": written.evidence_digest})
     return written
@@ -115,13 +113,3 @@ def _check_ended(campaign: Campaign) -> None:
     unread = campaign.runs.filter(ingested_at=None).count()
     if unread:
         raise PlanError("campaign", f"results of {unread} runs are not read yet", hint="try again in a few seconds")
-
-
-def _save(row: Decision) -> None:
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        value: Any = getattr(row, field, "")
-        raise PlanError(field, f"{value!r}: {' '.join(messages)}") from error
-    row.save()

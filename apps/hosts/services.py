@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require
+from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
 from apps.hosts import addresses, keys, ssh, tasks
 from apps.hosts.models import Host, HostKey, Identity
@@ -21,7 +20,7 @@ def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
     require(by, Role.ADMIN, "create identity")
     public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
     identity = Identity(name=name, public_key=public, private_key_encrypted=keys.encrypt(private))
-    _save(identity)
+    save(identity)
     audit(by, "identity.create", identity, after={"public_key": public})
     return identity
 
@@ -32,7 +31,7 @@ def add_host(*, by: User, **fields: Any) -> Host:
     require(by, Role.ADMIN, "add host")
     host = Host(**fields)
     _check_address(host)
-    _save(host)
+    save(host)
     audit(by, "host.add", host, after=_public(host))
     return host
 
@@ -48,7 +47,7 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     if (host.address, host.port) != (before["address"], before["port"]):
         host.host_keys.filter(state=HostKey.State.PINNED).update(state=HostKey.State.RETIRED)
         host.state = Host.State.NEW
-    _save(host)
+    save(host)
     audit(by, "host.change", host, before=before, after=_public(host))
     return host
 
@@ -106,16 +105,6 @@ def _check_address(host: Host) -> None:
             addresses.resolve(host.address)
         except HostError as error:
             raise PlanError("address", error.message, hint=error.hint) from error
-
-
-def _save(row: Host | Identity) -> None:
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        value = getattr(row, field, "") if field != "__all__" else ""
-        raise PlanError(field, f"{value!r}: {' '.join(messages)}") from error
-    row.save()
 
 
 def _public(host: Host) -> dict[str, Any]:

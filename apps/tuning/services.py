@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require
+from apps.accounts.services import audit, require, save
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.tuning import rules
@@ -23,12 +22,7 @@ def create_profile(name: str, settings: dict[str, Any], *, description: str = ""
     """A new profile with its first revision."""
     require(by, Role.TUNER, "create profile")
     profile = Profile(name=name, description=description)
-    try:
-        profile.full_clean()
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        raise PlanError(field, f"{name!r}: {' '.join(messages)}") from error
-    profile.save()
+    save(profile)
     return revise(profile, settings, note=note, by=by)
 
 
