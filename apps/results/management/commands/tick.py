@@ -10,11 +10,13 @@ from django.utils import timezone
 
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
+from apps.hosts import contact
+from apps.hosts.models import Host
 from apps.results import ingest, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, and read the results of those that ended."
+    help = "Work on every run that is due, read the results of those that ended, check hosts where that was asked for."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
@@ -27,6 +29,8 @@ class Command(BaseCommand):
 
     def once(self) -> int:
         """How many runs were due."""
+        for host in Host.objects.exclude(check_requested_at=None):
+            contact.check_host(host)
         queue.arm_idle_hosts()
         due = list(Run.objects.due(timezone.now()))
         for run in due:
