@@ -1,6 +1,6 @@
 #!/bin/sh
-# A campaign through the API: docs/campaign.sh [HOST_ID]; docs/api.md explains each call.
-# Reads BASE_URL (such as http://127.0.0.1:8000) and TOKEN from the environment. Without HOST_ID it takes the first host.
+# A campaign through the API: docs/campaign.sh [HOST]; docs/api.md explains each call.
+# Reads BASE_URL (such as http://127.0.0.1:8000) and TOKEN from the environment. Without HOST, a name, it takes the first.
 set -eu
 
 : "${BASE_URL:?say where the server is, for example http://127.0.0.1:8000}"
@@ -21,14 +21,15 @@ call() {
 
 # pick EXPRESSION: evaluates Python on the JSON of stdin, which is called it.
 pick() {
-    python3 -c "import json, sys; it = json.load(sys.stdin); print($1)"
+    python3 -c "import json, os, sys; it = json.load(sys.stdin); print($1)"
 }
 
 echo "Hosts:"
 hosts=$(call GET "hosts/?ordering=name")
 printf '%s' "$hosts" | pick '"\n".join("  {id:>4}  {name}  {state}".format(**host) for host in it["results"])'
-host=${1:-$(printf '%s' "$hosts" | pick 'it["results"][0]["id"] if it["results"] else ""')}
-[ -n "$host" ] || { echo "no host is registered yet" >&2; exit 1; }
+export HOST="${1:-}"
+host=$(printf '%s' "$hosts" | pick 'next((h["id"] for h in it["results"] if os.environ["HOST"] in ("", h["name"])), "")')
+[ -n "$host" ] || { echo "there is no host ${HOST:-yet}" >&2; exit 1; }
 
 created=$(call POST campaigns/ "{\"recipe\": \"cpu-scaling\", \"host\": $host}")
 campaign=$(printf '%s' "$created" | pick 'it["id"]')
