@@ -44,7 +44,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
         runs += [{"x": place - 0.12, "point": point} for point in level.points]
         if level.mean is not None:
             means.append({"x": place + 0.12, "level": level})
-    data = [_run_points(runs, table, look), _means(means, table, look)]
+    data = [_run_points(runs, table, look), *_means(means, table, look)]
     axis = {
         "tickvals": list(range(len(table.levels))),
         "ticktext": [level.label for level in table.levels],
@@ -73,27 +73,35 @@ def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: T
     }
 
 
-def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
-    levels = [row["level"] for row in rows]
-    bounded = [level.low is not None for level in levels]
+def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+    """Levels with an interval, and apart those with too few runs for one: Plotly caps even a whisker of no length."""
+    bounded = [row for row in rows if row["level"].low is not None]
+    bare = [row for row in rows if row["level"].low is None]
+    traces = []
+    if bounded:
+        traces.append(_diamonds("geometric mean, 95 % interval", bounded, table, look) | _whiskers(bounded, look))
+    if bare:
+        traces.append(_diamonds("geometric mean, too few runs for an interval", bare, table, look))
+    return traces
+
+
+def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "geometric mean, 95 % interval",
+        "name": name,
         "x": [row["x"] for row in rows],
-        "y": [level.mean for level in levels],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [lv.high - lv.mean if ok else None for lv, ok in zip(levels, bounded, strict=True)],
-            "arrayminus": [lv.mean - lv.low if ok else None for lv, ok in zip(levels, bounded, strict=True)],
-            "color": look.series[1],
-            "thickness": 2,
-            "width": 8,
-        },
+        "y": [row["level"].mean for row in rows],
         "hovertemplate": f"%{{y:,.5g}} {table.unit}<extra>geometric mean</extra>",
         "marker": {"color": look.series[1], "size": 10, "symbol": "diamond"},
     }
+
+
+def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
+    levels = [row["level"] for row in rows]
+    above, below = [lv.high - lv.mean for lv in levels], [lv.mean - lv.low for lv in levels]
+    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}
 
 
 def run_chart(columns: Sequence[Column], look: Theme) -> Figure:
