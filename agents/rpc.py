@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from . import protocol
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure
@@ -67,10 +67,10 @@ class Agent:
             "mono": self.system.mono(),
         }
 
-    def facts(self, pg_bin_dirs: Optional[list[str]] = None) -> Record:
+    def facts(self, pg_bin_dirs: Sequence[str] = (), pg_data_dirs: Sequence[str] = ()) -> Record:
         from . import facts
 
-        return facts.full(self.system, pg_bin_dirs or [])
+        return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
     def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
         known = self.spool.job(run)
