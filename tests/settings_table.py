@@ -95,7 +95,8 @@ def sources(setting: Setting) -> list[str]:
     told = [
         _text(value, vars(module)) for key, value in pairs if isinstance(key, ast.Constant) and key.value == "source"
     ]
-    return list(dict.fromkeys(told))
+    own = "verify" in vars(type(setting)) and "super().verify" not in inspect.getsource(module)
+    return list(dict.fromkeys(told + ([] if own else ["each file that was written"])))
 
 
 def _text(node: ast.expr, names: dict[str, Any]) -> str:
@@ -118,7 +119,7 @@ def plans(setting: Setting) -> list[Plan]:
     ]
 
 
-def acts(found: list[Plan]) -> list[str]:
+def acts(setting: Setting, found: list[Plan]) -> list[str]:
     """What applying does, in words, one line for each way."""
     keys = dict.fromkeys(_general(write.key) for plan in found for write in plan.writes)
     names = dict.fromkeys(name for plan in found for name in plan.conf)
@@ -126,13 +127,25 @@ def acts(found: list[Plan]) -> list[str]:
     for who, prefixes in (("PostgreSQL", "server_prefix"), ("the load generator", "client_prefix")):
         tools = dict.fromkeys(getattr(plan, prefixes)[0] for plan in found if getattr(plan, prefixes))
         told += [f"starts {who} under {_few(tools)}"] if tools else []
-    return told + ([f"our include file of postgresql.conf: {_few(names)}"] if names else [])
+    held = dict.fromkeys(hold.path for plan in found for hold in plan.holds)
+    told += [f"holds {_few(held)} open"] if held else []
+    options = dict.fromkeys(option for plan in found for option in plan.initdb)
+    told += [f"initdb {_few(options)}"] if options else []
+    told += [f"our include file of postgresql.conf: {_few(names)}"] if names else []
+    return told + ([_does(setting)] if type(setting).act is not Setting.act else [])
+
+
+def _does(setting: Setting) -> str:
+    """What an act says of itself."""
+    return (type(setting).act.__doc__ or "acts before the load").strip().splitlines()[0].rstrip(".")
 
 
 def undone(found: list[Plan]) -> list[str]:
     """How that is put back, in words."""
     told = ["the original, on disk before the write, is written and read back"] if any(p.writes for p in found) else []
     told += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in found) else []
+    told += ["the kernel takes it back when we let go"] if any(p.holds for p in found) else []
+    told += ["nothing is left: the cluster is the run's own"] if any(p.initdb for p in found) else []
     return told + (["the include file is ours, and goes"] if any(p.conf for p in found) else [])
 
 
@@ -200,7 +213,7 @@ def row(setting: Setting, tested: list[Proving]) -> str:
     cells = [
         f"[`{setting.name}`](#{setting.name})",
         "asked" if asked else "facts",
-        "; ".join(acts(found)),
+        "; ".join(acts(setting, found)),
         "; ".join(sources(setting)),
         "; ".join(undone(found)),
         setting.level,
