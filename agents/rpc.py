@@ -72,6 +72,14 @@ class Agent:
 
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
+    def discover(self, settings: Record) -> Record:
+        """Look, change nothing: what is there now, and whether what is wanted could be."""
+        from . import facts
+        from .discover import look
+
+        known = facts.core(self.system)
+        return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
+
     def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
         known = self.spool.job(run)
         if known:
