@@ -152,9 +152,9 @@ class Cluster:
             "unix_socket_permissions": "0700",
         }
         lines = [conf_line(name, value) for name, value in {**ours, **conf}.items()]
-        replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode())
-        if self.account.user is not None:
-            os.chown(self.conf_file, self.account.user, self.account.group or 0)
+        account = self.account
+        owner = None if account.user is None else (account.user, account.group or 0)
+        replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode(), owner)
 
     def parameter(self, name: str) -> str:
         """A computed parameter of the configured, stopped server: postgres -C."""

@@ -1,6 +1,7 @@
 """The journal: what a run changed or started, on disk before it happens, so that anybody can put it back.
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict}
+          (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file)
           process {purpose, pid, start, directory}              ended {of}
           scratch {path}                                        removed {of}
 """
@@ -8,23 +9,24 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
 from __future__ import annotations
 
 import os
-import re
 import shutil
+from pathlib import Path
 from typing import Any, Optional
 
 from .errors import HostFailure, NotApplied
-from .settings.base import Write
-from .spool import Job, Record, read_log
+from .settings.base import Write, current
+from .spool import Job, Record, read_log, replace, sync_dir
 from .system import System
 
-_CHOSEN = re.compile(r"\[([^\]]+)\]")
 
-
-def current(system: System, key: str) -> str:
-    """The value of a kernel file; where it lists choices, the [chosen] one."""
-    text = system.read(key).strip()
-    chosen = _CHOSEN.search(text)
-    return chosen.group(1) if chosen else text
+def present(system: System, entry: Record) -> Optional[str]:
+    """What is there now: the value of a kernel file, or the whole text of a persistent one (None: no such file)."""
+    if entry["persistence"] == "runtime":
+        return current(system, entry["key"])
+    try:
+        return system.read(entry["key"])
+    except FileNotFoundError:
+        return None
 
 
 class Journal:
@@ -56,43 +58,60 @@ class Journal:
 
     def apply(self, setting: str, write: Write) -> Optional[Record]:
         """Journal, write, read back, mark. None when the value is there already; NotApplied when it is not then."""
-        system = self._system
         try:
-            original = current(system, write.key)
+            originals = {key: current(self._system, key) for key in (write.key, *write.also)}
         except OSError as error:
-            raise HostFailure(f"{setting}: {write.key} cannot be read: {error.strerror}") from error
-        if original == write.wanted:
+            raise HostFailure(f"{setting}: {error.filename} cannot be read: {error.strerror}") from error
+        if originals[write.key] == write.wanted:
             return None
-        # An original is captured once: a second write to the key must not take our own value for it.
-        known = [record for record in self.open_writes() if record["key"] == write.key]
-        entry = self._append(
-            entry="write",
-            setting=setting,
-            key=write.key,
-            original=known[0]["original"] if known else original,
-            wanted=write.wanted,
-            persistence=write.persistence,
-        )
-        found = self._write(write.key, write.wanted, write.settle_s)
+        entry = self._note(setting, write.key, originals[write.key], write.wanted, "runtime")
+        # Put back before their cause: the kernel clears the one when the other is written.
+        also = [self._note(setting, k, originals[k], v, "runtime") for k, v in write.also.items() if originals[k] != v]
+        found = self._write(entry, write.wanted, write.settle_s)
         self._append(entry="applied", of=entry["seq"], found=found)
+        for each in also:
+            self._append(entry="applied", of=each["seq"], found=present(self._system, each))
         if found != write.wanted:
             raise NotApplied(setting, f"{write.key} = {write.wanted}", found)
         return {**entry, "found": found}
 
-    def _write(self, key: str, value: str, settle_s: float) -> str:
+    def put_file(self, setting: str, path: str, content: str, owner: Optional[tuple[int, int]] = None) -> Record:
+        """The same for a file of our own that outlives a restart of the host. What lay there is kept in the journal."""
+        entry = {"key": path, "persistence": "persistent", "owner": owner}
+        original = present(self._system, entry)
+        entry = self._note(setting, path, original, content, "persistent", owner=owner)
+        found = self._write(entry, content, 0.0)
+        self._append(entry="applied", of=entry["seq"], found=found)
+        if found != content:
+            raise NotApplied(setting, f"the file {path}", "another content")
+        return {**entry, "found": found}
+
+    def _note(self, setting: str, key: str, original: Any, wanted: str, persistence: str, **more: Any) -> Record:
+        # An original is captured once: a second write to the key must not take our own value for it.
+        known = [record for record in self.open_writes() if record["key"] == key]
+        original = known[0]["original"] if known else original
+        return self._append(
+            entry="write", setting=setting, key=key, original=original, wanted=wanted, persistence=persistence, **more
+        )
+
+    def _write(self, entry: Record, value: Optional[str], settle_s: float) -> Optional[str]:
+        key = entry["key"]
         try:
-            self._system.write(key, value)
+            if entry["persistence"] == "persistent":
+                _replace(key, value, entry.get("owner"))
+            else:
+                self._system.write(key, value or "")
         except OSError as error:
             # Nothing else may be said about it: what the file reads now is the answer.
-            self._append(entry="refused", key=key, value=value, error=str(error))
-        return self._settle(key, value, settle_s)
+            self._append(entry="refused", key=key, error=str(error))
+        return self._settle(entry, value, settle_s)
 
-    def _settle(self, key: str, value: str, settle_s: float) -> str:
+    def _settle(self, entry: Record, value: Optional[str], settle_s: float) -> Optional[str]:
         deadline = self._system.mono() + settle_s
-        found, steady = current(self._system, key), 0
+        found, steady = present(self._system, entry), 0
         while found != value and steady < 5 and self._system.mono() < deadline:
             self._system.sleep(0.1)
-            again = current(self._system, key)
+            again = present(self._system, entry)
             found, steady = again, steady + 1 if again == found else 0
         return found
 
@@ -114,21 +133,24 @@ class Journal:
                 self._append(entry="restored", of=entry["seq"], found=found, conflict=True)
         return conflicts, unproven
 
-    def _put_back(self, entry: Record) -> str:
-        found = current(self._system, entry["key"])
+    def _put_back(self, entry: Record) -> Optional[str]:
+        if entry["persistence"] == "persistent":
+            Path(entry["key"] + ".new").unlink(missing_ok=True)  # a replacement that was cut short
+        found = present(self._system, entry)
         if found == entry["original"] or not self._is_ours(entry, found):
             return found
-        return self._write(entry["key"], entry["original"], 5.0)
+        return self._write(entry, entry["original"], 5.0)
 
-    def _is_ours(self, entry: Record, found: str) -> bool:
+    def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if found in (entry["wanted"], *applied):
             return True
         # Died between write and mark: the kernel may have come part of the way (huge pages are counted up one by one).
-        partial = not applied and all(v.isdigit() for v in (found, entry["original"], entry["wanted"]))
-        return partial and min(int(entry["original"]), int(entry["wanted"])) <= int(found) <= max(
-            int(entry["original"]), int(entry["wanted"])
-        )
+        ends = [value for value in (entry["original"], entry["wanted"], found) if value is not None and value.isdigit()]
+        if applied or len(ends) < 3:
+            return False
+        low, high = sorted(map(int, ends[:2]))
+        return low <= int(ends[2]) <= high
 
     def starting(self, purpose: str, directory: str) -> None:
         """Called in the child between fork and exec: no process of ours exists that is not on record."""
@@ -160,3 +182,11 @@ class Journal:
 
 def _picked(entry: Record) -> Record:
     return {"key": entry["key"], "original": entry["original"], "ours": entry["wanted"]}
+
+
+def _replace(path: str, content: Optional[str], owner: Optional[tuple[int, int]]) -> None:
+    """A file with this content, or none, after a power cut too."""
+    if content is None:
+        Path(path).unlink(missing_ok=True)
+        return sync_dir(Path(path).parent)
+    return replace(Path(path), content.encode(), owner=owner)

@@ -73,10 +73,9 @@ def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
 
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
-    if plan.writes and facts["level"] != "root":
-        raise Unplannable(
-            name, plan.writes[0].line(), "this setting needs level root; the agent is an ordinary user here"
-        )
+    needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
+    if needs_root and facts["level"] != "root":
+        raise Unplannable(name, needs_root[0], "this setting needs level root; the agent is an ordinary user here")
 
 
 def _check_conf(plans: dict[str, Plan]) -> None:
@@ -112,5 +111,5 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plan_steps(spec)
     if not spec["target"]:
         for name, plan in plans.items():
-            if plan.server_prefix or plan.conf:
+            if plan.server_prefix or plan.conf or plan.initdb:
                 raise Unplannable(f"settings.{name}", spec["settings"][name], "a target, for it acts on PostgreSQL")

@@ -12,7 +12,7 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 
 Verbs      args -> result
 hello      {} -> Hello
-facts      {"pg_bin_dirs": [dir]} -> the host as facts.py reads it
+facts      {"pg_bin_dirs": [dir]} -> the host as the package facts reads it
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}

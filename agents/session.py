@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
@@ -43,6 +43,7 @@ class Session:
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
         self._step, self._told, self._stop = "", set[str](), False
+        self._held: list[int] = []
 
     # Records
 
@@ -65,6 +66,8 @@ class Session:
         signal.signal(signal.SIGTERM, self._terminated)
         failure = self._attempt()
         self._enter("ROLLING_BACK")
+        for held in self._held:
+            os.close(held)
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
         self._enter("CLEAN" if undone.clean else "DIRTY")
         outcome = _outcome(failure, undone)
@@ -112,10 +115,13 @@ class Session:
             self._make_cluster(plans)
         self.check()
         for name, plan in plans.items():
-            wanted = self.spec["settings"][name]
-            for write in SETTINGS[name].resolve(self.scene, plan, wanted).writes:
+            resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
+            self.scene.writes[name] = resolved.writes
+            for write in resolved.writes:
                 self._write(name, write)
+            self._held += [self.system.hold(hold.path, hold.data) for hold in resolved.holds]
             self.client_prefix += plan.client_prefix
+        self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
@@ -180,9 +186,16 @@ class Session:
 
     def verify(self, phase: str) -> None:
         """Ask every setting for its proof. NotApplied at the first that fails."""
+        self._prove(phase, lambda name, wanted: SETTINGS[name].verify(self.scene, wanted, phase))
+
+    def act(self, moment: str) -> None:
+        """Let settings do what leaves nothing to put back, such as dropping the page cache."""
+        self._prove("before", lambda name, wanted: SETTINGS[name].act(self.scene, wanted, moment))
+
+    def _prove(self, phase: str, look: Callable[[str, Any], list[Proof]]) -> None:
         failed: list[tuple[str, Proof]] = []
         for name, wanted in self.spec["settings"].items():
-            for proof in SETTINGS[name].verify(self.scene, wanted, phase):
+            for proof in look(name, wanted):
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]
         if failed:

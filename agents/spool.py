@@ -31,14 +31,17 @@ def sync_dir(path: Path) -> None:
         os.close(fd)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part."""
+def replace(path: Path, data: bytes, owner: Optional[tuple[int, int]] = None) -> None:
+    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only its
+    owner (uid, gid; us without one) may read it."""
     fresh = path.with_name(path.name + ".new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
+            if owner:
+                os.fchown(file.fileno(), *owner)
             os.fsync(file.fileno())
         os.replace(fresh, path)
     finally:

@@ -74,6 +74,12 @@ class System:
         finally:
             os.close(fd)
 
+    def hold(self, path: str, data: bytes) -> int:
+        """Open a device, write to it and keep it open: a descriptor for the caller to close."""
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        os.write(fd, data)
+        return fd
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 

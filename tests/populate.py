@@ -40,7 +40,7 @@ def _hashed() -> str:
 
 
 def facts(**changes: Any) -> dict[str, Any]:
-    """Two sockets of four cores with two threads each, two nodes, as agents/facts.py tells them."""
+    """Two sockets of four cores with two threads each, two nodes, as agents.facts tells them."""
     topology = [{"cpu": cpu, "socket": cpu % 8 // 4, "core": cpu % 4, "node": cpu % 8 // 4} for cpu in range(16)]
     nodes = [
         {"id": 0, "cpus": "0-3,8-11", "mem_kb": 32_800_000},

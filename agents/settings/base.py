@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -11,16 +12,28 @@ from ..system import Process, System
 
 Facts = dict[str, Any]
 Schema = dict[str, Any]
+_CHOSEN = re.compile(r"\[([^\]]+)\]")
+
+
+def current(system: System, key: str) -> str:
+    """The value of a kernel file with single spaces; where it lists choices, the [chosen] one. OSError as it comes."""
+    text = " ".join(system.read(key).split())
+    chosen = _CHOSEN.search(text)
+    return chosen.group(1) if chosen else text
 
 
 @dataclass(frozen=True)
 class Write:
-    """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back."""
+    """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
+
+    `also` holds files that the kernel changes along with this one, and what they read then: vm.dirty_bytes clears
+    vm.dirty_ratio. They are journalled with it and never written but to put them back.
+    """
 
     key: str
     wanted: str
-    persistence: str = "runtime"
     settle_s: float = 0.0
+    also: dict[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
         if self.key.startswith("/proc/sys/"):
@@ -33,17 +46,36 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back."""
+
+    path: str
+    data: bytes
+    shown: str
+
+
+@dataclass(frozen=True)
 class Plan:
-    """What one setting wants of the host: writes, prefixes of the two command lines, lines of configuration."""
+    """What one setting wants of the host: writes, held devices, prefixes of the two command lines, lines of
+    configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else."""
 
     writes: list[Write] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
     server_prefix: list[str] = field(default_factory=list)
     client_prefix: list[str] = field(default_factory=list)
+    unit: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
+    initdb: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
         lines = [write.line() for write in self.writes]
+        lines += [
+            f"exec 3> {hold.path}; printf '{hold.shown}' >&3  # in effect while it stays open" for hold in self.holds
+        ]
+        lines += (
+            [shlex.join(["initdb", *(f"{n}={v}" if v else n for n, v in self.initdb.items())])] if self.initdb else []
+        )
         lines += [f"echo {_quoted(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
         if self.server_prefix:
             lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
@@ -89,6 +121,7 @@ class Scene:
     conf_file: str = ""
     sql: Optional[Callable[[str], Any]] = None
     huge_pages_needed: Optional[Callable[[], int]] = None
+    writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
     def server_processes(self) -> list[Process]:
@@ -141,6 +174,18 @@ class Setting(ABC):
     def watch(self, scene: Scene, wanted: Any) -> None:
         """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        """Proofs for a phase: before (server up, no load), during (a step runs), after (the step ended)."""
+    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down) or
+        `measure` (the data is there, the load comes next)."""
         return []
+
+    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        """Proofs for a phase: before (server up, no load), during (a step runs), after (the step ended). Unless a
+        setting knows better, what it wrote is read back before and after: somebody may change it in between."""
+        return read_back(scene, scene.writes.get(self.name, [])) if phase in ("before", "after") else []
+
+
+def read_back(scene: Scene, writes: list[Write]) -> list[Proof]:
+    """A proof for each write: the kernel's file says now what was asked."""
+    found = {write.key: current(scene.system, write.key) for write in writes}
+    return [Proof(w.key, w.wanted, found[w.key], found[w.key] == w.wanted, {"source": w.key}) for w in writes]

@@ -68,9 +68,10 @@ class HugePages(Setting):
         return plan.with_writes([Write(POOL, str(target), settle_s=SETTLE_S)])
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        written = super().verify(scene, wanted, phase)
         if phase != "before" or not scene.postmaster:
-            return []
-        return [_mapping(scene, wanted["use"]), *_status(scene, wanted["use"])]
+            return written
+        return [*written, _mapping(scene, wanted["use"]), *_status(scene, wanted["use"])]
 
 
 def _needed(scene: Scene, pool: Any) -> int:

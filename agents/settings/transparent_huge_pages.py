@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import Unplannable
-from ..facts import THP, bracketed
-from .base import Facts, Plan, Proof, Scene, Setting, Write
+from ..facts import THP
+from .base import Facts, Plan, Setting, Write
 
 
 class TransparentHugePages(Setting):
@@ -36,14 +36,3 @@ class TransparentHugePages(Setting):
                 accepted = ", ".join(choices.get(name, [])) or "nothing; this kernel has no transparent huge pages"
                 raise Unplannable(f"{self.name}.{name}", value, accepted)
         return Plan(writes=[Write(f"{THP}/{name}", value) for name, value in wanted.items()])
-
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        """Looked at again after the step: somebody may have changed it in between."""
-        if phase not in ("before", "after"):
-            return []
-        proofs = []
-        for name, value in wanted.items():
-            text = scene.system.text(f"{THP}/{name}")
-            found = bracketed(text)
-            proofs.append(Proof(name, value, found, found == value, {"source": f"{THP}/{name}", "text": text}))
-        return proofs

@@ -29,7 +29,7 @@ class Socket:
 
 
 def sockets(facts: Facts) -> list[Socket]:
-    """Sockets -> nodes -> cores -> threads, as facts.py of the agent lists them; [] where the topology is unknown."""
+    """Sockets -> nodes -> cores -> threads, as the facts list them; [] where the topology is unknown."""
     cpus = facts.get("cpus", {})
     rows = cpus.get("topology", [])[:MOST_CORES]
     memory = {node["id"]: node.get("mem_kb") for node in facts.get("numa", {}).get("nodes", [])}

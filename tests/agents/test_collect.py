@@ -15,6 +15,7 @@ from agents import build, cpulist, facts
 from agents.collectors import COLLECTORS
 from agents.collectors.cpu import parse as parse_cpu
 from agents.collectors.disk import Disk
+from agents.facts.cpu import topology
 from agents.system import System, parse_stat
 
 from .fakes import FakeSystem
@@ -83,9 +84,9 @@ CPUINFO = "".join(f"processor : {n}\nphysical id : {n % 2}\ncore id : {n // 2}\n
 
 
 def test_topology_falls_back_to_cpuinfo_where_sys_is_silent() -> None:
-    system = FakeSystem({"/sys/devices/system/cpu/online": "0-3", "/proc/cpuinfo": CPUINFO, "/proc/meminfo": ""})
+    system = FakeSystem({"/proc/cpuinfo": CPUINFO})
 
-    found = facts._topology(system)
+    found = topology(system, "0-3", [])
 
     assert (found["sockets"], found["cores"], found["threads"], found["model"]) == (2, 4, 4, "X")
     assert found["topology"][1] == {"cpu": 1, "socket": 1, "core": 0, "node": 0}

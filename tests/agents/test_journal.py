@@ -11,6 +11,7 @@ from agents.errors import NotApplied
 from agents.journal import Journal
 from agents.settings import Write
 from agents.spool import Job, read_log
+from agents.system import System
 
 from .fakes import FakeSystem
 
@@ -125,3 +126,59 @@ def test_died_between_write_and_mark_a_value_on_the_way_is_ours(
     reopen().restore()
 
     assert system.files[POOL] == back
+
+
+RATIO, BYTES = "/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"
+
+
+@pytest.mark.parametrize(("wanted", "cleared"), [(BYTES, RATIO), (RATIO, BYTES)])
+def test_what_the_kernel_clears_along_with_a_value_comes_back_with_it(
+    tmp_path: Path, wanted: str, cleared: str
+) -> None:
+    system = FakeSystem({wanted: "0", cleared: "20"})
+
+    def either_or(path: str, text: str) -> str:
+        if text == "0":
+            raise OSError(22, "Invalid argument", path)
+        system.files[cleared if path == wanted else wanted] = "0"
+        return text
+
+    system.kernel = either_or
+    journal = Journal(Job(tmp_path, system, lambda: None), system)
+
+    journal.apply("sysctl", Write(wanted, "4096", also={cleared: "0"}))
+    assert system.files == {wanted: "4096", cleared: "0"}
+
+    assert Journal(Job(tmp_path, system, lambda: None), system).restore() == ([], [])
+    assert system.files == {wanted: "0", cleared: "20"}
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Callable[[], Journal]:
+    return lambda: Journal(Job(tmp_path, System(), lambda: None), System())
+
+
+@pytest.mark.parametrize("before", [None, "# by hand\n"])
+def test_a_file_of_ours_is_gone_afterwards_and_what_lay_there_is_back(
+    real: Callable[[], Journal], tmp_path: Path, before: str | None
+) -> None:
+    path = tmp_path / "proving_ground.conf"
+    if before:
+        path.write_text(before)
+
+    real().put_file("postgresql", str(path), "work_mem = '8MB'\n")
+    assert path.read_text() == "work_mem = '8MB'\n"
+
+    assert real().restore() == ([], [])
+    assert (path.read_text() if path.exists() else None) == before
+
+
+def test_a_file_that_an_admin_edited_meanwhile_is_left_to_him(real: Callable[[], Journal], tmp_path: Path) -> None:
+    path = tmp_path / "proving_ground.conf"
+    real().put_file("postgresql", str(path), "work_mem = '8MB'\n")
+    path.write_text("work_mem = '9MB'\n")
+
+    conflicts, unproven = real().restore()
+
+    assert [conflict["found"] for conflict in conflicts] == ["work_mem = '9MB'\n"] and unproven == []
+    assert path.read_text() == "work_mem = '9MB'\n"
