@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import reboot
 from .collectors import COLLECTORS
 from .errors import Unplannable
 from .schema import check
@@ -93,6 +94,9 @@ def plan_steps(spec: Spec) -> None:
     for step in spec["steps"]:
         if names.count(step["name"]) > 1:
             raise Unplannable("steps.name", step["name"], "a name of its own for each step")
+        if step["kind"] == reboot.KIND:
+            check(reboot.SCHEMA, step["options"], reboot.KIND)
+            continue
         if step["kind"] not in WORKLOADS:
             raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
         workload = WORKLOADS[step["kind"]]
@@ -109,6 +113,9 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check(SPEC, spec, "spec")
     plans = plan_settings(facts, spec["settings"])
     plan_steps(spec)
+    restarts = [step["name"] for step in spec["steps"] if step["kind"] == reboot.KIND]
+    if restarts and facts["level"] != "root":
+        raise Unplannable(f"steps.{restarts[0]}", reboot.KIND, "level root; the agent is an ordinary user here")
     if not spec["target"]:
         for name, plan in plans.items():
             if plan.server_prefix or plan.conf or plan.initdb:

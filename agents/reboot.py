@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .errors import Cancelled, HostFailure
 from .spool import Job
@@ -61,13 +61,12 @@ def next_step(job: Job) -> int:
     return left[-1] + 1 if left else 0
 
 
-def leave(run: Session, index: int) -> None:
+def leave(run: Session, index: int) -> NoReturn:
     """Stop the server, put the place on record, restart the host. Returns by SystemExit: nothing is rolled back.
 
     Cancelled, or HostFailure when the host does not go down.
     """
     step, system = run.spec["steps"][index], run.system
-    run.begin(step["name"])
     run.check()
     run.stop_server()
     run.enter("REBOOTING", index=index)

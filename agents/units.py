@@ -15,14 +15,14 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
 
 from .errors import HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace
+from .spool import Job, Spool, replace
 from .system import Finished, System
 
 DIRECTORY = Path("/etc/systemd/system")
 BOOTED = "/run/systemd/system"  # sd_booted(3)
+INSTALLED = ("current", "outdated")
 UP_S = 15.0  # less than a caller waits for an answer
 LOOK_S = 0.5
 PLAIN = re.compile(r"^/[A-Za-z0-9._/+-]+$")
@@ -90,7 +90,7 @@ def unit_of(run: str) -> str:
 
 def installed(spool: Spool) -> bool:
     """Whether runs of this spool are supervised by systemd."""
-    return state(spool, "") in ("current", "outdated")
+    return state(spool, "") in INSTALLED
 
 
 def state(spool: Spool, agent: str) -> str:
@@ -125,7 +125,9 @@ def install(spool: Spool, agent: str) -> list[str]:
 
 def _check(spool: Spool, agent: str) -> None:
     if state(spool, agent) == "unavailable":
-        raise PlanFailure("units need root and a systemd that is PID 1", "without them the next contact does their work")
+        raise PlanFailure(
+            "units need root and a systemd that is PID 1", "without them the next contact does their work"
+        )
     if agent == "source":
         raise PlanFailure("units need the agent as one file", "install from the agent that the server has sent")
     for path in (str(spool.root), sys.executable):
