@@ -89,6 +89,7 @@ STATES = (
     "SEALED",
     "ACKED",
 )
+REBOOT = "reboot"  # the kind of step that is no workload
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

@@ -11,7 +11,6 @@ from .system import System
 if TYPE_CHECKING:
     from .session import Session
 
-KIND = "reboot"
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -16,6 +16,7 @@ from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, 
 from .journal import Journal
 from .planning import check_spec, plan_settings
 from .processes import Account, Child, end, environment, spawn
+from .protocol import REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene
 from .spool import Job, Record, Spool
 from .stage import Stage, run_tool
@@ -185,7 +186,7 @@ class Session:
         for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
             self._step = self.spec["steps"][index]["name"]
             self._told.clear()
-            if self.spec["steps"][index]["kind"] == reboot.KIND:
+            if self.spec["steps"][index]["kind"] == REBOOT:
                 reboot.leave(self, index)
             self._run_step(self.spec["steps"][index])
 

@@ -113,14 +113,18 @@ def _texts(spool: Spool, agent: str) -> dict[str, str]:
 def install(spool: Spool, agent: str) -> list[str]:
     """Install the units, or bring them up to this agent; what was written. PlanFailure where they cannot be."""
     _check(spool, agent)
+    _write(spool, agent)
+    _systemctl(spool.system, "enable", "proving-ground-boot.service")
+    _systemctl(spool.system, "enable", "--now", "proving-ground-guard.timer")
+    return [*(str(DIRECTORY / name) for name in TEXTS), str(spool.root / "agent.pyz")]
+
+
+def _write(spool: Spool, agent: str) -> None:
     replace(spool.root / "agent.pyz", Path(sys.argv[0]).read_bytes())
     for name, text in _texts(spool, agent).items():
         replace(DIRECTORY / name, text.encode())
         os.chmod(DIRECTORY / name, 0o644)
     _systemctl(spool.system, "daemon-reload")
-    _systemctl(spool.system, "enable", "--now", "proving-ground-guard.timer")
-    _systemctl(spool.system, "enable", "proving-ground-boot.service")
-    return [*(str(DIRECTORY / name) for name in TEXTS), str(spool.root / "agent.pyz")]
 
 
 def _check(spool: Spool, agent: str) -> None:
@@ -141,7 +145,7 @@ def _check(spool: Spool, agent: str) -> None:
 def refresh(spool: Spool, agent: str) -> None:
     """A connection brought another agent: the units execute it from now on."""
     if agent != "source" and state(spool, agent) == "outdated":
-        install(spool, agent)
+        _write(spool, agent)
 
 
 def uninstall(spool: Spool) -> list[str]:
