@@ -140,7 +140,9 @@ def test_guard_restores_without_any_server(connect: Connect, spec: Spec, program
     argv = [sys.executable, "-I", str(program), "guard", "--spool", str(tmp_path / "spool")]
     shown = subprocess.run(argv, capture_output=True, timeout=30, check=True)
 
-    assert json.loads(shown.stdout)["outcome"] == "interrupted"
+    assert f"run {run}: the host is as it was" in shown.stdout.decode()
+    assert "ended postgres" in shown.stdout.decode()
+    assert agent.call("status", run=run)["outcome"] == "interrupted"
 
 
 def test_sigterm_puts_the_host_back(agent: Connection, spec: Spec, tmp_path: Path, data_dir: Path) -> None:
