@@ -1,6 +1,6 @@
 """The journal: what a run changed or started, on disk before it happens, so that anybody can put it back.
 
-Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict}
+Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict, by}
           (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file)
           process {purpose, pid, start, directory}              ended {of}
           scratch {path}                                        removed {of}
@@ -132,10 +132,27 @@ class Journal:
             found, steady = again, steady + 1 if again == found else 0
         return found
 
-    def restore(self) -> tuple[list[Record], list[str]]:
-        """Put open writes back, newest first: (conflicts, changed by somebody else and left alone; what failed)."""
-        conflicts, unproven = [], []
+    def after_restart(self) -> None:
+        """Mark what a restart of the host undid by itself: values of a kernel that is gone. Nobody else is blamed for
+        what the new one reads."""
         for entry in reversed(self.open_writes()):
+            if entry["persistence"] == "runtime" and entry["boot_id"] != self._system.boot_id():
+                self._append(entry="restored", of=entry["seq"], found=self._now(entry), conflict=False, by="restart")
+
+    def _now(self, entry: Record) -> Optional[str]:
+        try:
+            return present(self._system, entry)
+        except OSError as error:
+            return f"not readable: {error.strerror}"
+
+    def restore(self, persistence: str = "") -> tuple[list[Record], list[str]]:
+        """Put open writes (of one persistence, when told) back, newest first: (conflicts, changed by somebody else and
+        left alone; what failed)."""
+        conflicts, unproven = [], []
+        self.after_restart()
+        for entry in reversed(self.open_writes()):
+            if persistence not in ("", entry["persistence"]):
+                continue
             try:
                 found = self._put_back(entry)
             except OSError as error:

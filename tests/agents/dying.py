@@ -28,10 +28,26 @@ RUN = "11111111-2222-3333-4444-555555555555"
 
 
 class Machine(System):
-    """The real one, whose two knobs are ordinary files."""
+    """The real one, whose two knobs are ordinary files. Its boot is told by a file, for the sake of restarts."""
+
+    def __init__(self, boot: Path | None = None) -> None:
+        self._boot, self.late_s = boot, 0.0
 
     def write(self, path: str, text: str) -> None:
         Path(path).write_text(text)
+
+    def boot_id(self) -> str:
+        return self._boot.read_text() if self._boot else super().boot_id()
+
+    def wall(self) -> float:
+        return super().wall() + self.late_s
+
+    def mono(self) -> float:
+        return super().mono() + self.late_s
+
+    def reboot(self) -> None:
+        """The shutdown's SIGTERM, to a process that is alone in the world."""
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Knobs(Setting):
@@ -135,7 +151,7 @@ def run(spool: Spool, run: str) -> None:
 
 def die(mode: str, root: Path, at: int) -> bool:
     """Whether the knobs' run (or restore) was killed at boundary `at`; False when it came through before that."""
-    death, spool = Death(at), Spool(root / "spool", Machine())
+    death, spool = Death(at), Spool(root / "spool", Machine(root / "boot"))
 
     def live() -> None:
         SETTINGS["knobs"] = Knobs()

@@ -26,7 +26,10 @@ def another(path: str, *choices: str) -> str:
 
 def transparent_huge_pages() -> dict[str, Any]:
     # `never` has the kernel lower vm.min_free_kbytes as well.
-    return {"enabled": another(f"{THP}/enabled", "never", "madvise"), "defrag": another(f"{THP}/defrag", "defer", "never")}
+    return {
+        "enabled": another(f"{THP}/enabled", "never", "madvise"),
+        "defrag": another(f"{THP}/defrag", "defer", "never"),
+    }
 
 
 def last_cpu() -> str:
