@@ -6,10 +6,10 @@ test's choice: `around_all` for every record, `around_the_journal` for what a ro
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import signal
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +24,7 @@ from agents.system import System
 
 LOOK_S = 0.0005
 DUE, DONE = 1, 2
+SIZE = 1 << 20
 RUN = "11111111-2222-3333-4444-555555555555"
 
 
@@ -67,24 +68,20 @@ class Death:
 
     def __init__(self, at: int) -> None:
         self.at = at
-        self._shared = mmap.mmap(-1, 4096)
+        self._shared = mmap.mmap(-1, SIZE)
 
     @property
-    def boundaries(self) -> int:
-        return int(struct.unpack_from("i", self._shared)[0])
-
-    @property
-    def where(self) -> str:
-        """What happened at the last boundary."""
-        return self._shared[5:].rstrip(b"\0").decode()
+    def trail(self) -> list[str]:
+        """What each boundary was, the newest last."""
+        return self._shared[1:].rstrip(b"\0").decode().split("\0") if self._shared[1] else []
 
     def step(self, where: str) -> None:
-        count = self.boundaries + 1
-        struct.pack_into("i", self._shared, 0, count)
-        self._shared[5:] = where.encode()[:4000].ljust(4091, b"\0")
-        if count == self.at:
-            self._shared[4] = DUE
-            while self._shared[4] == DUE:
+        trail = [*self.trail, where]
+        told = "\0".join(trail).encode() + b"\0"
+        self._shared[1 : 1 + len(told)] = told
+        if len(trail) == self.at:
+            self._shared[0] = DUE
+            while self._shared[0] == DUE:
                 time.sleep(LOOK_S)
 
     def around(self, act: Callable[..., Any], tell: Callable[..., str]) -> Callable[..., Any]:
@@ -113,10 +110,10 @@ class Death:
                 os._exit(code)
         ended, status = os.waitpid(pid, os.WNOHANG)
         while not ended:
-            if self._shared[4] == DUE:
+            if self._shared[0] == DUE:
                 os.kill(pid, signal.SIGKILL)
                 status = os.waitpid(pid, 0)[1]
-                self._shared[4] = DONE
+                self._shared[0] = DONE
                 break
             time.sleep(LOOK_S)
             ended, status = os.waitpid(pid, os.WNOHANG)
@@ -135,11 +132,17 @@ def around_the_journal(death: Death) -> None:
     """Every record of the journal, each write to the kernel, each held device, each file of ours that outlives a
     restart. Patches: only for a forked process."""
     Log._put = death.around(  # type: ignore[method-assign]
-        Log._put, lambda log, line, durable: f"{line!r}" if log._path.name == "journal.jsonl" else ""
+        Log._put, lambda log, line, durable: _record(line) if log._path.name == "journal.jsonl" else ""
     )
     System.write = death.around(System.write, lambda system, path, text: f"write {text} to {path}")  # type: ignore[method-assign]
     System.hold = death.around(System.hold, lambda system, path, data: f"hold {path}")  # type: ignore[method-assign]
     journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")  # type: ignore[attr-defined]
+
+
+def _record(line: bytes) -> str:
+    record = json.loads(line)
+    about = record.get("key") or record.get("purpose") or record.get("path") or f"of record {record.get('of')}"
+    return f"the record {record['entry']} {about}"
 
 
 def run(spool: Spool, run: str) -> None:

@@ -5,11 +5,13 @@ python -m tests.faults.matrix      kills at every boundary of every setting, and
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from agents import facts, protocol
@@ -22,6 +24,7 @@ from tests.agents.dying import Death, around_the_journal, run
 from tests.faults.cases import CASES, IMPOSSIBLE
 
 CONTACT_S = 60.0
+SEED = 14
 
 
 def wishes(*names: str) -> dict[str, Any]:
@@ -41,6 +44,9 @@ class Row:
     boundaries: int = 0
     kills: int = 0
     differences: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.boundaries} boundaries, {self.kills} kills, {len(self.differences)} differences"
 
 
 class Ground:
@@ -66,8 +72,11 @@ class Ground:
         }
 
     def look(self) -> snapshot.Snapshot:
+        """Everything but the runs of somebody else on this machine."""
         clusters = [str(path) for path in self.data_dir.iterdir()]
-        return snapshot.take([str(self.root), str(self.data_dir), *clusters])
+        found, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
+        mark = snapshot.MARK.decode()
+        return {k: v for k, v in found.items() if not v.startswith(mark) or v[len(mark) :].split()[0] in ours}
 
     def submit(self, spec: dict[str, Any]) -> str:
         name = str(uuid.uuid4())
@@ -84,7 +93,7 @@ class Ground:
             run(self.spool, name)
 
         killed = death.of(live)
-        assert killed == (at > 0), f"boundary {at} was not reached: the last one was {death.where}"
+        assert killed == (at > 0), f"boundary {at} was not reached: the last one was {death.trail[-1]}"
         return death, name
 
     def contact(self) -> dict[str, Any]:
@@ -100,24 +109,83 @@ class Ground:
         return self.spool.need(name).manifest or {}
 
 
-def count(ground: Ground, name: str, settings: dict[str, Any]) -> Row:
-    """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
-    before = ground.look()
-    death, run = ground.live(ground.spec(settings))
-    manifest = ground.outcome(run)
-    assert manifest["outcome"] == "ok", manifest["error"]
-    return Row(name, death.boundaries, 0, snapshot.differences(before, ground.look()))
+class Victims:
+    """One wish, killed again and again; what it should leave was looked at once, before the first."""
+
+    def __init__(self, ground: Ground, name: str, settings: dict[str, Any]) -> None:
+        self.ground, self.spec, self.row = ground, ground.spec(settings), Row(name)
+        self.trail: list[str] = []
+        if self.spec["target"]:
+            ground.live(self.spec)  # makes the cluster, which stays
+        self._before = ground.look()
+
+    def count(self) -> None:
+        """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
+        death, run = self.ground.live(self.spec)
+        manifest = self.ground.outcome(run)
+        assert manifest["outcome"] == "ok", manifest["error"]
+        self.row.boundaries, self.trail = len(death.trail), death.trail
+        self._compare("not killed", run)
+
+    def kill(self, at: int) -> None:
+        """Kill the run at a boundary, make contact, compare."""
+        death, run = self.ground.live(self.spec, at)
+        self.row.kills += 1
+        self._compare(f"killed at {at}, {death.trail[-1]}", run)
+
+    def kill_twice(self, at: int, again: int) -> bool:
+        """Kill the run at one boundary and the recovery at another, then make contact and compare. False when the
+        recovery came through before that."""
+        first, run = self.ground.live(self.spec, at)
+        death = Death(again)
+
+        def recover() -> None:
+            around_the_journal(death)
+            self.ground.contact()
+
+        killed = death.of(recover)
+        self.row.kills += killed
+        self._compare(f"killed at {at}, {first.trail[-1]}; its recovery at {again}, {death.trail[-1]}", run)
+        return killed
+
+    def _compare(self, where: str, run: str) -> None:
+        hello = self.ground.contact()
+        after = self.ground.look()
+        found: dict[str, Any] = dict(snapshot.differences(self._before, after))
+        manifest = self.ground.outcome(run)
+        if hello["dirty"] or manifest["conflicts"]:
+            found["manifest"] = manifest
+        if found:
+            self.row.differences[where] = found
+            self._before = after
 
 
-def kill(ground: Ground, row: Row, settings: dict[str, Any], at: int) -> None:
-    """Kill one run at one boundary, make contact, compare; differences go into the row."""
-    before = ground.look()
-    death, run = ground.live(ground.spec(settings), at)
-    hello = ground.contact()
-    row.kills += 1
-    where = f"killed at {at}, {death.where}"
-    found: dict[str, Any] = dict(snapshot.differences(before, ground.look()))
-    if hello["dirty"] or ground.outcome(run)["conflicts"]:
-        found["manifest"] = ground.outcome(run)
-    if found:
-        row.differences[where] = found
+def every_boundary(ground: Ground, name: str, settings: dict[str, Any]) -> Row:
+    victims = Victims(ground, name, settings)
+    victims.count()
+    for at in range(1, victims.row.boundaries + 1):
+        victims.kill(at)
+    return victims.row
+
+
+def some_boundaries(ground: Ground, name: str, settings: dict[str, Any], kills: int) -> Row:
+    """A sample that is the same each time, as long as the number of boundaries is."""
+    victims = Victims(ground, name, settings)
+    victims.count()
+    everywhere = range(1, victims.row.boundaries + 1)
+    for at in sorted(Random(SEED).sample(everywhere, min(kills, len(everywhere)))):
+        victims.kill(at)
+    return victims.row
+
+
+def every_boundary_of_a_recovery(ground: Ground, name: str, settings: dict[str, Any], step: int = 1) -> Row:
+    """The run is killed when all is applied and nothing is put back; its recovery at every `step`-th boundary."""
+    victims = Victims(ground, name, settings)
+    victims.count()
+    back = ("the record ended", "the record restored")
+    applied = next(at for at, where in enumerate(victims.trail) if any(word in where for word in back))
+    again = 1
+    while victims.kill_twice(applied, again):
+        victims.row.boundaries = again
+        again += step
+    return victims.row
