@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Plan, Proof, Scene, Setting, Write
 from .cpu_affinity import CpuAffinity
 from .huge_pages import HugePages
+from .initdb import Initdb
 from .numa import Numa
 from .postgresql import PostgreSQL
 from .transparent_huge_pages import TransparentHugePages
@@ -16,6 +17,7 @@ SETTINGS: dict[str, Setting] = {
         Numa(),
         TransparentHugePages(),
         HugePages(),
+        Initdb(),
         PostgreSQL(),
     )
 }
