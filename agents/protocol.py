@@ -12,7 +12,9 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 
 Verbs      args -> result
 hello      {} -> Hello
-facts      {"pg_bin_dirs": [dir]} -> the host as the package facts reads it
+facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
+discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
+           what each file reads now that `wanted` would write, and the Failure where this host cannot have it
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
@@ -76,7 +78,10 @@ HEADER = struct.Struct(">II")
 MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
-VERBS = ("hello", "facts", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install", "uninstall")
+VERBS = (
+    "hello", "facts", "discover", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
+    "uninstall",
+)  # fmt: skip
 
 STATES = (
     "RECEIVED",

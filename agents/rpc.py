@@ -6,7 +6,7 @@ import base64
 import os
 import sys
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 from . import protocol, reboot, units
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure
@@ -71,10 +71,18 @@ class Agent:
             "mono": self.system.mono(),
         }
 
-    def facts(self, pg_bin_dirs: Optional[list[str]] = None) -> Record:
+    def facts(self, pg_bin_dirs: Sequence[str] = (), pg_data_dirs: Sequence[str] = ()) -> Record:
         from . import facts
 
-        return facts.full(self.system, pg_bin_dirs or [])
+        return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+
+    def discover(self, settings: Record) -> Record:
+        """Look, change nothing: what is there now, and whether what is wanted could be."""
+        from . import facts
+        from .discover import look
+
+        known = facts.core(self.system)
+        return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
 
     def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
         known = self.spool.job(run)

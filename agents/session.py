@@ -17,7 +17,7 @@ from .journal import Journal
 from .planning import check_spec, plan_settings
 from .processes import Account, Child, end, environment, spawn
 from .protocol import REBOOT
-from .settings import SETTINGS, Plan, Proof, Scene
+from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
 from .stage import Stage, run_tool
 from .workloads import WORKLOADS
@@ -125,21 +125,26 @@ class Session:
         for name, plan in plans.items():
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
-            for write in resolved.writes:
-                self._write(name, write)
-            self._held += [self.system.hold(hold.path, hold.data) for hold in resolved.holds]
             self.client_prefix += plan.client_prefix
+        self._change(plans)
         self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
 
-    def _write(self, name: str, write: Any) -> None:
+    def _change(self, plans: dict[str, Plan]) -> None:
+        writes = [(name, write) for name in plans for write in self.scene.writes[name]]
+        self.journal.intend(writes)
+        for name, write in writes:
+            self._write(name, write)
+        self._held += [self.system.hold(hold.path, hold.data) for plan in plans.values() for hold in plan.holds]
+
+    def _write(self, name: str, write: Write) -> None:
         try:
             record = self.journal.apply(name, write)
         except NotApplied as failure:
-            last = self.journal.written[-1]
+            last = [entry for entry in self.journal.written if entry["key"] == write.key][-1]
             self.emit("write", {**_picked(last), "found": failure.details["found"]})
             raise
         if record:

@@ -29,6 +29,12 @@ def check_host(host: Host) -> None:
     Host.objects.filter(pk=host.pk).update(check_requested_at=None)
 
 
+def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(facts, what the agent finds of each setting now); see discover in agents/protocol.py. Nothing is written."""
+    with ssh.Link(host) as link:
+        return link.call("facts", pg_bin_dirs=host.pg_bin_dirs), link.call("discover", settings=settings)
+
+
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
     """Keep what hello told. A dirty job puts the host into quarantine until someone looks."""
     seen = {
