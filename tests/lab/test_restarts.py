@@ -120,7 +120,9 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
 def test_a_restart_that_takes_too_long_is_put_back(supervised: Host, admin: User, vm: Machine) -> None:
     """The shutdown is held up for longer than the run allows."""
     before = look(vm)
-    slow = b"[Unit]\nDescription=slow\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\nExecStop=sleep 45\n"
+    slow = (
+        b"[Unit]\nDescription=slow\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\nExecStop=sleep 45\n"
+    )
     vm.shell("sudo tee /run/systemd/system/slow.service", stdin=slow)
     vm.shell("sudo systemctl daemon-reload && sudo systemctl start slow")
 
