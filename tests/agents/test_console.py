@@ -100,7 +100,5 @@ def test_units_are_refused_in_words_where_there_is_no_systemd(tmp_path: Path, mo
     monkeypatch.setattr(units, "BOOTED", "/nonexistent")
     (tmp_path / "boot").write_text("boot-1")
 
-    with pytest.raises(
-        SystemExit, match="need root and a systemd that is PID 1; without them the next contact does their work"
-    ):
+    with pytest.raises(SystemExit, match="need root and a systemd that is PID 1; without"):
         console.install(tmp_path / "spool", "test")

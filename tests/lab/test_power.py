@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -149,7 +150,8 @@ def check_whole(vm: Machine, run: str, manifest: dict[str, Any]) -> None:
 
 def tell(capsys: pytest.CaptureFixture[str], line: str) -> None:
     with capsys.disabled():
-        print(line, flush=True)
+        sys.stdout.write(f"\n{line}")
+        sys.stdout.flush()
 
 
 def row(cut: Cut) -> str:
