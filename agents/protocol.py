@@ -45,6 +45,7 @@ Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "l
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
             "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
             "dirty": [uuid], "sealed": [uuid of each that ended and is not purged],
+            "recovered": what this contact put back, as restore tells it,
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null}
