@@ -1,7 +1,8 @@
 """The journal: what a run changed or started, on disk before it happens, so that anybody can put it back.
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict}
-          (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file)
+          (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
+          reset_by: the key with which the kernel changes this one, to what it thinks best)
           process {purpose, pid, start, directory}              ended {of}
           scratch {path}                                        removed {of}
 """
@@ -20,11 +21,10 @@ from .system import System
 
 
 def present(system: System, entry: Record) -> Optional[str]:
-    """What is there now: the value of a kernel file, or the whole text of a persistent one (None: no such file)."""
-    if entry["persistence"] == "runtime":
-        return current(system, entry["key"])
+    """What is there now: the value of a kernel file, or the whole text of a persistent one. None: no such file, any
+    more: a scheduler takes its parameters with it."""
     try:
-        return system.read(entry["key"])
+        return current(system, entry["key"]) if entry["persistence"] == "runtime" else system.read(entry["key"])
     except FileNotFoundError:
         return None
 
@@ -59,17 +59,21 @@ class Journal:
     def apply(self, setting: str, write: Write) -> Optional[Record]:
         """Journal, write, read back, mark. None when the value is there already; NotApplied when it is not then."""
         try:
-            originals = {key: current(self._system, key) for key in (write.key, *write.also)}
+            originals = {key: current(self._system, key) for key in (write.key, *write.also, *write.resets)}
         except OSError as error:
             raise HostFailure(f"{setting}: {error.filename} cannot be read: {error.strerror}") from error
         if originals[write.key] == write.wanted:
             return None
+        # Put back after their cause, as putting that back resets them again.
+        resets = [
+            self._note(setting, k, originals[k], originals[k], "runtime", reset_by=write.key) for k in write.resets
+        ]
         entry = self._note(setting, write.key, originals[write.key], write.wanted, "runtime")
         # Put back before their cause: the kernel clears the one when the other is written.
         also = [self._note(setting, k, originals[k], v, "runtime") for k, v in write.also.items() if originals[k] != v]
         found = self._write(entry, write.wanted, write.settle_s)
         self._append(entry="applied", of=entry["seq"], found=found)
-        for each in also:
+        for each in (*also, *resets):
             self._append(entry="applied", of=each["seq"], found=present(self._system, each))
         if found != write.wanted:
             raise NotApplied(setting, f"{write.key} = {write.wanted}", found)
@@ -118,15 +122,16 @@ class Journal:
     def restore(self) -> tuple[list[Record], list[str]]:
         """Put open writes back, newest first: (conflicts, changed by somebody else and left alone; what failed)."""
         conflicts, unproven = [], []
+        theirs = self._edited_resets()
         for entry in reversed(self.open_writes()):
             try:
-                found = self._put_back(entry)
+                found = present(self._system, entry) if entry["seq"] in theirs else self._put_back(entry)
             except OSError as error:
                 unproven.append(f"{entry['key']}: {error}")
                 continue
             if found == entry["original"]:
                 self._append(entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif self._is_ours(entry, found):
+            elif entry["seq"] not in theirs and self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:
                 conflicts.append({**_picked(entry), "found": found})
@@ -141,7 +146,21 @@ class Journal:
             return found
         return self._write(entry, entry["original"], 5.0)
 
+    def _edited_resets(self) -> set[int]:
+        """Entries of files that the kernel resets along, and that somebody has changed since. To be asked before their
+        cause is put back: then the kernel's word and theirs cannot be told apart any more."""
+        writes = self.open_writes()
+        causes, edited = {entry["key"] for entry in writes}, set()
+        for entry in (entry for entry in writes if entry.get("reset_by") in causes):
+            same = [one["seq"] for one in writes if one["key"] == entry["key"]]
+            marks = [record["found"] for record in self.records if record.get("of") in same]
+            if marks and present(self._system, entry) not in (entry["original"], *marks):
+                edited.add(entry["seq"])
+        return edited
+
     def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
+        if "reset_by" in entry:
+            return found is not None and not self._left_alone(entry["reset_by"])
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if found in (entry["wanted"], *applied):
             return True
@@ -151,6 +170,10 @@ class Journal:
             return False
         low, high = sorted(map(int, ends[:2]))
         return low <= int(ends[2]) <= high
+
+    def _left_alone(self, key: str) -> bool:
+        left = {record["of"] for record in self.records if record.get("conflict")}
+        return any(entry["key"] == key for entry in self.written if entry["seq"] in left)
 
     def starting(self, purpose: str, directory: str) -> None:
         """Called in the child between fork and exec: no process of ours exists that is not on record."""

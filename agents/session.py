@@ -111,6 +111,7 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         plans = plan_settings(self.scene.facts, self.spec["settings"])
+        self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
@@ -126,6 +127,11 @@ class Session:
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
+
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
 
     def _write(self, name: str, write: Any) -> None:
         try:
@@ -149,6 +155,7 @@ class Session:
         self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.pgdata = str(cluster.pgdata)
         scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
 
     def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
@@ -174,7 +181,10 @@ class Session:
         workload, options = WORKLOADS[step["kind"]], step["options"]
         target = self.spec["target"] or {}
         stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))
-        for act in (workload.prepare, workload.warm, workload.measure):
+        self.check()
+        workload.prepare(options, stage)
+        self.act("measure")
+        for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
 

@@ -80,6 +80,24 @@ class System:
         os.write(fd, data)
         return fd
 
+    def data(self, path: str, size: int) -> bytes:
+        """The first bytes of a file or device, in one read."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write everything that waits in memory to its device."""
+        os.sync()
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        from .pagecache import resident
+
+        return resident(path)
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
