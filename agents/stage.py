@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
         def verify(self, phase: str) -> None: ...
 
+        def act(self, moment: str) -> None: ...
+
         def make_collectors(self) -> list[Collector]: ...
 
         def make_scratch(self, data_dir: str, step: str) -> Path: ...
@@ -112,6 +114,7 @@ class Stage:
         """
         run, paths = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
+        run.act("measure")
         onlooker = Onlooker(run, self.step, total_s)
         child = start_tool(run, argv, "measure", paths)
         run.scene.client, run.scene.step = child.pid, self.step

@@ -78,7 +78,7 @@ KNOBS = (
     Knob("vm.compaction_proactiveness", "How hard the kernel keeps free memory in large pieces; 0 not at all", 0, 100),
     Knob("vm.page-cluster", "Pages read at once from swap, as a power of two", 0, 10),
     Knob("vm.stat_interval", "How often memory statistics of each cpu are folded", 1, 3600, "s"),
-    Knob("kernel.numa_balancing", "Move tasks and memory together: 0 off, 1 on, 2 promote from slow memory (Linux 5.18)",
+    Knob("kernel.numa_balancing", "Move tasks and memory together: 0 off, 1 on, 2 promote from slow memory (5.18)",
          0, 2),
     _flag("kernel.sched_autogroup_enabled", "Share cpu time by session, which sets terminals before services"),
     Knob("kernel.sched_migration_cost_ns", "Time since it last ran for which a task counts as cache-hot",

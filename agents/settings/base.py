@@ -63,11 +63,12 @@ class Hold:
 class Plan:
     """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
     configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
-    `acts` are lines that show what `act` does."""
+    `acts` and `sql` show what `act` does: commands, and statements for the running server."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
+    sql: list[str] = field(default_factory=list)
     server_prefix: list[str] = field(default_factory=list)
     client_prefix: list[str] = field(default_factory=list)
     tracer_prefix: list[str] = field(default_factory=list)
@@ -90,6 +91,7 @@ class Plan:
             lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
         if self.client_prefix:
             lines.append(f"{shlex.join(self.client_prefix)} pgbench ...")
+        lines += [f"psql -c {_quoted(statement)}" for statement in self.sql]
         if self.tracer_prefix:
             lines.append(f"{shlex.join(self.tracer_prefix)} perf ...")
         return lines
@@ -189,8 +191,8 @@ class Setting(ABC):
         """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down) or
-        `measure` (the data is there, the load comes next)."""
+        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down), `warm` (the
+        data is there, a step's warm-up comes next) or `measure` (its load comes next)."""
         return []
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:

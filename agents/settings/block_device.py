@@ -77,7 +77,11 @@ class BlockDevice(Setting):
         "title": "Block devices",
         "description": "By name as in /sys/block; data is the device below the run's data directory",
         "properties": {DATA: {**_QUEUE, "title": "Device below the data directory"}},
-        "propertyNames": {"type": "string", "pattern": r"^[A-Za-z0-9_!-]{1,64}$", "description": "data, or a device's name"},
+        "propertyNames": {
+            "type": "string",
+            "pattern": r"^[A-Za-z0-9_!-]{1,64}$",
+            "description": "data, or a device's name",
+        },
         "additionalProperties": _QUEUE,
     }
 
@@ -111,7 +115,9 @@ def _queue(system: System, name: str) -> dict[str, Any]:
 
 def _check_device(known: dict[str, Any], name: str, queue: dict[str, Any]) -> None:
     if name not in known:
-        raise Unplannable(f"block_device.{name}", queue, f"{DATA}, {', '.join(known) or 'as this host shows no devices'}")
+        raise Unplannable(
+            f"block_device.{name}", queue, f"{DATA}, {', '.join(known) or 'as this host shows no devices'}"
+        )
     schedulers = known[name]["schedulers"]
     if "scheduler" in queue and queue["scheduler"] not in schedulers:
         accepted = ", ".join(schedulers) or "nothing, as it has no scheduler"

@@ -112,7 +112,9 @@ def _governor(facts: Facts, governor: str) -> list[Write]:
 def _boost(facts: Facts, on: bool) -> Write:
     frequency = facts["cpus"]["frequency"]
     if "boost" not in frequency:
-        raise Unplannable("cpu_power.boost", on, "nothing", "this kernel shows no boost; a virtual machine's is its host's")
+        raise Unplannable(
+            "cpu_power.boost", on, "nothing", "this kernel shows no boost; a virtual machine's is its host's"
+        )
     if frequency.get("pstate") in ("active", "passive"):
         return Write(f"{CPUS}/intel_pstate/no_turbo", "0" if on else "1")
     return Write(f"{CPUS}/cpufreq/boost", "1" if on else "0")

@@ -73,7 +73,9 @@ def _check(facts: Facts, knob: Knob, value: Any, asked: dict[str, Any]) -> None:
         release = facts.get("kernel", {}).get("release", "")
         raise Unplannable(field, value, "nothing", f"Linux {release} has no {knob.name}".replace("  ", " "))
     if knob.rival in asked:
-        raise Unplannable(field, value, f"either {knob.name} or {knob.rival}", "the kernel keeps one and clears the other")
+        raise Unplannable(
+            field, value, f"either {knob.name} or {knob.rival}", "the kernel keeps one and clears the other"
+        )
     if knob.rival.startswith("vm.dirty") and {facts["sysctls"].get(n) for n in (knob.name, knob.rival)} == {"0"}:
         raise Unplannable(field, value, "a host on which one of the two is not 0, as it could not be put back")
     if knob.numbers > 1:
@@ -120,7 +122,11 @@ def _check_background(facts: Facts, asked: dict[str, Any]) -> None:
         limits = {name: int(asked.get(name, _kept(facts, asked, name))) for name in (low, high)}
         if 0 < limits[high] <= limits[low]:
             named = low if low in asked else high
-            accepted = f"less than {high}, which is {limits[high]}" if named == low else f"more than {low}, which is {limits[low]}"
+            accepted = (
+                f"less than {high}, which is {limits[high]}"
+                if named == low
+                else f"more than {low}, which is {limits[low]}"
+            )
             raise Unplannable(f"sysctl.{named}", asked[named], accepted)
 
 
@@ -142,5 +148,5 @@ def _check_promises(scene: Scene, asked: dict[str, Any]) -> None:
             "sysctl",
             f"vm.overcommit_memory = 2 with {limit} kB to promise",
             f"{promised} kB promised already",
-            f"the kernel was not asked, as no process could start any more: allow {int(promised / PROMISED)} kB or more",
+            f"the kernel was not asked, as no process could start: allow {int(promised / PROMISED)} kB or more",
         )
