@@ -100,6 +100,7 @@ def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
             plans[name] = setting.plan(facts, wanted[name])
             _check_level(facts, name, plans[name])
     _check_conf(plans)
+    _check_unit(plans)
     return plans
 
 
@@ -116,6 +117,17 @@ def _check_conf(plans: dict[str, Plan]) -> None:
             if parameter in owner:
                 raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} sets it already")
             owner[parameter] = name
+
+
+def _check_unit(plans: dict[str, Plan]) -> None:
+    """What systemd could be told but once: taskset and numactl would each undo what the other one did to the cpus."""
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for option, value in plan.unit.items():
+            if option in owner:
+                accepted = f"either {name} or {owner[option]}: both choose PostgreSQL's cpus"
+                raise Unplannable(name, f"{option}={value}", accepted)
+            owner[option] = name
 
 
 def plan_steps(spec: Spec) -> None:
@@ -146,7 +158,7 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
         check(TARGETS[target["kind"]], target, "target")
     for name, plan in plans.items():
         wanted = spec["settings"][name]
-        if target is None and (plan.server_prefix or plan.conf or plan.initdb):
+        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
             raise Unplannable(f"settings.{name}", wanted, "a target, for it acts on PostgreSQL")
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, wanted, plan)
@@ -181,3 +193,12 @@ def check_spec(facts: Record, spec: Spec) -> None:
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
+    _check_tracer(spec, plans)
+
+
+def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
+    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    for name, plan in plans.items():
+        if plan.tracer_prefix and not traces:
+            value = spec["settings"][name].get("tracer")
+            raise Unplannable(f"{name}.tracer", value, "nothing; no step of this run starts a tracer")

@@ -119,6 +119,7 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         plans = plan_settings(self.scene.facts, self.spec["settings"])
+        self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
@@ -132,6 +133,11 @@ class Session:
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
+
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
 
     def _change(self, plans: dict[str, Plan]) -> None:
         writes = [(name, write) for name in plans for write in self.scene.writes[name]]
@@ -162,6 +168,7 @@ class Session:
         self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.pgdata = str(cluster.pgdata)
         scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
 
     def _borrow(self, target: Record) -> Target:
@@ -212,7 +219,10 @@ class Session:
         self.enter("RUNNING")
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, options.get("directory") or self._room())
-        for act in (workload.prepare, workload.warm, workload.measure):
+        self.check()
+        workload.prepare(options, stage)
+        self.act("warm")
+        for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
         self._look_for_others()

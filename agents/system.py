@@ -90,6 +90,24 @@ class System:
         os.write(fd, data)
         return fd
 
+    def data(self, path: str, size: int) -> bytes:
+        """The first bytes of a file or device, in one read."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write everything that waits in memory to its device."""
+        os.sync()
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        from .pagecache import resident
+
+        return resident(path)
+
     def reboot(self) -> None:
         """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""
         argv = ["systemctl", "reboot"] if self.exists("/run/systemd/system") else ["/sbin/reboot"]

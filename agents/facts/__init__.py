@@ -17,6 +17,7 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
                      "per_node" (total), "free_per_node" [v], "surplus_per_node" [v]: {node: pages}}]
     transparent_huge_pages  enabled, defrag, shmem_enabled: what is chosen; choices: {file: [text]};
                      khugepaged: {knob: number}
+    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
     sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
@@ -27,7 +28,6 @@ Only in `full`:
 
     hostname, machine_id, boot_id [v], python, virtualization: such as "docker in qemu", or ""
     os               id, version, pretty, tuned_profile
-    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
     firmware         sys_vendor, product_name, board_name, bios_vendor, bios_version, bios_date, microcode
     file_systems     [{"mounted_on", "device", "type", "options": [text], "kb", "free_kb" [v]}]
     network          [{"name", "state", "mtu", "speed_mbit", "driver", "node"}]
@@ -73,6 +73,7 @@ def core(system: System) -> Facts:
         "memory": memory(system),
         "huge_pages": huge_pages(system),
         "transparent_huge_pages": transparent_huge_pages(system),
+        "kernel": kernel(system),
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
         "tools": tools(system),
@@ -96,7 +97,6 @@ def full(
         **facts,
         "hostname": system.text("/proc/sys/kernel/hostname"),
         "os": distribution(system),
-        "kernel": kernel(system),
         "firmware": firmware(system),
         "machine_id": system.machine_id(),
         "boot_id": system.boot_id(),

@@ -18,7 +18,7 @@ SYSCTLS = {
     r"core_pattern|hung_task_\w+|kptr_restrict|unprivileged_\w+",
     "fs": r"aio-max-nr|file-max|nr_open",
     "net/core": r"somaxconn|[rw]mem_\w+|optmem_max|netdev_\w+|dev_weight|busy_\w+|default_qdisc|rps_sock_flow_entries",
-    "net/ipv4": r"tcp_(?!fastopen_key|available_)\w+|ip_local_port_range|udp_mem",
+    "net/ipv4": r"tcp_(?!fastopen_key|available_ulp)\w+|ip_local_port_range|udp_mem",
 }
 # The scheduler's own, which moved out of sysctl with Linux 5.13.
 SCHED_DEBUG = "/sys/kernel/debug/sched"
