@@ -170,13 +170,13 @@ class Cluster:
         argv = [*account.wrapper, *argv]
         return self._system.run(argv, env=env, user=account.user, group=account.group, stdin=stdin, limit_s=60.0)
 
-    def start(self, prefix: Sequence[str], log: Path) -> Child:
+    def start(self, prefix: Sequence[str], log: Path, options: Sequence[str] = ()) -> Child:
         """Start the postmaster under taskset and numactl, and wait until it takes connections."""
         if not working_in(self._system, str(self.pgdata)):
             (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
         with log.open("ab") as file:
             self.postmaster = self._spawn(
-                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata)],
+                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata), *options],
                 purpose="postgres",
                 directory=self.pgdata,
                 stdout=file,

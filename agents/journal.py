@@ -68,6 +68,9 @@ class Journal:
         # Put back before their cause: the kernel clears the one when the other is written.
         also = [self._note(setting, k, originals[k], v, "runtime") for k, v in write.also.items() if originals[k] != v]
         found = self._write(entry, write.wanted, write.settle_s)
+        if found != write.wanted and write.nudge and self._system.exists(write.nudge):
+            self._system.write(write.nudge, "1")
+            found = self._write(entry, write.wanted, write.settle_s)
         self._append(entry="applied", of=entry["seq"], found=found)
         for each in also:
             self._append(entry="applied", of=each["seq"], found=present(self._system, each))

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import recover
+from . import processes, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
@@ -149,7 +149,23 @@ class Session:
         self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
-        scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
+        scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
+
+    def _huge_pages_needed(self, cluster: Cluster, page_kb: int) -> int:
+        """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
+        without them, its peak is read, and it is stopped again."""
+        if cluster.major >= 15:
+            return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        child = cluster.start([], out / "postgresql.log", ["-c", "huge_pages=off"])
+        peak_kb = int(self.system.field(f"/proc/{child.pid}/status", "VmPeak").split()[0])
+        self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
+        if not processes.end(self.system, child.entry):
+            raise HostFailure("PostgreSQL was started to measure its memory and does not end", "look at its log")
+        child.wait(1.0)
+        self.journal.ended(child.entry)
+        return peak_kb // page_kb + 1
 
     def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
         out = self.job.path / "out"
@@ -171,6 +187,7 @@ class Session:
         self._step = step["name"]
         self._told.clear()
         self._enter("RUNNING")
+        self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
         target = self.spec["target"] or {}
         stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))

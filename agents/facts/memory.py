@@ -10,6 +10,7 @@ from ..system import System
 NODES = "/sys/devices/system/node"
 HUGE = "/sys/kernel/mm/hugepages"
 THP = "/sys/kernel/mm/transparent_hugepage"
+WEIGHTS = "/sys/kernel/mm/mempolicy/weighted_interleave"
 
 
 def numa(system: System, online: str) -> dict[str, Any]:
@@ -18,7 +19,16 @@ def numa(system: System, online: str) -> dict[str, Any]:
         return {"nodes": [{"id": 0, "cpus": online, "mem_kb": memory(system).get("total_kb", 0)}], "distances": [[10]]}
     nodes = [{"id": n, "cpus": system.text(f"{NODES}/node{n}/cpulist"), "mem_kb": _node_kb(system, n)} for n in ids]
     distances = [[int(d) for d in system.text(f"{NODES}/node{n}/distance").split()] for n in ids]
-    return {"nodes": nodes, "distances": distances}
+    return {"nodes": nodes, "distances": distances, **_weights(system)}
+
+
+def _weights(system: System) -> dict[str, Any]:
+    """{"weights": {"0": 1, ...}, "weights_auto": file that says whether the kernel chose them}, since Linux 6.9."""
+    names = system.names(WEIGHTS)
+    weights = {name[4:]: int(system.text(f"{WEIGHTS}/{name}")) for name in names if name.startswith("node")}
+    # Named auto; some kernels were built with the name of what it means to their compiler, __auto_type.
+    modes = [f"{WEIGHTS}/{name}" for name in names if "auto" in name]
+    return {"weights": weights, "weights_auto": modes[0] if modes else ""} if weights else {}
 
 
 def node_ids(system: System) -> list[int]:

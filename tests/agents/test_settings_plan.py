@@ -36,7 +36,9 @@ def test_plan(name: str, case: dict[str, Any]) -> None:
 
     plan = plan_settings(facts, {name: case["wanted"]})[name]
     assert [[write.key, write.wanted] for write in plan.writes] == case.get("writes", [])
+    assert [write.also for write in plan.writes] == case.get("also", [write.also for write in plan.writes])
     assert plan.server_prefix == case.get("server_prefix", [])
+    assert plan.unit == case.get("unit", plan.unit)
     assert plan.client_prefix == case.get("client_prefix", [])
     assert plan.conf == case.get("conf", {})
     assert plan.lines() == case.get("lines", plan.lines())
