@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import reboot
 from .collectors import COLLECTORS
 from .errors import Unplannable
+from .protocol import REBOOT
 from .schema import check
 from .settings import SETTINGS, Plan
 from .workloads import WORKLOADS
@@ -93,6 +95,9 @@ def plan_steps(spec: Spec) -> None:
     for step in spec["steps"]:
         if names.count(step["name"]) > 1:
             raise Unplannable("steps.name", step["name"], "a name of its own for each step")
+        if step["kind"] == REBOOT:
+            check(reboot.SCHEMA, step["options"], REBOOT)
+            continue
         if step["kind"] not in WORKLOADS:
             raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
         workload = WORKLOADS[step["kind"]]
@@ -109,6 +114,9 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check(SPEC, spec, "spec")
     plans = plan_settings(facts, spec["settings"])
     plan_steps(spec)
+    restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
+    if restarts and facts["level"] != "root":
+        raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
     if not spec["target"]:
         for name, plan in plans.items():
             if plan.server_prefix or plan.conf or plan.initdb:

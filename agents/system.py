@@ -90,6 +90,13 @@ class System:
         os.write(fd, data)
         return fd
 
+    def reboot(self) -> None:
+        """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""
+        argv = ["systemctl", "reboot"] if self.exists("/run/systemd/system") else ["/sbin/reboot"]
+        done = self.run(argv)
+        if done.code:
+            raise HostFailure(f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it by hand, or plan without")
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 

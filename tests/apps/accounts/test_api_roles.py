@@ -28,6 +28,7 @@ WRITERS = {
     "Identity.create": Role.ADMIN,
     "Profile.create": Role.TUNER,
     "Profile.revise": Role.TUNER,
+    "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
@@ -110,7 +111,7 @@ def test_the_table_of_addresses_is_read() -> None:
 @pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
 def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
     url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
-    query = {"from": 1, "to": 1, "host": rows["Host"]} if endpoint.method == "get" else {}
+    query = {"from": 1, "to": 1, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
 
