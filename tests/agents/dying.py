@@ -17,6 +17,7 @@ from typing import Any
 
 from agents import journal, recover
 from agents.rpc import Agent
+from agents.service import Service
 from agents.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
 from agents.spool import Log, Spool
@@ -126,17 +127,23 @@ def around_all(death: Death) -> None:
     Log._put = death.around(Log._put, lambda log, line, durable: f"{log._path.name} {line!r}")  # type: ignore[method-assign]
     Machine.write = death.around(Machine.write, lambda *args: f"write {args[1:]}")  # type: ignore[method-assign]
     recover.replace = death.around(recover.replace, lambda path, data: f"replace {path}")  # type: ignore[attr-defined]
+    _around_what_lasts(death)
 
 
 def around_the_journal(death: Death) -> None:
-    """Every record of the journal, each write to the kernel, each held device, each file of ours that outlives a
-    restart. Patches: only for a forked process."""
+    """Every record of the journal, each write to the kernel, each held device, each file of configuration and command
+    to a service. Patches: only for a forked process."""
     Log._put = death.around(  # type: ignore[method-assign]
         Log._put, lambda log, line, durable: _record(line) if log._path.name == "journal.jsonl" else ""
     )
     System.write = death.around(System.write, lambda system, path, text: f"write {text} to {path}")  # type: ignore[method-assign]
     System.hold = death.around(System.hold, lambda system, path, data: f"hold {path}")  # type: ignore[method-assign]
-    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")  # type: ignore[attr-defined]
+    _around_what_lasts(death)
+
+
+def _around_what_lasts(death: Death) -> None:
+    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")
+    Service._command = death.around(Service._command, lambda *args, **rest: f"command {args[1:]}")  # type: ignore[method-assign]
 
 
 def _record(line: bytes) -> str:
@@ -153,7 +160,10 @@ def run(spool: Spool, run: str) -> None:
 
 
 def die(mode: str, root: Path, at: int) -> bool:
-    """Whether the knobs' run (or restore) was killed at boundary `at`; False when it came through before that."""
+    """Whether the knobs' run (or restore) was killed at boundary `at`; False when it came through before that.
+
+    Mode "verified" is a run that is killed when all is in effect.
+    """
     death, spool = Death(at), Spool(root / "spool", Machine(root / "boot"))
 
     def live() -> None:
@@ -161,7 +171,18 @@ def die(mode: str, root: Path, at: int) -> bool:
         around_all(death)
         if mode == "restore":
             Agent(spool, "test", lambda *ignored: None).restore()
-        else:
-            run(spool, RUN)
+            return
+        if mode == "verified":
+            Session.enter = _dying_at("VERIFIED", Session.enter)  # type: ignore[method-assign]
+        run(spool, RUN)
 
     return death.of(live)
+
+
+def _dying_at(last: str, enter: Callable[..., None]) -> Callable[..., None]:
+    def entered(self: Session, state: str, **more: Any) -> None:
+        if state == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        enter(self, state, **more)
+
+    return entered
