@@ -39,6 +39,7 @@ def test_plan(name: str, case: dict[str, Any]) -> None:
     assert plan.server_prefix == case.get("server_prefix", [])
     assert plan.client_prefix == case.get("client_prefix", [])
     assert plan.conf == case.get("conf", {})
+    assert plan.initdb == case.get("initdb", {})
     assert plan.lines() == case.get("lines", plan.lines())
 
 
