@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import reboot
 from .collectors import COLLECTORS
 from .errors import Unplannable
+from .protocol import REBOOT
 from .schema import check
 from .settings import SETTINGS, Plan
 from .workloads import WORKLOADS
@@ -98,6 +100,7 @@ def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
             plans[name] = setting.plan(facts, wanted[name])
             _check_level(facts, name, plans[name])
     _check_conf(plans)
+    _check_unit(plans)
     return plans
 
 
@@ -116,12 +119,26 @@ def _check_conf(plans: dict[str, Plan]) -> None:
             owner[parameter] = name
 
 
+def _check_unit(plans: dict[str, Plan]) -> None:
+    """What systemd could be told but once: taskset and numactl would each undo what the other one did to the cpus."""
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for option, value in plan.unit.items():
+            if option in owner:
+                accepted = f"either {name} or {owner[option]}: both choose PostgreSQL's cpus"
+                raise Unplannable(name, f"{option}={value}", accepted)
+            owner[option] = name
+
+
 def plan_steps(spec: Spec) -> None:
     """Pure. Unplannable when a step's kind or options cannot be."""
     names = [step["name"] for step in spec["steps"]]
     for step in spec["steps"]:
         if names.count(step["name"]) > 1:
             raise Unplannable("steps.name", step["name"], "a name of its own for each step")
+        if step["kind"] == REBOOT:
+            check(reboot.SCHEMA, step["options"], REBOOT)
+            continue
         if step["kind"] not in WORKLOADS:
             raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
         workload = WORKLOADS[step["kind"]]
@@ -141,7 +158,7 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
         check(TARGETS[target["kind"]], target, "target")
     for name, plan in plans.items():
         wanted = spec["settings"][name]
-        if target is None and (plan.server_prefix or plan.conf or plan.initdb):
+        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
             raise Unplannable(f"settings.{name}", wanted, "a target, for it acts on PostgreSQL")
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, wanted, plan)
@@ -173,3 +190,15 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
     plan_steps(spec)
+    restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
+    if restarts and facts["level"] != "root":
+        raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
+    _check_tracer(spec, plans)
+
+
+def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
+    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    for name, plan in plans.items():
+        if plan.tracer_prefix and not traces:
+            value = spec["settings"][name].get("tracer")
+            raise Unplannable(f"{name}.tracer", value, "nothing; no step of this run starts a tracer")

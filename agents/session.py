@@ -11,12 +11,13 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import recover
+from . import reboot, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import Account, Child, environment, spawn
-from .settings import SETTINGS, Plan, Proof, Scene
+from .processes import Account, Child, end, environment, spawn
+from .protocol import REBOOT
+from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
 from .stage import Stage, run_tool
 from .workloads import WORKLOADS
@@ -53,11 +54,13 @@ class Session:
     def log(self, level: str, message: str) -> None:
         self.emit("log", {"level": level, "message": message})
 
-    def _enter(self, state: str) -> None:
+    def enter(self, state: str, **more: Any) -> None:
         process = self.system.process(os.getpid())
         start = process.start if process else 0
-        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start})
         self.emit("state", {"state": state, "step": self._step})
+        if state == "REBOOTING":
+            self._events.sync()  # before the record by which the run goes on
+        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start, **more})
 
     # The order of things
 
@@ -65,11 +68,11 @@ class Session:
         """Carry the run out, put the host back, seal."""
         signal.signal(signal.SIGTERM, self._terminated)
         failure = self._attempt()
-        self._enter("ROLLING_BACK")
+        self.enter("ROLLING_BACK")
         for held in self._held:
             os.close(held)
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
-        self._enter("CLEAN" if undone.clean else "DIRTY")
+        self.enter("CLEAN" if undone.clean else "DIRTY")
         outcome = _outcome(failure, undone)
         self.emit("outcome", outcome)
         self._events.sync()
@@ -81,11 +84,11 @@ class Session:
 
     def _attempt(self) -> Optional[Failure]:
         try:
-            self._enter("APPLYING")
+            self.enter("APPLYING")
+            self.journal.after_restart()
             self._apply()
-            self._enter("VERIFIED")
-            for step in self.spec["steps"]:
-                self._run_step(step)
+            self.enter("VERIFIED")
+            self._run_steps()
         except Failure as failure:
             return failure
         except OSError as error:
@@ -95,6 +98,11 @@ class Session:
 
             return AgentFailure(f"{type(error).__name__}: {error}", "report this", trace=traceback.format_exc())
         return None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether SIGTERM came."""
+        return self._stop
 
     def check(self) -> None:
         """Raise when the run is to stop now."""
@@ -111,27 +119,38 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         plans = plan_settings(self.scene.facts, self.spec["settings"])
+        self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
         for name, plan in plans.items():
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
-            for write in resolved.writes:
-                self._write(name, write)
-            self._held += [self.system.hold(hold.path, hold.data) for hold in resolved.holds]
             self.client_prefix += plan.client_prefix
+        self._change(plans)
         self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
 
-    def _write(self, name: str, write: Any) -> None:
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
+
+    def _change(self, plans: dict[str, Plan]) -> None:
+        writes = [(name, write) for name in plans for write in self.scene.writes[name]]
+        self.journal.intend(writes)
+        for name, write in writes:
+            self._write(name, write)
+        self._held += [self.system.hold(hold.path, hold.data) for plan in plans.values() for hold in plan.holds]
+
+    def _write(self, name: str, write: Write) -> None:
         try:
             record = self.journal.apply(name, write)
         except NotApplied as failure:
-            last = self.journal.written[-1]
+            last = [entry for entry in self.journal.written if entry["key"] == write.key][-1]
             self.emit("write", {**_picked(last), "found": failure.details["found"]})
             raise
         if record:
@@ -149,6 +168,7 @@ class Session:
         self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.pgdata = str(cluster.pgdata)
         scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
 
     def _borrow(self, target: Record) -> Target:
@@ -180,13 +200,29 @@ class Session:
         assert self.cluster is not None  # noqa: S101 - for the type checker
         self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log")
 
+    def stop_server(self) -> None:
+        """End PostgreSQL as its administrator would, its data on disk."""
+        for entry in reversed(self.journal.open_processes()):
+            if not end(self.system, entry):
+                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "look at its log")
+            self.journal.ended(entry)
+
+    def _run_steps(self) -> None:
+        for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
+            self._step = self.spec["steps"][index]["name"]
+            self._told.clear()
+            if self.spec["steps"][index]["kind"] == REBOOT:
+                reboot.leave(self, index)
+            self._run_step(self.spec["steps"][index])
+
     def _run_step(self, step: Record) -> None:
-        self._step = step["name"]
-        self._told.clear()
-        self._enter("RUNNING")
+        self.enter("RUNNING")
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, options.get("directory") or self._room())
-        for act in (workload.prepare, workload.warm, workload.measure):
+        self.check()
+        workload.prepare(options, stage)
+        self.act("warm")
+        for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
         self._look_for_others()

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
@@ -199,6 +200,13 @@ class Job:
         except FileNotFoundError:
             return {}
 
+    def forget(self) -> None:
+        """Remove the directory; renamed first, so that a removal cut short leaves nothing that looks like a job."""
+        gone = self.path.with_name(f".gone-{self.run}")
+        os.rename(self.path, gone)
+        sync_dir(self.path.parent)
+        shutil.rmtree(gone)
+
     def status(self, alive: bool) -> Record:
         """The Status object of the protocol."""
         last = (self.states() or [{"state": "RECEIVED", "step": ""}])[-1]
@@ -270,6 +278,15 @@ class Spool:
             os.close(fd)
             return None
         return fd
+
+    def wait_host(self, seconds: float) -> Optional[int]:
+        """The same, but give a holder that only looks some time to let go."""
+        deadline = self.system.mono() + seconds
+        while True:
+            lock = self.lock_host()
+            if lock is not None or self.system.mono() > deadline:
+                return lock
+            self.system.sleep(0.005)
 
     def epoch(self) -> int:
         stored = load(self.root / "epoch")

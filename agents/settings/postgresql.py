@@ -123,13 +123,16 @@ def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Pro
     row = (shown["settings"] or {}).get(name)
     lines = [line for line in shown["file"] or [] if line["name"] == name and line["file"] == conf_file]
     if row is None:
-        return Proof(name, wanted, "no such parameter", False, {"file": lines})
+        return Proof(
+            name, wanted, "no such parameter", False, {"source": "pg_settings, pg_file_settings", "file": lines}
+        )
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]
     same = _same(wanted, row)
     ok = bool(applied and ours and same)
     found = row["show"] if ok else _overridden(row, conf_file)
-    return Proof(name, wanted, found, ok, {"pg_settings": row, "file": lines})
+    evidence = {"source": "pg_settings, pg_file_settings", "pg_settings": row, "file": lines}
+    return Proof(name, wanted, found, ok, evidence)
 
 
 def _overridden(row: dict[str, Any], conf_file: str) -> str:

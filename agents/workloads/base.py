@@ -69,6 +69,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    traces = False  # whether it starts a tracer beside the load
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""

@@ -24,10 +24,26 @@ RUN = "11111111-2222-3333-4444-555555555555"
 
 
 class Machine(System):
-    """The real one, whose two knobs are ordinary files."""
+    """The real one, whose two knobs are ordinary files. Its boot is told by a file, for the sake of restarts."""
+
+    def __init__(self, boot: Path | None = None) -> None:
+        self._boot, self.late_s = boot, 0.0
 
     def write(self, path: str, text: str) -> None:
         Path(path).write_text(text)
+
+    def boot_id(self) -> str:
+        return self._boot.read_text() if self._boot else super().boot_id()
+
+    def wall(self) -> float:
+        return super().wall() + self.late_s
+
+    def mono(self) -> float:
+        return super().mono() + self.late_s
+
+    def reboot(self) -> None:
+        """The shutdown's SIGTERM, to a process that is alone in the world."""
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Knobs(Setting):
@@ -85,7 +101,7 @@ def _live(mode: str, root: Path, at: int) -> None:
     recover.replace = death.around(recover.replace)  # type: ignore[attr-defined]
     journal._replace = death.around(journal._replace)
     Service._command = death.around(Service._command)  # type: ignore[method-assign]
-    spool = Spool(root / "spool", Machine())
+    spool = Spool(root / "spool", Machine(root / "boot"))
     if mode == "restore":
         Agent(spool, "test", lambda *ignored: None).restore()
         return
