@@ -39,6 +39,24 @@ def _hashed() -> str:
     return make_password(PASSWORD)
 
 
+CLUSTER: dict[str, Any] = {
+    "name": "17/main",
+    "version": "17.6",
+    "major": 17,
+    "data_dir": "/var/lib/postgresql/17/main",
+    "port": 5432,
+    "running": True,
+    "pid": 812,
+    "owner": "postgres",
+    "config_file": "/etc/postgresql/17/main/postgresql.conf",
+    "unit": "postgresql@17-main.service",
+    "bin_dir": "/usr/lib/postgresql/17/bin",
+    "has_include_dir": "/etc/postgresql/17/main/conf.d",
+    "include": "/etc/postgresql/17/main/conf.d/zz_proving_ground.conf",
+    "found_by": ["process", "debian"],
+}
+
+
 def facts(**changes: Any) -> dict[str, Any]:
     """Two sockets of four cores with two threads each, two nodes, as agents.facts tells them."""
     topology = [{"cpu": cpu, "socket": cpu % 8 // 4, "core": cpu % 4, "node": cpu % 8 // 4} for cpu in range(16)]
@@ -80,6 +98,7 @@ def facts(**changes: Any) -> dict[str, Any]:
         "postgresql": [
             {"bin_dir": "/usr/lib/postgresql/17/bin", "version": "17.6", "major": 17, "tools": SERVER_TOOLS}
         ],
+        "clusters": [CLUSTER],
     }
     return found | changes
 

@@ -18,7 +18,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queries, queue, recipes, workloads
+from apps.campaigns import plan, queries, queue, recipes, targets, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -54,6 +54,7 @@ def create_campaign(
     metric: str = "tps",
     delta: float = 0.02,
     recipe: str = "",
+    target: dict[str, str] | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -74,6 +75,7 @@ def create_campaign(
         reboot=reboot,
         metric=metric,
         delta=delta,
+        target=target or {},
         created_by=by,
     )
     preview(campaign)
@@ -119,7 +121,7 @@ def preview(campaign: Campaign) -> Preview:
     if kind.needs_directory:
         options.setdefault("directory", campaign.host.data_dir)
     base = {
-        "target": target(campaign.host, facts) if kind.needs_postgres else None,
+        "target": targets.target(campaign.host, facts, campaign.target) if kind.needs_postgres else None,
         "settings": _settings(campaign),
         "workload": {"kind": kind.kind, "options": options},
         "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
@@ -157,16 +159,6 @@ def _facts(host: Host) -> dict[str, Any]:
     return facts
 
 
-def target(host: Host, facts: dict[str, Any]) -> dict[str, Any]:
-    """The private cluster that runs on this host use: the newest PostgreSQL that can create one and has pgbench."""
-    able = [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
-    if not able:
-        hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
-        raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
-    newest = max(able, key=lambda each: each["major"])
-    return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
-
-
 def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
     for step in spec["steps"]:
@@ -176,6 +168,7 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
         for tool in WORKLOADS[step["kind"]].tools:
             _check_tool(tool, step["kind"], host, facts)
     try:
+        targets.check(spec, host, facts)
         planning.check_spec(facts, spec)
     except Unplannable as error:
         hint = f"{error.accepted}. {error.hint}".strip(". ")

@@ -17,7 +17,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, contact, services, topology
+from apps.hosts import changes, consents, contact, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
 from apps.hosts.models import Facts, Host, HostKey, Identity, Lease
 
@@ -49,6 +49,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "facts_row": history[0] if history else None,
         "changes": _changes(history),
         "sockets": topology.sockets(facts),
+        "clusters": consents.clusters(host, facts),
         "topology": topology.line(facts),
         "distances": _distances(facts),
         "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
@@ -154,6 +155,14 @@ def _forbid_reboots(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, may_reboot=False)
 
 
+def _allow_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
+def _forbid_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -169,6 +178,8 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
     "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
+    "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
+    "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
 
