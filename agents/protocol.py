@@ -30,7 +30,10 @@ purge      {"run": uuid} -> {}; only what was acknowledged
 Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec}
 Spec       {"version": 1,
             "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
-                       "os_user": account that runs PostgreSQL when we are root ("" = choose)} or null (no PostgreSQL),
+                       "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
+                      {"kind": "existing", "bin_dir", "data_dir", "config_file", "port", "os_user": its owner,
+                       "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
+                       "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
