@@ -13,6 +13,7 @@ from apps.errors import ProvingError
 from apps.hosts import ssh
 from apps.hosts.models import Facts, Host
 
+ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
 # What changes by itself between two looks and is no change of the host.
 VOLATILE = ("boot_id", "free", "available", "load")
 
@@ -59,7 +60,7 @@ def ask(host: Host, verb: str) -> Any:
     """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
-        answer = link.call(verb)
+        answer = link.call(verb, timeout_s=ASK_S)
         record_contact(host, link.call("hello"))
     return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
