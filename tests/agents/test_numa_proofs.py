@@ -166,6 +166,16 @@ def test_a_long_look_is_not_repeated_in_the_step_but_policies_still_are() -> Non
     assert list(second) == ["memory policy"] and len(second["memory policy"].evidence["processes"]) == 2
 
 
+@pytest.mark.parametrize("length", range(120, 140))
+def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = recorded("interleave.backend")
+    at = server(maps, maps)
+    at.notes["numa"] = {"slow": True}
+    monkeypatch.setattr("agents.settings.numa_proofs.HEAD", length)
+
+    assert prove(at, {"policy": "interleave"})["memory policy"].ok
+
+
 def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
     crowd: Any = list(range(1000))
 
