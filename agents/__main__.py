@@ -1,4 +1,4 @@
-"""agent rpc|run|guard|version: the program that is pushed to a host."""
+"""agent rpc|run|boot|guard|status|install|uninstall|version: the program that is pushed to a host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import argparse
 import os
 from pathlib import Path
 
+HAND_OVER_S = 10.0  # who looks whether a run is alive holds the lock for a moment
+
 
 def agent_id() -> str:
     """sha256 of the zipapp that runs; of sources, "source"."""
@@ -22,21 +24,28 @@ def agent_id() -> str:
     return hashlib.sha256(Path(program).read_bytes()).hexdigest()
 
 
+VERBS = {
+    "rpc": "answer requests on stdin",
+    "run": "carry out one submitted run (for systemd)",
+    "boot": "put persistent settings back before services start (for systemd)",
+    "guard": "put back what a dead run left, go on after a planned restart; says what it did",
+    "status": "who supervises here, and which runs are known",
+    "install": "install the systemd units",
+    "uninstall": "remove them",
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="agent", description="Runs PostgreSQL benchmarks and puts the host back")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, words in (
-        ("rpc", "answer requests on stdin"),
-        ("run", "carry out one submitted run (for a service manager)"),
-        ("guard", "put back what a dead run left"),
-    ):
+    for name, words in VERBS.items():
         verb = verbs.add_parser(name, help=words)
         verb.add_argument("--spool", type=Path, required=True, help="directory of jobs")
         if name == "run":
             verb.add_argument("--run", required=True, help="uuid of the job")
     verbs.add_parser("version", help="protocol version and sha256 of this agent")
     args = parser.parse_args()
-    {"rpc": _rpc, "run": _run, "guard": _guard, "version": _version}[args.verb](args)
+    {"rpc": _rpc, "run": _run, "version": _version}.get(args.verb, _console)(args)
 
 
 def _rpc(args: argparse.Namespace) -> None:
@@ -51,18 +60,15 @@ def _run(args: argparse.Namespace) -> None:
     from .system import System
 
     spool = Spool(args.spool.absolute(), System())
-    if spool.lock_host() is None:
+    if spool.wait_host(HAND_OVER_S) is None:
         sys.exit("another run holds this host")
     Session(spool, spool.need(args.run), agent_id()).execute()
 
 
-def _guard(args: argparse.Namespace) -> None:
-    import json
+def _console(args: argparse.Namespace) -> None:
+    from . import console
 
-    from .rpc import guard
-
-    for status in guard(args.spool.absolute(), agent_id()):
-        sys.stdout.write(json.dumps(status) + "\n")
+    getattr(console, args.verb)(args.spool.absolute(), agent_id())
 
 
 def _version(args: argparse.Namespace) -> None:

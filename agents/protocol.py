@@ -12,27 +12,40 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 
 Verbs      args -> result
 hello      {} -> Hello
-facts      {"pg_bin_dirs": [dir]} -> the host as the package facts reads it
+facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
+discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
+           what each file reads now that `wanted` would write, and the Failure where this host cannot have it
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; path is relative to the job's directory
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
-restore    {} -> {"recovered": [Status]}; jobs that died are rolled back and sealed as interrupted
+restore    {} -> {"recovered": [Status + {"did": [what was ended and put back, in words]}]}; jobs that died are rolled
+           back and sealed as interrupted, those left dirty are tried again, one after a planned restart goes on
+install    {} -> {"written": [path]}; units.py. Level root where systemd is PID 1
+uninstall  {} -> {"removed": [path]}; refused while a run is not sealed
 purge      {"run": uuid} -> {}; only what was acknowledged
 
 Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec}
 Spec       {"version": 1,
             "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
-                       "os_user": account that runs PostgreSQL when we are root ("" = choose)} or null (no PostgreSQL),
+                       "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
+                      {"kind": "existing", "bin_dir", "data_dir", "config_file", "port", "os_user": its owner,
+                       "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
+                       "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
+           A step of kind "reboot", options {"limit_s": 1800}, restarts the host: the state is REBOOTING until the
+           next boot, where settings are applied and verified anew and the following step runs. Longer than limit_s,
+           cancelled meanwhile, or died once more: put back and sealed.
 
 Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
+            "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
             "dirty": [uuid], "sealed": [uuid of each that ended and is not purged],
+            "recovered": what this contact put back, as restore tells it,
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null}
@@ -68,19 +81,24 @@ HEADER = struct.Struct(">II")
 MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
-VERBS = ("hello", "facts", "submit", "status", "read", "cancel", "ack", "restore", "purge")
+VERBS = (
+    "hello", "facts", "discover", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
+    "uninstall",
+)  # fmt: skip
 
 STATES = (
     "RECEIVED",
     "APPLYING",
     "VERIFIED",
     "RUNNING",
+    "REBOOTING",
     "ROLLING_BACK",
     "CLEAN",
     "DIRTY",
     "SEALED",
     "ACKED",
 )
+REBOOT = "reboot"  # the kind of step that is no workload
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from . import processes, protocol
+from . import handback, processes, protocol, reboot
 from .errors import Failure
 from .journal import Journal
 from .spool import Job, Record, Spool, replace
@@ -30,8 +30,13 @@ class Undone:
 
 
 def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
-    """End the run's processes (last started first), restore its writes in reverse, prove both."""
+    """End the run's processes (last started first), restore its writes in reverse, prove both.
+
+    A cluster of somebody else's is given back around that: stopped before, when it runs with our values, and as it was
+    found afterwards.
+    """
     result = Undone()
+    borrowed = handback.of(system, journal, emit)
     if journal.damaged:
         result.unproven.append("the journal is damaged before its last line")
     for entry in reversed(journal.open_processes()):
@@ -41,10 +46,16 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
     left = processes.end_strays(system, job.run)
     result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    if borrowed:
+        borrowed.before()
     journal.remove_scratch()
     conflicts, unproven = journal.restore()
     result.conflicts += conflicts
     result.unproven += unproven
+    if borrowed:
+        borrowed.after()
+        result.conflicts += borrowed.conflicts
+        result.unproven += borrowed.unproven
     for proof in _restored(journal, conflicts, unproven):
         emit("proof", proof)
     return result
@@ -56,6 +67,7 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
     for entry in journal.written:
         restored = [r for r in journal.records if r["entry"] == "restored" and r["of"] == entry["seq"]]
         found = restored[-1]["found"] if restored else "unknown"
+        by_restart = bool(restored) and restored[-1].get("by") == "restart"
         proofs.append(
             {
                 "setting": entry["setting"],
@@ -63,8 +75,8 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
                 "subject": entry["key"],
                 "wanted": entry["original"],
                 "found": found,
-                "ok": found == entry["original"],
-                "evidence": {"conflict": entry["key"] in taken, "problems": unproven},
+                "ok": found == entry["original"] or by_restart,
+                "evidence": {"conflict": entry["key"] in taken, "problems": unproven, "by_restart": by_restart},
             }
         )
     return proofs
@@ -123,7 +135,7 @@ def recover(spool: Spool, job: Job, agent: str) -> Record:
     def emit(kind: str, data: Record) -> None:
         events.append({"kind": kind, "data": data})
 
-    decided = job.last_event()
+    decided, given_up = job.last_event(), reboot.verdict(job, system).reason
     step = (job.states() or [{"step": ""}])[-1]["step"]
     if decided.get("kind") == "outcome":
         outcome: Record = decided["data"]
@@ -132,18 +144,19 @@ def recover(spool: Spool, job: Job, agent: str) -> Record:
         _enter(states, emit, "ROLLING_BACK", step)
         undone = undo(job, system, journal, emit)
         _enter(states, emit, "CLEAN" if undone.clean else "DIRTY", step)
-        outcome = _interrupted(job, system, undone)
+        outcome = _interrupted(job, system, undone, given_up)
         emit("outcome", outcome)
     manifest = seal(job, agent, outcome, undone)
     states.append({"state": "SEALED", "step": step})
     return manifest
 
 
-def _interrupted(job: Job, system: System, undone: Undone) -> Record:
+def _interrupted(job: Job, system: System, undone: Undone, given_up: str) -> Record:
     if job.cancelled:
         return {"outcome": "cancelled", "error": None}
     first = (job.states() or [{"boot_id": system.boot_id()}])[0]
-    reason = "the host was restarted" if first["boot_id"] != system.boot_id() else "its process on the host died"
+    died = "the host was restarted" if first["boot_id"] != system.boot_id() else "its process on the host died"
+    reason = given_up or died
     error: dict[str, Any] = Failure("the run did not end by itself: " + reason, "start it again").as_json()
     error.update(blame="host", unproven=undone.unproven)
     return {"outcome": "interrupted", "error": error}
@@ -154,9 +167,38 @@ def _enter(states: Any, emit: Emit, state: str, step: str) -> None:
     emit("state", {"state": state, "step": step})
 
 
-def clean_again(spool: Spool, job: Job) -> bool:
-    """Another try at a job that was sealed dirty; when it works, the host is free again."""
+def told(journal: Journal, after: int) -> list[str]:
+    """In a person's words, what the records after seq `after` ended and put back."""
+    by_seq = {record["seq"]: record for record in journal.records}
+    return [
+        _words(record, by_seq[record["of"]])
+        for record in journal.records
+        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed")
+    ]
+
+
+def _words(record: Record, of: Record) -> str:
+    if record["entry"] == "ended":
+        return f"ended {of['purpose']} (pid {of['pid']})"
+    if record["entry"] == "removed":
+        return f"removed {of['path']}"
+    if record.get("by") == "restart":
+        return f"{of['key']} reads {_short(record['found'])} since the host was restarted"
+    if record["conflict"]:
+        return f"left {of['key']} alone: somebody else made it {_short(record['found'])}"
+    return f"{of['key']} is {_short(record['found'])} again"
+
+
+def _short(value: Any) -> str:
+    """A value, or what a whole file amounts to."""
+    if value is None:
+        return "absent"
+    return str(value) if "\n" not in str(value) else f"a file of {len(str(value))} characters"
+
+
+def clean_again(spool: Spool, job: Job) -> list[str]:
+    """Another try at a job that was sealed dirty; what is still not put back. When it is nothing, the host is free."""
     undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
     if undone.clean:
         replace(job.path / "cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
-    return undone.clean
+    return undone.unproven

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import os
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Callable, Optional, Sequence
 
-from . import protocol
+from . import protocol, reboot, units
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace, sync_dir
+from .spool import Job, Record, Spool, replace
 from .system import System
 
 MAX_READ = 4 * 1024 * 1024
@@ -24,7 +23,7 @@ Launch = Callable[[Spool, Job, int, str], None]
 
 
 class Agent:
-    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us."""
+    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us and has the host lock."""
 
     def __init__(self, spool: Spool, agent_id: str, launch: Launch) -> None:
         self.spool, self.system, self._id, self._launch = spool, spool.system, agent_id, launch
@@ -49,7 +48,9 @@ class Agent:
         return {"id": number, "ok": False, "error": error}
 
     def hello(self) -> Record:
-        self._recover()
+        units.refresh(self.spool, self._id)
+        recovered = self._recover()
+        supervised = units.state(self.spool, self._id)
         jobs = self.spool.jobs()
         unsealed = [job.run for job in jobs if not job.sealed]
         return {
@@ -57,20 +58,31 @@ class Agent:
             "protocol": protocol.VERSION,
             "python": ".".join(map(str, sys.version_info[:3])),
             "level": self.system.level(),
+            "supervisor": "systemd" if supervised in units.INSTALLED else "detached",
+            "units": supervised,
             "machine_id": self.system.machine_id(),
             "boot_id": self.system.boot_id(),
             "epoch": self.spool.epoch(),
             "busy": unsealed[0] if unsealed else None,
             "dirty": [job.run for job in jobs if job.dirty],
             "sealed": [job.run for job in jobs if job.sealed],
+            "recovered": recovered,
             "wall": self.system.wall(),
             "mono": self.system.mono(),
         }
 
-    def facts(self, pg_bin_dirs: Optional[list[str]] = None) -> Record:
+    def facts(self, pg_bin_dirs: Sequence[str] = (), pg_data_dirs: Sequence[str] = ()) -> Record:
         from . import facts
 
-        return facts.full(self.system, pg_bin_dirs or [])
+        return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+
+    def discover(self, settings: Record) -> Record:
+        """Look, change nothing: what is there now, and whether what is wanted could be."""
+        from . import facts
+        from .discover import look
+
+        known = facts.core(self.system)
+        return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
 
     def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
         known = self.spool.job(run)
@@ -87,10 +99,18 @@ class Agent:
             try:
                 job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
-                self._launch(self.spool, job, lock, self._id)
+                self._start(job, lock)
             finally:
                 os.close(lock)
         return self._status(job)
+
+    def _start(self, job: Job, lock: int) -> None:
+        try:
+            self._launch(self.spool, job, lock, self._id)
+        except HostFailure:
+            if job.states()[-1]["state"] == "RECEIVED":
+                job.forget()  # nothing has happened yet, and the same uuid may be tried again
+            raise
 
     def _resubmit(self, job: Job, epoch: int, digest: str) -> Record:
         if job.order["digest"] != digest:
@@ -107,7 +127,13 @@ class Agent:
         if lock is None:
             busy = ", ".join(job.run for job in self.spool.unsealed())
             raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
-        self._recover_dead()
+        self._recover_dead(lock)
+        restarting = [job.run for job in self.spool.unsealed()]
+        if restarting:
+            os.close(lock)
+            raise HostFailure(
+                f"run {run} must wait: run {restarting[0]} restarts this host", "submit when it is sealed"
+            )
         dirty = [job.run for job in self.spool.jobs() if job.dirty]
         if dirty:
             os.close(lock)
@@ -136,18 +162,31 @@ class Agent:
             if lock is None:
                 return []
             try:
-                return self._recover_dead()
+                return self._recover_dead(lock)
             finally:
                 os.close(lock)
 
-    def _recover_dead(self) -> list[Record]:
-        dead = self.spool.unsealed()
-        if dead:
-            from .recover import recover
+    def _recover_dead(self, lock: int) -> list[Record]:
+        """Put back what died, go on with what a planned restart interrupted, wait for one that is under way."""
+        done: list[Record] = []
+        for job in self.spool.unsealed():
+            what = reboot.verdict(job, self.system).what
+            if what == "resume":
+                # On record before it is tried: a host that fails while resuming is not restarted into it again.
+                job.log("state.jsonl").append({"state": "APPLYING", "step": job.states()[-1]["step"]})
+                self._launch(self.spool, job, lock, self._id)
+                return [*done, {**self._status(job), "did": ["the run goes on after the planned restart"]}]
+            if what == "dead":
+                done.append(self._put_back(job))
+        return done
 
-            for job in dead:
-                recover(self.spool, job, self._id)
-        return [self._status(job) for job in dead]
+    def _put_back(self, job: Job) -> Record:
+        from .journal import Journal
+        from .recover import recover, told
+
+        before = Journal(job, self.system).log.seq
+        recover(self.spool, job, self._id)
+        return {**self._status(job), "did": told(Journal(job, self.system), before)}
 
     def _status(self, job: Job) -> Record:
         return job.status(alive=not job.sealed)
@@ -193,31 +232,41 @@ class Agent:
         return self._status(job)
 
     def restore(self) -> Record:
-        from .recover import clean_again
-
         recovered = self._recover()
         with self.spool.verbs():
             lock = self.spool.lock_host()
             if lock is not None:
                 try:
-                    retried = [job for job in self.spool.jobs() if job.dirty and clean_again(self.spool, job)]
-                    recovered += [self._status(job) for job in retried]
+                    recovered += [self._again(job) for job in self.spool.jobs() if job.dirty]
                 finally:
                     os.close(lock)
         return {"recovered": recovered}
+
+    def _again(self, job: Job) -> Record:
+        """Another try at a run that was sealed dirty."""
+        from .journal import Journal
+        from .recover import clean_again, told
+
+        before = Journal(job, self.system).log.seq
+        unproven = clean_again(self.spool, job)
+        did = told(Journal(job, self.system), before) + [f"still not put back: {each}" for each in unproven]
+        return {**self._status(job), "clean": not unproven, "did": did}
+
+    def install(self) -> Record:
+        with self.spool.verbs():
+            return {"written": units.install(self.spool, self._id)}
+
+    def uninstall(self) -> Record:
+        self._recover()
+        with self.spool.verbs():
+            return {"removed": units.uninstall(self.spool)}
 
     def purge(self, run: str) -> Record:
         job = self.spool.need(run)
         if not (job.path / "ack.json").exists() or job.dirty:
             reason = "left the host dirty" if job.dirty else "was not acknowledged"
             raise PlanFailure(f"run {run} {reason}", "ack it first" if not job.dirty else "restore first")
-        import shutil
-
-        # Renamed first, so that a purge cut short leaves nothing that looks like a job.
-        gone = job.path.with_name(f".gone-{run}")
-        os.rename(job.path, gone)
-        sync_dir(self.spool.jobs_dir)
-        shutil.rmtree(gone)
+        job.forget()
         return {}
 
 
@@ -291,13 +340,12 @@ def main(root: Path, agent_id: str) -> None:
     system = System()
     spool = Spool(root, system)
     spool.prepare()
-    serve(Agent(spool, agent_id, detach))
+    serve(Agent(spool, agent_id, launch))
 
 
-def guard(root: Path, agent_id: str) -> list[Record]:
-    """What a timer calls: restore when a run died and nobody asked since."""
-    spool = Spool(root, System())
-    spool.prepare()
-    began = time.monotonic()
-    found: list[Any] = Agent(spool, agent_id, detach).restore()["recovered"]
-    return [{**status, "took_s": round(time.monotonic() - began, 3)} for status in found]
+def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
+    """Under systemd where its units are installed, else detached."""
+    if units.installed(spool):
+        units.start(spool, job, lock)
+    else:
+        detach(spool, job, lock, agent_id)

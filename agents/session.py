@@ -11,19 +11,20 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import processes, recover
+from . import reboot, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import Account, Child, environment, spawn
-from .settings import SETTINGS, Plan, Proof, Scene
+from .processes import Account, Child, end, environment, spawn
+from .protocol import REBOOT
+from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
 from .stage import Stage, run_tool
 from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
     from .collectors import Collector
+    from .instance import Target
 
 Spec = dict[str, Any]
 
@@ -38,7 +39,7 @@ class Session:
         self.journal = Journal(job, self.system)
         self.interval_s = float(self.spec["collect"]["interval_s"])
         self.account = Account(name=str(self.system.euid()))
-        self.cluster: Optional[Cluster] = None
+        self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
@@ -53,11 +54,13 @@ class Session:
     def log(self, level: str, message: str) -> None:
         self.emit("log", {"level": level, "message": message})
 
-    def _enter(self, state: str) -> None:
+    def enter(self, state: str, **more: Any) -> None:
         process = self.system.process(os.getpid())
         start = process.start if process else 0
-        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start})
         self.emit("state", {"state": state, "step": self._step})
+        if state == "REBOOTING":
+            self._events.sync()  # before the record by which the run goes on
+        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start, **more})
 
     # The order of things
 
@@ -65,11 +68,11 @@ class Session:
         """Carry the run out, put the host back, seal."""
         signal.signal(signal.SIGTERM, self._terminated)
         failure = self._attempt()
-        self._enter("ROLLING_BACK")
+        self.enter("ROLLING_BACK")
         for held in self._held:
             os.close(held)
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
-        self._enter("CLEAN" if undone.clean else "DIRTY")
+        self.enter("CLEAN" if undone.clean else "DIRTY")
         outcome = _outcome(failure, undone)
         self.emit("outcome", outcome)
         self._events.sync()
@@ -81,11 +84,11 @@ class Session:
 
     def _attempt(self) -> Optional[Failure]:
         try:
-            self._enter("APPLYING")
+            self.enter("APPLYING")
+            self.journal.after_restart()
             self._apply()
-            self._enter("VERIFIED")
-            for step in self.spec["steps"]:
-                self._run_step(step)
+            self.enter("VERIFIED")
+            self._run_steps()
         except Failure as failure:
             return failure
         except OSError as error:
@@ -95,6 +98,11 @@ class Session:
 
             return AgentFailure(f"{type(error).__name__}: {error}", "report this", trace=traceback.format_exc())
         return None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether SIGTERM came."""
+        return self._stop
 
     def check(self) -> None:
         """Raise when the run is to stop now."""
@@ -111,61 +119,83 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         plans = plan_settings(self.scene.facts, self.spec["settings"])
+        self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
         for name, plan in plans.items():
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
-            for write in resolved.writes:
-                self._write(name, write)
-            self._held += [self.system.hold(hold.path, hold.data) for hold in resolved.holds]
             self.client_prefix += plan.client_prefix
+        self._change(plans)
         self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
 
-    def _write(self, name: str, write: Any) -> None:
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
+
+    def _change(self, plans: dict[str, Plan]) -> None:
+        writes = [(name, write) for name in plans for write in self.scene.writes[name]]
+        self.journal.intend(writes)
+        for name, write in writes:
+            self._write(name, write)
+        self._held += [self.system.hold(hold.path, hold.data) for plan in plans.values() for hold in plan.holds]
+
+    def _write(self, name: str, write: Write) -> None:
         try:
             record = self.journal.apply(name, write)
         except NotApplied as failure:
-            last = self.journal.written[-1]
+            last = [entry for entry in self.journal.written if entry["key"] == write.key][-1]
             self.emit("write", {**_picked(last), "found": failure.details["found"]})
             raise
         if record:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from .cluster import Cluster, choose_account
+        from . import gucs
 
         target = self.spec["target"]
-        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
-        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
+        gucs.check(self.system, target["bin_dir"], conf)
+        self.cluster = self._borrow(target) if target["kind"] == "existing" else self._own(target, plans)
+        self.account = self.cluster.account
         self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
-        self.cluster = Cluster(self.system, target, self.account, self._initdb, self._spawn_server)
-        self.cluster.create()
-        self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
+        self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.pgdata = str(cluster.pgdata)
         scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
 
-    def _huge_pages_needed(self, cluster: Cluster, page_kb: int) -> int:
+    def _huge_pages_needed(self, cluster: Target, page_kb: int) -> int:
         """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
         without them, its peak is read, and it is stopped again."""
         if cluster.major >= 15:
             return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
         out = self.job.path / "out"
         out.mkdir(exist_ok=True, mode=0o700)
-        child = cluster.start([], out / "postgresql.log", ["-c", "huge_pages=off"])
-        peak_kb = int(self.system.field(f"/proc/{child.pid}/status", "VmPeak").split()[0])
+        pid = cluster.start_without_huge_pages(out / "postgresql.log")
+        peak_kb = int(self.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
         self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
-        if not processes.end(self.system, child.entry):
-            raise HostFailure("PostgreSQL was started to measure its memory and does not end", "look at its log")
-        child.wait(1.0)
-        self.journal.ended(child.entry)
+        self.stop_server()
         return peak_kb // page_kb + 1
+
+    def _borrow(self, target: Record) -> Target:
+        from .existing import Existing
+
+        return Existing(self.system, self.journal, target, self.emit)
+
+    def _own(self, target: Record, plans: dict[str, Plan]) -> Target:
+        from .cluster import Cluster, choose_account
+
+        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        initdb = plans["initdb"].initdb if "initdb" in plans else {}
+        return Cluster(self.system, target, self.account, self._initdb, self._spawn_server, initdb)
 
     def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
         out = self.job.path / "out"
@@ -181,19 +211,45 @@ class Session:
         out = self.job.path / "out"
         out.mkdir(exist_ok=True, mode=0o700)
         assert self.cluster is not None  # noqa: S101 - for the type checker
-        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log").pid
+        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log")
+
+    def stop_server(self) -> None:
+        """End PostgreSQL as its administrator would, its data on disk."""
+        for entry in reversed(self.journal.open_processes()):
+            if not end(self.system, entry):
+                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "look at its log")
+            self.journal.ended(entry)
+
+    def _run_steps(self) -> None:
+        for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
+            self._step = self.spec["steps"][index]["name"]
+            self._told.clear()
+            if self.spec["steps"][index]["kind"] == REBOOT:
+                reboot.leave(self, index)
+            self._run_step(self.spec["steps"][index])
 
     def _run_step(self, step: Record) -> None:
-        self._step = step["name"]
-        self._told.clear()
-        self._enter("RUNNING")
+        self.enter("RUNNING")
         self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
-        target = self.spec["target"] or {}
-        stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))
-        for act in (workload.prepare, workload.warm, workload.measure):
+        stage = Stage(self, self._step, options.get("directory") or self._room())
+        self.check()
+        workload.prepare(options, stage)
+        self.act("warm")
+        for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
+        self._look_for_others()
+
+    def _room(self) -> str:
+        """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
+        target = self.spec["target"] or {}
+        return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
+
+    def _look_for_others(self) -> None:
+        clients = self.cluster.foreign_clients() if self.cluster else []
+        if clients:
+            self.log("warning", f"clients that are not ours disturbed step {self._step}: {'; '.join(clients)}")
 
     # Proofs
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
@@ -35,7 +36,8 @@ def replace(path: Path, data: bytes, owner: Optional[tuple[int, int]] = None) ->
     """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only its
     owner (uid, gid; us without one) may read it."""
     fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # In a directory of somebody else's it may be a link that leads elsewhere.
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
@@ -198,6 +200,13 @@ class Job:
         except FileNotFoundError:
             return {}
 
+    def forget(self) -> None:
+        """Remove the directory; renamed first, so that a removal cut short leaves nothing that looks like a job."""
+        gone = self.path.with_name(f".gone-{self.run}")
+        os.rename(self.path, gone)
+        sync_dir(self.path.parent)
+        shutil.rmtree(gone)
+
     def status(self, alive: bool) -> Record:
         """The Status object of the protocol."""
         last = (self.states() or [{"state": "RECEIVED", "step": ""}])[-1]
@@ -269,6 +278,15 @@ class Spool:
             os.close(fd)
             return None
         return fd
+
+    def wait_host(self, seconds: float) -> Optional[int]:
+        """The same, but give a holder that only looks some time to let go."""
+        deadline = self.system.mono() + seconds
+        while True:
+            lock = self.lock_host()
+            if lock is not None or self.system.mono() > deadline:
+                return lock
+            self.system.sleep(0.005)
 
     def epoch(self) -> int:
         stored = load(self.root / "epoch")

@@ -40,6 +40,16 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Stat:
+    """What tells one file from another, and from itself after an upgrade."""
+
+    uid: int
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """A command that ended by itself."""
 
@@ -85,6 +95,31 @@ class System:
         os.write(fd, data)
         return fd
 
+    def data(self, path: str, size: int) -> bytes:
+        """The first bytes of a file or device, in one read."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write everything that waits in memory to its device."""
+        os.sync()
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        from .pagecache import resident
+
+        return resident(path)
+
+    def reboot(self) -> None:
+        """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""
+        argv = ["systemctl", "reboot"] if self.exists("/run/systemd/system") else ["/sbin/reboot"]
+        done = self.run(argv)
+        if done.code:
+            raise HostFailure(f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it by hand, or plan without")
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
@@ -101,6 +136,42 @@ class System:
             return self.read(path).strip()
         except OSError:
             return default
+
+    def link(self, path: str) -> str:
+        """Where a symbolic link leads, as it is written; "" when it is none, or not ours to read."""
+        try:
+            return os.readlink(path)
+        except OSError:
+            return ""
+
+    def stat(self, path: str) -> Optional[Stat]:
+        """What a path leads to, or None when there is nothing or it cannot be reached."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return Stat(found.st_uid, found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def space(self, path: str) -> Optional[tuple[int, int]]:
+        """Size of the file system at `path`, and what is free for us, in kB; None where it cannot be asked."""
+        try:
+            found = os.statvfs(path)
+        except OSError:
+            return None
+        return found.f_blocks * found.f_frsize // 1024, found.f_bavail * found.f_frsize // 1024
+
+    def account(self, uid: int) -> str:
+        """Name of an account, or its number where it has none."""
+        import pwd
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return str(uid)
+
+    def machine(self) -> str:
+        """The architecture, such as x86_64."""
+        return os.uname().machine
 
     def field(self, path: str, name: str) -> str:
         """What stands behind `name:` in a file such as /proc/PID/status; "" when it is not there (any more)."""
@@ -190,10 +261,7 @@ class System:
         return bool(process and process.alive and process.start == start)
 
     def cwd(self, pid: int) -> str:
-        try:
-            return os.readlink(f"/proc/{pid}/cwd")
-        except OSError:
-            return ""
+        return self.link(f"/proc/{pid}/cwd")
 
     def kill(self, pid: int, number: int) -> None:
         """Signal one process; one that is gone already is fine."""

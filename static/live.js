@@ -48,7 +48,7 @@
         const left = news.progress.eta_s;
         at("eta").textContent = left === null ? "" : `about ${Math.ceil(left)} s of this step left`;
       }
-      at("step").textContent = [news.cancelling ? "cancelling:" : "", news.agent_state.toLowerCase().replace("_", " "), news.step].join(" ");
+      at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
       figures(news.samples);
       log(news.lines);
       if (news.samples.length && plot && !window.provingCharts.extend(plot, news.samples)) await window.provingCharts.draw(plot);

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.settings import SETTINGS, Setting
+from tests import settings_table
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PRODUCTION = (ROOT / "docs" / "production.md").read_text()
@@ -78,3 +81,46 @@ def test_the_index_leads_to_every_document() -> None:
     reached = {(index.parent / target).resolve() for page, target in links() if page == name(index)}
 
     assert set(ROOT.glob("docs/*")) - {index, ROOT / "docs" / "screenshots"} <= reached
+
+
+def test_the_table_of_settings_is_the_one_that_the_code_makes() -> None:
+    assert settings_table.DOCUMENT.read_text() == settings_table.render(), "run: python -m tests.settings_table"
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_setting_is_applied_proven_and_restored_by_a_test(setting: str) -> None:
+    assert [each.test for each in settings_table.provings() if each.setting == setting]
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
+def test_every_setting_tells_where_its_proof_is_read(setting: Setting) -> None:
+    assert settings_table.sources(setting)
+
+
+MARKED = """
+CASES = [pytest.param("on", marks=pytest.mark.proves("numa", where="lab"))]
+
+@pytest.mark.proves("huge_pages", where="here")
+@pytest.mark.parametrize("policy", CASES)
+def test_it(policy): ...
+"""
+
+
+def test_a_mark_counts_on_a_test_and_on_the_parameters_that_it_names() -> None:
+    found = [(each.setting, each.where, each.test) for each in settings_table.marks(MARKED, "test_x.py")]
+
+    assert found == [("huge_pages", "here", "test_x.py::test_it"), ("numa", "lab", "test_x.py::test_it")]
+
+
+@pytest.mark.parametrize(
+    ("was", "changed", "words"),
+    [
+        ('"huge_pages"', "name", "written out"),
+        ('"huge_pages"', '"turbo"', "with a name of SETTINGS"),
+        ('"here"', '"somewhere"', 'where="here" or "lab"'),
+        ("def test_it", "def helper", "on no test"),
+    ],
+)
+def test_a_mark_that_proves_nothing_is_refused(was: str, changed: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        settings_table.marks(MARKED.replace(was, changed), "test_x.py")

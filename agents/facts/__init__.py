@@ -1,16 +1,63 @@
-"""What a host is: read once, as JSON, before anything is planned on it."""
+"""What a host is: read as JSON before anything is planned on it, and again before each run.
+
+A fact that the kernel does not tell is left out, or "" or [] where a text or a list always stands. kB are 1024 bytes.
+[v] marks what changes by itself and so makes no new version of the facts: see apps/hosts/changes.py.
+
+    level            "root" or "user"; euid: number
+    cpus             online, allowed: cpulists; sockets, cores, threads: counts; model; smt, isolated, nohz_full: texts
+      .topology      [{"cpu", "socket", "core", "node", "siblings": cpulist of the threads of its core}]
+      .caches        full only: [{"level", "type": "Data" | "Instruction" | "Unified", "kb", "shared": [cpulist each]}]
+      .frequency     {"boost": bool, "pstate", "policies": [{"cpus", "driver", "governor", "governors", "preference",
+                     "min_khz", "max_khz" (asked), "lowest_khz", "highest_khz", "base_khz" (of the hardware)}]}
+      .idle          {"driver", "governor", "states": [{"name", "latency_us", "residency_us", "disabled"}] of the first
+                     cpu, "dma_latency": whether /dev/cpu_dma_latency is there}
+    numa             nodes: [{"id", "cpus", "mem_kb", "free_kb" [v]}]; distances: [[of a node to each]] as in SLIT
+    memory           total_kb, swap_kb, available_kb [v], free_kb [v]
+    huge_pages       default_kb; sizes: [{"kb", "total", "free" [v], "surplus" [v], "reserved" [v], "overcommit",
+                     "per_node" (total), "free_per_node" [v], "surplus_per_node" [v]: {node: pages}}]
+    transparent_huge_pages  enabled, defrag, shmem_enabled: what is chosen; choices: {file: [text]};
+                     khugepaged: {knob: number}
+    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
+    sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
+    block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
+                     "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
+                     "node", "holders", "mounted_on", "partitions": [{"name", "kb", "holders", "mounted_on"}]}]
+    tools            {name: {"path", "version" (full only)}}
+
+Only in `full`:
+
+    hostname, machine_id, boot_id [v], python
+    postgresql       [{"bin_dir", "version", "major", "tools": [name]}]
+    os               id, version, pretty, tuned_profile
+    virtualization   such as "docker in qemu", or ""
+    firmware         sys_vendor, product_name, board_name, bios_vendor, bios_version, bios_date, microcode
+    file_systems     [{"mounted_on", "device", "type", "options": [text], "kb", "free_kb" [v]}]
+    network          [{"name", "state", "mtu", "speed_mbit", "driver", "node"}]
+    limits           of our control groups: cpu_quota (cpus), memory_max_bytes, memory_high_bytes, pids_max,
+                     cpuset_cpus, cpuset_mems; only those that bind
+    clusters         [{"name", "version", "major", "data_dir", "port", "running", "pid" [v], "owner", "config_file",
+                     "unit", "bin_dir", "has_include_dir": "" or the directory that its configuration includes,
+                     "found_by": any of process, debian, systemd, directory, given}]
+    unread           {section: problem}, only where one of the sections from `os` on could not be made sense of
+"""
 
 from __future__ import annotations
 
 import platform
-from typing import Any, Iterable
+from pathlib import Path
+from typing import Any, Callable, Iterable, Optional
 
 from ..system import System
-from .cpu import cpus, topology
-from .kernel import distribution, kernel, sysctls, virtualization
-from .memory import THP, bracketed, huge_pages, meminfo, memory, numa, transparent_huge_pages
+from .clusters import clusters
+from .cpu import caches, cpus
+from .kernel import distribution, firmware, kernel, sysctls, virtualization
+from .limits import limits
+from .memory import THP, huge_pages, meminfo, memory, numa, transparent_huge_pages
+from .network import network
 from .postgresql import installations
-from .tools import tools, version
+from .read import bracketed
+from .storage import block_devices, file_systems
+from .tools import Versions, tools
 
 __all__ = ["THP", "Facts", "bracketed", "core", "full", "meminfo"]
 
@@ -18,35 +65,62 @@ Facts = dict[str, Any]
 
 
 def core(system: System) -> Facts:
-    """What `plan` of the settings needs: a few file reads, no process started."""
-    processors = cpus(system)
+    """What `plan` of the settings needs: file reads of some milliseconds, no process started."""
+    nodes = numa(system)
     return {
         "level": system.level(),
         "euid": system.euid(),
-        "cpus": processors,
-        "numa": numa(system, processors["online"]),
+        "cpus": cpus(system, nodes["nodes"]),
+        "numa": nodes,
         "memory": memory(system),
         "huge_pages": huge_pages(system),
         "transparent_huge_pages": transparent_huge_pages(system),
+        "kernel": kernel(system),
+        "sysctls": sysctls(system),
+        "block_devices": block_devices(system),
         "tools": tools(system),
     }
 
 
-def full(system: System, pg_bin_dirs: Iterable[str] = ()) -> Facts:
-    """The facts of the protocol. Tools and PostgreSQL installations are asked for their versions."""
-    facts = core(system)
-    facts["cpus"].update(topology(system, facts["cpus"]["online"], facts["numa"]["nodes"]))
+def full(
+    system: System,
+    pg_bin_dirs: Iterable[str] = (),
+    pg_data_dirs: Iterable[str] = (),
+    versions_cache: Optional[Path] = None,
+) -> Facts:
+    """The facts of the protocol. Programs are asked for their versions when `versions_cache` does not know them."""
+    facts, versions = core(system), Versions(system, versions_cache)
+    facts["cpus"]["caches"] = caches(system)
     for tool in facts["tools"].values():
-        tool["version"] = version(system, tool["path"])
-    return {
-        **facts,
-        "hostname": platform.node(),
-        "os": distribution(system),
-        "kernel": kernel(system),
-        "machine_id": system.machine_id(),
-        "boot_id": system.boot_id(),
-        "python": platform.python_version(),
-        "sysctls": sysctls(system),
-        "virtualization": virtualization(system),
-        "postgresql": installations(system, pg_bin_dirs),
+        tool["version"] = versions.of(tool["path"])
+    installed = installations(system, versions, pg_bin_dirs)
+    versions.keep()
+    facts.update(
+        hostname=system.text("/proc/sys/kernel/hostname"),
+        machine_id=system.machine_id(),
+        boot_id=system.boot_id(),
+        python=platform.python_version(),
+        postgresql=installed,
+    )
+    return {**facts, **_each(system, installed, pg_data_dirs)}
+
+
+def _each(system: System, installed: list[dict[str, Any]], pg_data_dirs: Iterable[str]) -> Facts:
+    """What nothing is planned on: where one of these cannot be made sense of, the others are told all the same."""
+    readers: dict[str, Callable[[], Any]] = {
+        "os": lambda: distribution(system),
+        "firmware": lambda: firmware(system),
+        "virtualization": lambda: virtualization(system),
+        "file_systems": lambda: file_systems(system),
+        "network": lambda: network(system),
+        "limits": lambda: limits(system),
+        "clusters": lambda: clusters(system, installed, pg_data_dirs),
     }
+    told: Facts = {}
+    unread = {}
+    for name, read in readers.items():
+        try:
+            told[name] = read()
+        except (ValueError, LookupError) as problem:
+            unread[name] = f"{type(problem).__name__}: {problem}"
+    return {**told, **({"unread": unread} if unread else {})}

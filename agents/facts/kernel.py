@@ -1,27 +1,65 @@
-"""The kernel and the distribution around it."""
+"""The kernel, its parameters, the distribution around it, and the machine or the hypervisor below it."""
 
 from __future__ import annotations
 
-import platform
+import re
 from typing import Any
 
 from ..system import System
+from .cpu import CPUS, microcode
+from .read import known
 
-SYSCTLS = (
-    "vm/nr_hugepages", "vm/nr_overcommit_hugepages", "vm/overcommit_memory", "vm/overcommit_ratio", "vm/swappiness",
-    "vm/dirty_ratio", "vm/dirty_background_ratio", "vm/dirty_bytes", "vm/dirty_background_bytes",
-    "vm/zone_reclaim_mode", "kernel/numa_balancing", "kernel/sched_autogroup_enabled", "kernel/shmmax",
-    "kernel/shmall", "kernel/randomize_va_space", "net/core/somaxconn",
-)  # fmt: skip
+DMI = "/sys/class/dmi/id"
+# Directory -> which of its files are settings. What counts, acts when it is read, is tuned by the kernel itself, drawn
+# at boot or a secret is left out.
+SYSCTLS = {
+    "vm": r"(?!compact_memory|drop_caches|stat_refresh|nr_pdflush_threads|nr_hugepages_mempolicy)\w+",
+    "kernel": r"sched_\w+|numa_\w+|shm(all|max|mni|_rmid_forced)|sem|msgm\w+|pid_max|threads-max|core_pattern|"
+    r"perf_event_(mlock_kb|paranoid)|randomize_va_space|(nmi_|soft)?watchdog|watchdog_\w+|timer_migration|"
+    r"io_uring_\w+|hung_task_timeout_secs|kptr_restrict|unprivileged_\w+",
+    "fs": r"aio-max-nr|file-max|nr_open",
+    "net/core": r"somaxconn|[rw]mem_\w+|optmem_max|netdev_(?!rss_key)\w+|dev_weight|busy_\w+|default_qdisc|"
+    r"rps_sock_flow_entries",
+    "net/ipv4": r"tcp_(?!fastopen_key|available_ulp)\w+|ip_local_port_range|udp_mem",
+}
+# The scheduler's own, which moved out of sysctl with Linux 5.13.
+SCHED_DEBUG = "/sys/kernel/debug/sched"
+VENDORS = {
+    "QEMU": "qemu", "VMware, Inc.": "vmware", "Amazon EC2": "amazon", "Google": "google", "Xen": "xen",
+    "innotek GmbH": "virtualbox", "Bochs": "bochs", "OpenStack Foundation": "openstack", "Nutanix": "nutanix",
+    "Red Hat": "kvm", "oVirt": "kvm", "DigitalOcean": "digitalocean", "Hetzner": "hetzner", "Alibaba Cloud": "alibaba",
+}  # fmt: skip
 
 
 def kernel(system: System) -> dict[str, Any]:
-    uname = platform.uname()
-    return {"release": uname.release, "version": uname.version, "arch": uname.machine}
+    names = system.names(f"{CPUS}/vulnerabilities")
+    return {
+        "release": system.text("/proc/sys/kernel/osrelease"),
+        "version": system.text("/proc/sys/kernel/version"),
+        "arch": system.machine(),
+        "cmdline": system.text("/proc/cmdline"),
+        **known([("clocksource", system.text("/sys/devices/system/clocksource/clocksource0/current_clocksource"))]),
+        "mitigations": known((name, system.text(f"{CPUS}/vulnerabilities/{name}")) for name in names),
+        "sched": known(
+            (name, system.text(f"{SCHED_DEBUG}/{name}"))
+            for name in system.names(SCHED_DEBUG)
+            if re.fullmatch(r"\w+_ns|nr_migrate|tunable_scaling|preempt", name)
+        ),
+    }
 
 
 def sysctls(system: System) -> dict[str, str]:
-    return {k.replace("/", "."): v for k in SYSCTLS for v in [system.text(f"/proc/sys/{k}")] if v}
+    """By their dotted names, with single spaces between numbers; those that this kernel has and we may read."""
+    found = {}
+    for directory, wanted in SYSCTLS.items():
+        for name in system.names(f"/proc/sys/{directory}"):
+            if re.fullmatch(wanted, name):
+                found[f"{directory}.{name}".replace("/", ".")] = _single(system.text(f"/proc/sys/{directory}/{name}"))
+    return {name: value for name, value in found.items() if value}
+
+
+def _single(text: str) -> str:
+    return " ".join(text.split())
 
 
 def distribution(system: System) -> dict[str, str]:
@@ -31,14 +69,32 @@ def distribution(system: System) -> dict[str, str]:
         "id": release.get("ID", ""),
         "version": release.get("VERSION_ID", ""),
         "pretty": release.get("PRETTY_NAME", ""),
+        **known([("tuned_profile", system.text("/etc/tuned/active_profile"))]),
     }
 
 
+def firmware(system: System) -> dict[str, str]:
+    """What DMI tells of the machine, and the microcode; {} in most containers."""
+    names = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
+    return known([*((name, system.text(f"{DMI}/{name}")) for name in names), ("microcode", microcode(system))])
+
+
 def virtualization(system: System) -> str:
-    """A hint only: the hypervisor's or container's name where the kernel shows one."""
-    for path in ("/sys/hypervisor/type", "/run/systemd/container", "/sys/class/dmi/id/sys_vendor"):
-        text = system.text(path)
-        if text:
-            return text
-    flags = system.text("/proc/cpuinfo").split("flags", 1)[-1].split("\n", 1)[0].split()
-    return "hypervisor" if "hypervisor" in flags else ""
+    """Container and hypervisor as far as files tell, such as "docker in qemu"; "" on bare metal."""
+    return " in ".join(filter(None, (_container(system), _hypervisor(system))))
+
+
+def _container(system: System) -> str:
+    marks = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
+    told = system.text("/run/systemd/container")
+    return told or next((name for path, name in marks.items() if system.exists(path)), "")
+
+
+def _hypervisor(system: System) -> str:
+    vendor, product = system.text(f"{DMI}/sys_vendor"), system.text(f"{DMI}/product_name")
+    if (vendor, product) == ("Microsoft Corporation", "Virtual Machine"):
+        return "hyper-v"
+    named = "" if product.endswith(".metal") else VENDORS.get(vendor, "")
+    told = system.text("/sys/hypervisor/type") or named
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", system.text("/proc/cpuinfo"), re.MULTILINE)
+    return told or ("hypervisor" if flags else "")

@@ -6,20 +6,23 @@ import re
 from typing import Any
 
 from ..system import System
+from .cpu import online
+from .read import bracketed, choices, number
 
 NODES = "/sys/devices/system/node"
 HUGE = "/sys/kernel/mm/hugepages"
 THP = "/sys/kernel/mm/transparent_hugepage"
+POOL = {"per_node": "nr", "free_per_node": "free", "surplus_per_node": "surplus"}
 WEIGHTS = "/sys/kernel/mm/mempolicy/weighted_interleave"
 
 
-def numa(system: System, online: str) -> dict[str, Any]:
+def numa(system: System) -> dict[str, Any]:
     ids = node_ids(system)
     if not ids:  # a kernel without NUMA is one node
-        return {"nodes": [{"id": 0, "cpus": online, "mem_kb": memory(system).get("total_kb", 0)}], "distances": [[10]]}
-    nodes = [{"id": n, "cpus": system.text(f"{NODES}/node{n}/cpulist"), "mem_kb": _node_kb(system, n)} for n in ids]
+        whole = {"id": 0, "cpus": online(system), "mem_kb": meminfo(system).get("MemTotal", 0)}
+        return {"nodes": [whole], "distances": [[10]]}
     distances = [[int(d) for d in system.text(f"{NODES}/node{n}/distance").split()] for n in ids]
-    return {"nodes": nodes, "distances": distances, **_weights(system)}
+    return {"nodes": [_node(system, n) for n in ids], "distances": distances, **_weights(system)}
 
 
 def _weights(system: System) -> dict[str, Any]:
@@ -36,9 +39,11 @@ def node_ids(system: System) -> list[int]:
     return sorted(int(name[4:]) for name in system.names(NODES) if re.fullmatch(r"node\d+", name))
 
 
-def _node_kb(system: System, node: int) -> int:
-    found = re.search(r"MemTotal:\s+(\d+) kB", system.text(f"{NODES}/node{node}/meminfo"))
-    return int(found.group(1)) if found else 0
+def _node(system: System, node: int) -> dict[str, Any]:
+    text = system.text(f"{NODES}/node{node}/meminfo")
+    found = {name: int(kb) for name, kb in re.findall(r"(MemTotal|MemFree):\s+(\d+) kB", text)}
+    cpus = system.text(f"{NODES}/node{node}/cpulist")
+    return {"id": node, "cpus": cpus, "mem_kb": found.get("MemTotal", 0), "free_kb": found.get("MemFree", 0)}
 
 
 def meminfo(system: System) -> dict[str, int]:
@@ -47,35 +52,46 @@ def meminfo(system: System) -> dict[str, int]:
     return {pair[0].rstrip(":"): int(pair[1]) for pair in pairs if len(pair) > 1}
 
 
-def memory(system: System) -> dict[str, Any]:
+def memory(system: System) -> dict[str, int]:
     info = meminfo(system)
     names = {"total_kb": "MemTotal", "available_kb": "MemAvailable", "free_kb": "MemFree", "swap_kb": "SwapTotal"}
     return {ours: info[theirs] for ours, theirs in names.items() if theirs in info}
 
 
 def huge_pages(system: System) -> dict[str, Any]:
-    sizes = []
-    for name in system.names(HUGE):
-        kb = int(re.sub(r"\D", "", name))
-        total, free = (int(system.text(f"{HUGE}/{name}/{f}_hugepages", "0") or 0) for f in ("nr", "free"))
-        sizes.append({"kb": kb, "total": total, "free": free, "per_node": _per_node(system, name)})
+    sizes = [_pool(system, name) for name in system.names(HUGE)]
     return {"default_kb": meminfo(system).get("Hugepagesize", 0), "sizes": sorted(sizes, key=lambda s: int(s["kb"]))}
 
 
-def _per_node(system: System, size: str) -> dict[str, int]:
-    path = f"{NODES}/node{{}}/hugepages/{size}/nr_hugepages"
-    return {str(n): int(system.text(path.format(n), "0") or 0) for n in node_ids(system)}
+def _pool(system: System, size: str) -> dict[str, Any]:
+    files = {"total": "nr", "free": "free", "surplus": "surplus", "reserved": "resv", "overcommit": "nr_overcommit"}
+    whole = {ours: number(system, f"{HUGE}/{size}/{theirs}_hugepages") or 0 for ours, theirs in files.items()}
+    return {
+        "kb": int(re.sub(r"\D", "", size)),
+        **whole,
+        **{ours: _per_node(system, f"{size}/{theirs}_hugepages") for ours, theirs in POOL.items()},
+    }
 
 
-def bracketed(text: str) -> str:
-    """ "always [madvise] never" -> "madvise"."""
-    found = re.search(r"\[([^\]]+)\]", text)
-    return found.group(1) if found else text
+def _per_node(system: System, file: str) -> dict[str, int]:
+    return {str(n): number(system, f"{NODES}/node{n}/hugepages/{file}") or 0 for n in node_ids(system)}
 
 
 def transparent_huge_pages(system: System) -> dict[str, Any]:
-    """{"enabled": "madvise", "defrag": ..., "choices": {"enabled": [...], "defrag": [...]}}; {} without THP."""
-    texts = {name: system.text(f"{THP}/{name}") for name in ("enabled", "defrag")}
+    """{} without THP."""
+    texts = {name: system.text(f"{THP}/{name}") for name in ("enabled", "defrag", "shmem_enabled")}
     texts = {name: text for name, text in texts.items() if text}
-    choices = {name: re.sub(r"[\[\]]", "", text).split() for name, text in texts.items()}
-    return {**{name: bracketed(text) for name, text in texts.items()}, **({"choices": choices} if texts else {})}
+    if not texts:
+        return {}
+    return {
+        **{name: bracketed(text) for name, text in texts.items()},
+        "choices": {name: choices(text) for name, text in texts.items()},
+        "khugepaged": _khugepaged(system),
+    }
+
+
+def _khugepaged(system: System) -> dict[str, int]:
+    """Its knobs; full_scans and pages_collapsed only count."""
+    names = (name for name in system.names(f"{THP}/khugepaged") if name not in ("full_scans", "pages_collapsed"))
+    found = {name: number(system, f"{THP}/khugepaged/{name}") for name in names}
+    return {name: value for name, value in found.items() if value is not None}

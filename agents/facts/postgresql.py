@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import re
 from typing import Any, Iterable
 
 from ..system import System
-from .tools import version
+from .tools import PG_HOME, Versions
 
-SERVER_TOOLS = ("postgres", "initdb", "psql", "pgbench", "pg_test_fsync", "pg_test_timing", "pg_basebackup")
+SERVER_TOOLS = (
+    "postgres", "initdb", "pg_ctl", "psql", "pgbench", "pg_test_fsync", "pg_test_timing", "pg_basebackup",
+)  # fmt: skip
 
 
-def installations(system: System, given: Iterable[str]) -> list[dict[str, Any]]:
-    return [_installation(system, path) for path in _bin_dirs(system, given)]
+def installations(system: System, versions: Versions, given: Iterable[str]) -> list[dict[str, Any]]:
+    return [_installation(system, versions, path) for path in _bin_dirs(system, given)]
 
 
 def _bin_dirs(system: System, given: Iterable[str]) -> list[str]:
-    roots = [f"/usr/lib/postgresql/{name}/bin" for name in system.names("/usr/lib/postgresql")]
+    roots = [f"{PG_HOME}/{name}/bin" for name in system.names(PG_HOME)]
     roots += [f"/usr/{name}/bin" for name in system.names("/usr") if name.startswith("pgsql-")]
     on_path = system.which("postgres")
-    candidates = [*given, *roots, "/usr/local/pgsql/bin", *([str(Path(on_path).parent)] if on_path else [])]
+    candidates = [*given, *roots, "/usr/local/pgsql/bin", *([os.path.dirname(on_path)] if on_path else [])]
     usable = (path for path in candidates if system.exists(f"{path}/postgres"))
     return list(dict.fromkeys(os.path.realpath(path) for path in usable))
 
 
-def _installation(system: System, path: str) -> dict[str, Any]:
-    found = version(system, f"{path}/postgres")
+def _installation(system: System, versions: Versions, path: str) -> dict[str, Any]:
+    found = versions.of(f"{path}/postgres")
     return {
         "bin_dir": path,
         "version": found,
-        "major": int(found.split(".")[0] or 0) if found else 0,
+        "major": major(found),
         "tools": [tool for tool in SERVER_TOOLS if system.exists(f"{path}/{tool}")],
     }
+
+
+def major(version: str) -> int:
+    """ "15.18" -> 15, "9.6" -> 9, "" -> 0."""
+    found = re.match(r"\d+", version)
+    return int(found.group(0)) if found else 0

@@ -1,14 +1,25 @@
-"""Programs that runs use, and what version of them is here."""
+"""Programs that runs use, and what version of each is here. A program is asked once, until its file changes."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, Optional
 
 from ..errors import HostFailure
 from ..system import System
 
-TOOLS = ("pgbench", "psql", "fio", "numactl", "numastat", "taskset", "unshare", "systemctl", "perf")
+TOOLS = (
+    "pgbench", "psql", "fio", "sysbench", "numactl", "numastat", "taskset", "unshare", "systemctl", "bpftrace", "stap",
+    "perf", "strace",
+)  # fmt: skip
+ASK = {"numastat": "-V"}
+PACKAGED = ("numactl",)  # says its version only from 2.0.17 on
+# 15.18, 2.38.1, 19devel; numastat has but a date.
+VERSION = re.compile(r"\d+(\.\d+)+\w*|\b\d+(devel|beta\d+|rc\d+)|\b\d{8}\b")
+PG_HOME = "/usr/lib/postgresql"
 
 
 def tools(system: System) -> dict[str, dict[str, Any]]:
@@ -24,10 +35,71 @@ def _options(system: System, path: str) -> list[str]:
     return [option for option in ("--preferred-many", "--weighted-interleave") if option in usage]
 
 
-def version(system: System, path: str) -> str:
-    try:
-        shown = system.run([path, "--version"], limit_s=5.0)
-    except HostFailure:
-        return ""
-    found = re.search(r"\d+(\.\d+)+\w*", shown.stdout + shown.stderr)
-    return found.group(0) if found else ""
+class Versions:
+    """What programs said of their version, remembered in `cache` by path, size, mtime and inode of their file.
+
+    A cache that cannot be read is made anew; one that cannot be written is done without.
+    """
+
+    def __init__(self, system: System, cache: Optional[Path] = None) -> None:
+        self._system, self._cache = system, cache
+        # Wrappers choose by the running kernel what they start.
+        self._release = system.text("/proc/sys/kernel/osrelease")
+        self._known = self._load()
+        self._seen: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """Such as "15.18"; "" when the program does not tell. What took too long is asked again next time."""
+        mark = self._mark(path)
+        told = self._known.get(mark, self._seen.get(mark))
+        if told is None:
+            told = self._ask(path)
+        if told is not None:
+            self._seen[mark] = told
+        return told or ""
+
+    def keep(self) -> None:
+        """Write the cache when something was asked anew. What is no longer asked for is forgotten."""
+        if self._cache is None or self._seen == self._known:
+            return
+        fresh = self._cache.with_suffix(".new")
+        try:
+            fresh.write_text(json.dumps(self._seen))
+            os.replace(fresh, self._cache)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+
+    def _load(self) -> dict[str, str]:
+        try:
+            known = json.loads(self._cache.read_text()) if self._cache else {}
+        except (OSError, ValueError):
+            return {}
+        valid = isinstance(known, dict) and all(isinstance(value, str) for value in known.values())
+        return known if valid else {}
+
+    def _mark(self, path: str) -> str:
+        """Changes whenever the program may: Debian's psql starts that of the newest server."""
+        name = path.rpartition("/")[2]
+        candidates = [f"{PG_HOME}/{major}/bin/{name}" for major in self._system.names(PG_HOME)]
+        stats = [self._system.stat(file) for file in dict.fromkeys([path, *candidates])]
+        shown = [f"{stat.size}.{stat.mtime_ns}.{stat.inode}" for stat in stats if stat]
+        return " ".join([self._release, path, *shown])
+
+    def _ask(self, path: str) -> Optional[str]:
+        name = path.rpartition("/")[2]
+        told = self._first([path, ASK.get(name, "--version")])
+        return self._packaged(name) if told == "" and name in PACKAGED else told
+
+    def _packaged(self, name: str) -> str:
+        queries = {"dpkg-query": ["--show", "--showformat=${Version}"], "rpm": ["-q", "--qf", "%{VERSION}"]}
+        asked = ([self._system.which(tool), *query, name] for tool, query in queries.items())
+        return next(filter(None, (self._first(argv) for argv in asked if argv[0])), "")
+
+    def _first(self, argv: list[str]) -> Optional[str]:
+        """The first version in what a program says, "" when there is none; None when it says nothing in time."""
+        try:
+            shown = self._system.run(argv, limit_s=5.0)
+        except HostFailure:
+            return None
+        found = VERSION.search(shown.stdout + shown.stderr)
+        return found.group(0) if found else ""

@@ -74,7 +74,7 @@ class Numa(Setting):
         """A server that is started without us has the policy default."""
         from ..facts.memory import numa
 
-        return {"policy": "default", "weights": numa(system, "").get("weights", {})}
+        return {"policy": "default", "weights": numa(system).get("weights", {})}
 
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         policy, nodes, bound = wanted.get("policy", "default"), memory_nodes(facts, wanted), cpu_nodes(facts, wanted)

@@ -44,6 +44,11 @@ def _mapping(line: str) -> Iterator[Mapping]:
     yield Mapping(policy, kind, segment, page_kb, {n: int(count) * page_kb for n, count in _PAGES.findall(rest)})
 
 
+def policies(mappings: Iterable[Mapping]) -> list[str]:
+    """What a process was given. Shared mappings may have a policy of their own, which other processes gave them."""
+    return sorted({mapping.policy for mapping in mappings if mapping.kind != "shared"})
+
+
 def total(mappings: Iterable[Mapping]) -> PerNode:
     """kB per node of all together: {"0": 1024, "1": 2048}."""
     summed: PerNode = {}

@@ -67,8 +67,7 @@ class _Look:
     def _take(self, process: Process, wholly: bool) -> None:
         path = f"/proc/{process.pid}/numa_maps"
         mappings = numa_maps.parse(self._system.text(path) if wholly else self._head(path))
-        # Shared mappings may have a policy of their own, which other processes gave them.
-        policies = sorted({mapping.policy for mapping in mappings if mapping.kind != "shared"})
+        policies = numa_maps.policies(mappings)
         if not policies:
             return  # it ended between two looks
         cpus = self._system.field(f"/proc/{process.pid}/status", "Cpus_allowed_list")

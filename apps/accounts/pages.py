@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.http import content_disposition_header
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
@@ -76,3 +77,11 @@ def page(
     """The template, with 422 when the form that it shows again was not accepted."""
     status = UNPROCESSABLE if form is not None and form.is_bound and form.errors else 200
     return render(request, template, context if form is None else {"form": form, **context}, status=status)
+
+
+def attachment(name: str, text: str) -> HttpResponse:
+    """A text as a download that no browser interprets."""
+    response = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -32,6 +32,7 @@ CLAIM_S = 15.0
 LEASE_S = 120.0
 BUSY_RETRY_S = 5.0
 UNREACHABLE_RETRY_S = 10.0
+RESTART_RETRY_S = 3.0
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
 
@@ -48,11 +49,27 @@ def tick(run: Run) -> None:
         _work(run)
     except ClaimLostError:
         log.warning("run %s: another worker took over", run.pk)
-    except UnreachableError as error:
+    except ProvingError as error:
+        _put_off(run, error)
+
+
+def _put_off(run: Run, error: ProvingError) -> None:
+    """Nobody is to blame while the run restarts its host; else the host is, or whoever the error names."""
+    if _restarting(run):
+        queue.rearm(run, RESTART_RETRY_S)
+    elif isinstance(error, UnreachableError):
         contact.mark_unreachable(run.host, error)
         _wait(run, error, UNREACHABLE_RETRY_S)
-    except ProvingError as error:
+    else:
         _wait(run, error, BUSY_RETRY_S)
+
+
+def _restarting(run: Run) -> bool:
+    """Whether the run has restarted its host, and the time that this may take has not passed."""
+    if run.agent_state != "REBOOTING" or run.agent_state_at is None:
+        return False
+    limit_s = next(step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step)
+    return timezone.now() < run.agent_state_at + timedelta(seconds=limit_s)
 
 
 def _wait(run: Run, error: ProvingError, seconds: float) -> None:
@@ -148,7 +165,8 @@ def _store(run: Run, data: bytes) -> None:
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
-        run.save(update_fields=["events_offset", "last_seq", "agent_state", "step"])
+                run.agent_state_at = event.at
+        run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
 
 
 def _event(run: Run, line: bytes) -> RunEvent:

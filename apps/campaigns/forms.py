@@ -37,6 +37,12 @@ class CampaignForm(forms.Form):
         min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"
     )
     order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks even out what changes with time")
+    reboot = forms.ChoiceField(
+        choices=Campaign.Reboot.choices,
+        required=False,
+        label="Restart the host",
+        help_text="only a host that an admin allows to be restarted; the run goes on by itself",
+    )
     metric = forms.CharField(max_length=40, initial="tps", help_text="pgbench: tps, latency_avg; fio: iops, read iops")
     delta = forms.FloatField(
         initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"

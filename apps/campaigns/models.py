@@ -48,6 +48,11 @@ class Campaign(models.Model):
         AS_GIVEN = "as_given", "as given"
         DESCENDING = "descending", "descending"
 
+    class Reboot(models.TextChoices):
+        NEVER = "never", "never"
+        EACH_REPETITION = "each_repetition", "before each repetition"
+        EACH_RUN = "each_run", "before each run"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
     question = models.TextField()
@@ -59,6 +64,7 @@ class Campaign(models.Model):
     repetitions = models.PositiveIntegerField(default=5)
     order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
     seed = models.PositiveBigIntegerField()
+    reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
     metric = models.CharField(max_length=40, default="tps")
     delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
@@ -113,6 +119,7 @@ class Run(models.Model):
     outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
     error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
     agent_state = models.CharField(max_length=20, blank=True)
+    agent_state_at = models.DateTimeField(null=True, blank=True)
     step = models.CharField(max_length=40, blank=True)
     facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)
@@ -150,6 +157,13 @@ class Run(models.Model):
     def label(self) -> str:
         """The levels of this run in a line, such as "2 cpus"."""
         return ", ".join(self.cell.values())
+
+    @property
+    def doing(self) -> str:
+        """What its agent does now, in words."""
+        if self.agent_state == "REBOOTING" and self.agent_state_at:
+            return f"restarting the host since {self.agent_state_at:%H:%M}"
+        return f"{self.agent_state.lower().replace('_', ' ')} {self.step}".strip()
 
     def claim_tick(self, seconds: float) -> bool:
         """Claim this run for one tick. False when somebody else has it or it is not due, as after a redelivery."""

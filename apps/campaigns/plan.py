@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.protocol import digest
+from agents.protocol import REBOOT, digest
 from apps.errors import PlanError
 from apps.tuning import rules
 
@@ -20,8 +20,12 @@ METRICS = {
 }
 ROOTS = ("settings", "workload")
 ORDERS = ("randomised", "as_given", "descending")
+REBOOTS = ("never", "each_repetition", "each_run")
 # What a run takes besides its measured seconds, before the host has taught us better.
 OVERHEAD_S = 3.0
+# A restart of a host that was never seen to restart.
+REBOOT_S = 120.0
+REBOOT_LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,16 @@ def blocks(count: int, repetitions: int, order: str, seed: int) -> list[list[int
 
 
 def expand(
-    base: Mapping[str, Any], factors: Sequence[Factor], repetitions: int, order: str, seed: int
+    base: Mapping[str, Any],
+    factors: Sequence[Factor],
+    repetitions: int,
+    order: str,
+    seed: int,
+    reboot: str = "never",
 ) -> list[Planned]:
     """All runs of a campaign in order. `base` is {"target", "settings", "workload": {"kind", "options"}, "collect"}."""
+    if reboot not in REBOOTS:
+        raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
         raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
     combinations = cells(factors)
@@ -123,19 +134,25 @@ def expand(
         raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
     specs = [resolve(base, levels) for levels in combinations]
     names = [factor.name for factor in factors]
-    order_of_run = [
-        (block, cell) for block, row in enumerate(blocks(len(combinations), repetitions, order, seed)) for cell in row
-    ]
-    return [
-        Planned(
-            position,
-            block,
-            dict(zip(names, (level.label for level in combinations[cell]), strict=True)),
-            specs[cell],
-            digest(specs[cell]),
-        )
-        for position, (block, cell) in enumerate(order_of_run)
-    ]
+    rows = blocks(len(combinations), repetitions, order, seed)
+    order_of_run = [(block, place, cell) for block, row in enumerate(rows) for place, cell in enumerate(row)]
+    planned = []
+    for position, (block, place, cell) in enumerate(order_of_run):
+        first = reboot == "each_run" or (reboot == "each_repetition" and place == 0)
+        spec = restarted(specs[cell]) if first else specs[cell]
+        labels = (level.label for level in combinations[cell])
+        planned.append(Planned(position, block, dict(zip(names, labels, strict=True)), spec, digest(spec)))
+    return planned
+
+
+def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run on a host that it restarts first."""
+    restart = {"name": "restart", "kind": REBOOT, "options": {"limit_s": REBOOT_LIMIT_S}}
+    return {**spec, "steps": [restart, *spec["steps"]]}
+
+
+def restarts(spec: Mapping[str, Any]) -> int:
+    return sum(step["kind"] == REBOOT for step in spec["steps"])
 
 
 def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
@@ -154,9 +171,9 @@ def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
     }
 
 
-def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S) -> float:
+def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:
     """About how long a run of this spec takes."""
-    options = [step["options"] for step in spec["steps"]]
+    options = [step["options"] for step in spec["steps"] if step["kind"] != REBOOT]
     measured = sum(each.get("time_s") or each.get("runtime_s") or 10 for each in options)
     warm = sum(each.get("warmup_s") or 0 for each in options)
-    return float(measured + warm + overhead_s)
+    return float(measured + warm + overhead_s + restarts(spec) * reboot_s)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q
 from django.db.models.functions import Extract
 
 from apps.campaigns import plan
 from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
 
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
 
@@ -32,6 +34,13 @@ class Median(Aggregate):
     function = "PERCENTILE_CONT"
     template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
     output_field = FloatField()
+
+
+def restart_seconds(host: Host) -> float | None:
+    """How long the host took to restart of late, as its runs measured it (median); None when it never did."""
+    ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").order_by("-ended_at")
+    took = list(ended.values_list("manifest__timings__REBOOTING", flat=True)[:20])
+    return median(took) if took else None
 
 
 def progress(campaign: Campaign) -> Progress:

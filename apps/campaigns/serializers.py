@@ -93,7 +93,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         model = Campaign
         fields = [
             *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
-            *("repetitions", "order", "seed", "metric", "delta", "state", "progress", "results_ready"),
+            *("repetitions", "order", "seed", "reboot", "metric", "delta", "state", "progress", "results_ready"),
             *("created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -124,6 +124,7 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
+    reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
     metric = serializers.CharField(required=False, max_length=40)
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
 
@@ -144,6 +145,9 @@ class PlannedSerializer(serializers.Serializer[Any]):
 
 class PreviewSerializer(serializers.Serializer[Any]):
     seconds = serializers.FloatField(help_text="about how long all runs take")
+    restarts = serializers.IntegerField(help_text="of the host")
+    restart_s = serializers.FloatField(help_text="about how long each takes")
+    restart_known = serializers.BooleanField(help_text="whether that was measured there; else it is a guess")
     runs = PlannedSerializer(many=True)
 
 
@@ -161,6 +165,7 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
             *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
             *(
                 "agent_state",
+                "agent_state_at",
                 "epoch",
                 "step",
                 "error",

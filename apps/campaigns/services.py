@@ -13,11 +13,12 @@ from django.utils import timezone
 from agents import planning
 from agents.collectors import COLLECTORS
 from agents.errors import Unplannable
+from agents.protocol import REBOOT
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queue, recipes, workloads
+from apps.campaigns import plan, queries, queue, recipes, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -26,10 +27,14 @@ from apps.tuning.models import Revision
 
 @dataclass(frozen=True)
 class Preview:
-    """What starting would do: its runs in order, and about how long they take."""
+    """What starting would do: its runs in order, and about how long they take; how often the host is restarted, how
+    long each takes, and whether that was measured there or is a guess."""
 
     runs: list[plan.Planned]
     seconds: float
+    restarts: int
+    restart_s: float
+    restart_known: bool
 
 
 @transaction.atomic
@@ -45,6 +50,7 @@ def create_campaign(
     repetitions: int = 5,
     order: str = Campaign.Order.RANDOMISED,
     seed: int | None = None,
+    reboot: str = Campaign.Reboot.NEVER,
     metric: str = "tps",
     delta: float = 0.02,
     recipe: str = "",
@@ -65,6 +71,7 @@ def create_campaign(
         repetitions=repetitions,
         order=order,
         seed=secrets.randbits(32) if seed is None else seed,
+        reboot=reboot,
         metric=metric,
         delta=delta,
         created_by=by,
@@ -105,6 +112,8 @@ def recipe_factors(recipe: recipes.Recipe, host: Host) -> list[dict[str, Any]]:
 def preview(campaign: Campaign) -> Preview:
     """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
     facts = _facts(campaign.host)
+    if campaign.reboot != Campaign.Reboot.NEVER:
+        _check_reboots(campaign.host, facts)
     kind = WORKLOADS[campaign.workload.kind]
     options = dict(campaign.workload.options)
     if kind.needs_directory:
@@ -116,10 +125,23 @@ def preview(campaign: Campaign) -> Preview:
         "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
     }
     factors = plan.read_factors(campaign.factors)
-    planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed)
+    planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
     for run in {each.digest: each for each in planned}.values():
         _check_on_host(run.spec, campaign.host, facts)
-    return Preview(planned, sum(plan.seconds(run.spec) for run in planned))
+    measured_s = queries.restart_seconds(campaign.host)
+    restart_s = plan.REBOOT_S if measured_s is None else measured_s
+    took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
+    restarts = sum(plan.restarts(run.spec) for run in planned)
+    return Preview(planned, took, restarts, restart_s, measured_s is not None)
+
+
+def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
+    if facts["level"] != "root":
+        hint = "register it with sudo, or plan without restarts"
+        raise PlanError("reboot", f"{host} gives level {facts['level']}, which cannot restart it", hint=hint)
+    if not host.may_reboot:
+        hint = "an admin allows it on the host's page, or plan without restarts"
+        raise PlanError("reboot", f"{host} must not be restarted by campaigns", hint=hint)
 
 
 def _settings(campaign: Campaign) -> dict[str, Any]:
@@ -148,6 +170,8 @@ def target(host: Host, facts: dict[str, Any]) -> dict[str, Any]:
 def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
     for step in spec["steps"]:
+        if step["kind"] == REBOOT:
+            continue
         workloads.validate(step["kind"], step["options"])
         for tool in WORKLOADS[step["kind"]].tools:
             _check_tool(tool, step["kind"], host, facts)

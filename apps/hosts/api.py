@@ -65,12 +65,14 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         model = Host
         fields = [
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
-            *("pg_bin_dirs", "os_user", "state", "state_reason", "machine_id", "level", "fingerprint"),
+            *("pg_bin_dirs", "os_user", "may_reboot", "state", "state_reason", "machine_id", "level", "fingerprint"),
+            *("supervisor", "units"),
             *("last_contact_at", "check_requested_at", "created_at"),
         ]
         extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
         read_only_fields = [
-            *("state", "state_reason", "machine_id", "level", "last_contact_at", "check_requested_at", "created_at"),
+            *("state", "state_reason", "machine_id", "level", "supervisor", "units"),
+            *("last_contact_at", "check_requested_at", "created_at"),
         ]
 
 
@@ -91,6 +93,22 @@ class HostKeySerializer(serializers.ModelSerializer[HostKey]):
 
 class FingerprintSerializer(serializers.Serializer[Any]):
     fingerprint = serializers.CharField(help_text="the offered key's, as ssh-keygen -l prints it on the host")
+
+
+class PathsSerializer(serializers.Serializer[Any]):
+    paths = serializers.ListField(child=serializers.CharField(), help_text="files on the host")
+
+
+class RecoveredSerializer(serializers.Serializer[Any]):
+    run = serializers.UUIDField()
+    state = serializers.CharField()
+    outcome = serializers.CharField(help_text="empty where the run goes on")
+    clean = serializers.BooleanField(allow_null=True, help_text="false: the host is not as it was")
+    did = serializers.ListField(child=serializers.CharField(), help_text="what was ended and put back, in words")
+
+
+class RestoredSerializer(serializers.Serializer[Any]):
+    recovered = RecoveredSerializer(many=True)
 
 
 class FactsSerializer(serializers.ModelSerializer[Facts]):
@@ -121,6 +139,9 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         "approve_host_key": Role.ADMIN,
         "check": Role.OPERATOR,
         "release": Role.ADMIN,
+        "restore": Role.ADMIN,
+        "install_units": Role.ADMIN,
+        "uninstall_units": Role.ADMIN,
     }
 
     def get_queryset(self) -> QuerySet[Host]:
@@ -178,6 +199,25 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         host = self.get_object()
         services.release_host(host, by=user_of(request))
         return self._answer(host)
+
+    @extend_schema(request=None, responses=RestoredSerializer)
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, pk: str) -> Response:
+        """Put back what runs left that died; tells what was done. Takes nothing out of quarantine."""
+        recovered = services.restore_host(self.get_object(), by=user_of(request))
+        return Response(RestoredSerializer({"recovered": recovered}).data)
+
+    @extend_schema(request=None, responses=PathsSerializer)
+    @action(detail=True, methods=["post"], url_path="install-units")
+    def install_units(self, request: Request, pk: str) -> Response:
+        """Have systemd supervise the runs of this host: level root, where systemd is PID 1."""
+        return Response({"paths": services.install_units(self.get_object(), by=user_of(request))})
+
+    @extend_schema(request=None, responses=PathsSerializer)
+    @action(detail=True, methods=["post"], url_path="uninstall-units")
+    def uninstall_units(self, request: Request, pk: str) -> Response:
+        """Remove the units from the host; refused while a run is under way."""
+        return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
 
     @extend_schema(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],

@@ -29,11 +29,19 @@ def check_host(host: Host) -> None:
     Host.objects.filter(pk=host.pk).update(check_requested_at=None)
 
 
+def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(facts, what the agent finds of each setting now); see discover in agents/protocol.py. Nothing is written."""
+    with ssh.Link(host) as link:
+        return link.call("facts", pg_bin_dirs=host.pg_bin_dirs), link.call("discover", settings=settings)
+
+
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
     """Keep what hello told. A dirty job puts the host into quarantine until someone looks."""
     seen = {
         "machine_id": hello["machine_id"],
         "level": hello["level"],
+        "supervisor": hello["supervisor"],
+        "units": hello["units"],
         "agent_digest": hello["agent"],
         "last_contact_at": timezone.now(),
     }
@@ -41,19 +49,31 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
     back = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
     back.update(state=Host.State.READY, state_reason="")
     host.refresh_from_db()
+    if hello["recovered"]:
+        audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
+
+
+def ask(host: Host, verb: str) -> Any:
+    """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
+    with ssh.Link(host) as link:
+        record_contact(host, link.hello)
+        answer = link.call(verb)
+        record_contact(host, link.call("hello"))
+    return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
 
 def release_host(host: Host) -> None:
     """Have the agent try once more to put everything back; in service again only when nothing is left dirty."""
     try:
         with ssh.Link(host) as link:
-            link.call("restore")
+            recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
             hello = link.call("hello")
     except ProvingError as error:
         Host.objects.filter(pk=host.pk).update(state_reason=f"not released: {error}")
         return
+    audit(None, "host.restored", host, after={"recovered": recovered})
     dirty = ", ".join(hello["dirty"])
     left = f"still not put back after run {dirty}; see that run's manifest in {host.spool_dir}/jobs/"
     Host.objects.filter(pk=host.pk).update(

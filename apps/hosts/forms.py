@@ -23,6 +23,11 @@ class HostForm(forms.Form):
         label="Run the agent through sudo -n",
         help_text="level root: huge pages and transparent huge pages",
     )
+    may_reboot = forms.BooleanField(
+        required=False,
+        label="Campaigns may restart it",
+        help_text="planned restarts between runs; only where a person or a console can help when it does not come back",
+    )
     python = forms.CharField(max_length=200, initial="/usr/bin/python3", help_text="on the host, 3.9 or newer")
     spool_dir = forms.CharField(
         max_length=200,

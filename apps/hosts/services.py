@@ -10,7 +10,7 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
-from apps.hosts import addresses, keys, ssh, tasks
+from apps.hosts import addresses, contact, keys, ssh, tasks
 from apps.hosts.models import Host, HostKey, Identity
 
 
@@ -79,6 +79,28 @@ def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
     return offered
 
 
+def install_units(host: Host, *, by: User) -> list[str]:
+    """Have systemd supervise the runs of this host; the files that were written."""
+    return list(_ask(host, "install", "install units", "written", by))
+
+
+def uninstall_units(host: Host, *, by: User) -> list[str]:
+    """Remove the units; the files that were removed. PlanError while a run is under way."""
+    return list(_ask(host, "uninstall", "uninstall units", "removed", by))
+
+
+def restore_host(host: Host, *, by: User) -> list[dict[str, Any]]:
+    """Have the agent put back what runs left that died or could not be put back: per run what it did, in words."""
+    return list(_ask(host, "restore", "restore host", "recovered", by))
+
+
+def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
+    require(by, Role.ADMIN, action)
+    answer = contact.ask(host, verb)[key]
+    audit(by, f"host.{verb}", host, after={key: answer})
+    return answer
+
+
 @transaction.atomic
 def request_check(host: Host, *, by: User) -> None:
     """Have a worker connect and read the facts soon."""
@@ -109,7 +131,7 @@ def _check_address(host: Host) -> None:
 
 def _public(host: Host) -> dict[str, Any]:
     names = ("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir", "pg_bin_dirs", "os_user")
-    return {name: getattr(host, name) for name in names} | {
+    return {name: getattr(host, name) for name in (*names, "may_reboot")} | {
         "identity": str(host.identity),
         "jump": str(host.jump or ""),
     }

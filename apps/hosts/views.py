@@ -58,8 +58,15 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         if host.machine_id
         else None,
         "user_cannot": USER_CANNOT,
+        "agent_command": _command(host, "guard"),
     }
     return page(request, "hosts/detail.html", context)
+
+
+def _command(host: Host, verb: str) -> str:
+    """What a person types on the host itself; server and shell do the same."""
+    agent = f"{host.spool_dir}/agent/{host.agent_digest}.pyz"
+    return f"{'sudo ' if host.sudo else ''}{host.python} -I {agent} {verb} --spool {host.spool_dir}"
 
 
 def _changes(history: list[Facts]) -> list[dict[str, Any]]:
@@ -126,7 +133,29 @@ def _release(host: Host, by: User, request: HttpRequest) -> None:
     services.release_host(host, by=by)
 
 
-Action = Callable[[Host, User, HttpRequest], None]
+def _install(host: Host, by: User, request: HttpRequest) -> list[str]:
+    return services.install_units(host, by=by)
+
+
+def _uninstall(host: Host, by: User, request: HttpRequest) -> list[str]:
+    return services.uninstall_units(host, by=by)
+
+
+def _restore(host: Host, by: User, request: HttpRequest) -> list[str]:
+    recovered = services.restore_host(host, by=by)
+    return [f"run {each['run'][:8]}: {line}" for each in recovered for line in each["did"]] or ["nothing was left"]
+
+
+def _allow_reboots(host: Host, by: User, request: HttpRequest) -> None:
+    services.change_host(host, by=by, may_reboot=True)
+
+
+def _forbid_reboots(host: Host, by: User, request: HttpRequest) -> None:
+    services.change_host(host, by=by, may_reboot=False)
+
+
+# What an action returns is told below its own line.
+Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "fetch-key": (_fetch, Role.ADMIN, "{host} showed the host key below. Compare it, then approve it."),
     "approve": (_approve, Role.ADMIN, "The host key is pinned. {host} is being checked."),
@@ -136,6 +165,11 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
         Role.ADMIN,
         "{host} is being released: its agent puts back what is left first.",
     ),
+    "install-units": (_install, Role.ADMIN, "systemd supervises the runs of {host}. Written:"),
+    "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
+    "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
+    "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
+    "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
 
 
@@ -146,7 +180,10 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         raise Http404(action)
     host, by = get_object_or_404(Host, name=name), user_of(request)
     act, _, done = ACTIONS[action]
-    attempt(request, lambda: act(host, by, request), done.format(host=host))
+    told: list[str] = []
+    attempt(request, lambda: told.extend(act(host, by, request) or []), done.format(host=host))
+    for line in told:
+        messages.info(request, line)
     return redirect("host_detail", host.name)
 
 

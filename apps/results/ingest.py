@@ -9,6 +9,7 @@ import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
+from agents.protocol import REBOOT
 from apps.campaigns.models import Run, RunEvent
 from apps.errors import WorkloadError
 from apps.results import measure
@@ -34,7 +35,7 @@ def ingest(run: Run) -> bool:
 
 def _measurements(run: Run) -> list[Measurement]:
     rows = []
-    for step in run.spec["steps"]:
+    for step in (each for each in run.spec["steps"] if each["kind"] != REBOOT):
         prefix = f"out/{step['name']}/"
         files = run.artefacts.filter(path__startswith=prefix)
         outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}

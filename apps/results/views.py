@@ -161,6 +161,7 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
             "state": run.state,
             "outcome": run.outcome,
             "agent_state": run.agent_state,
+            "doing": run.doing,
             "step": run.step,
             "cancelling": run.cancel_requested_at is not None,
             "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,

@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role
+from apps.accounts.pages import attachment
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.hosts.models import Host
 from apps.tuning import rules, services
+from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
 
 
@@ -67,8 +72,59 @@ class DryRunQuerySerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField(required=False, min_value=1, help_text="its number; the latest by default")
 
 
-class DryRunSerializer(serializers.Serializer[Any]):
-    lines = serializers.ListField(child=serializers.CharField(), help_text="as a DBA could type them; nothing is run")
+class ExportQuerySerializer(DryRunQuerySerializer):
+    file = serializers.ChoiceField(choices=list(FORMATS), help_text="which kind of file")
+
+
+class RefusalSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField()
+    value = serializers.JSONField(allow_null=True)
+    accepted = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+
+
+class ItemSerializer(serializers.Serializer[Any]):
+    kind = serializers.CharField(help_text="write, hold, initdb, conf, server or client")
+    key = serializers.CharField(help_text="a file of the kernel, a parameter, or a prefix of a command")
+    present = serializers.CharField(allow_null=True, help_text="null where nobody has looked")
+    wanted = serializers.CharField()
+    line = serializers.CharField(help_text="as a DBA could type it")
+    when = serializers.CharField(help_text="when it takes effect")
+    also = serializers.DictField(child=serializers.CharField(), help_text="what the kernel changes along with it")
+
+
+class EffectSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField(source="setting.name")
+    level = serializers.CharField(source="setting.level", help_text="what the agent needs to be there: user or root")
+    risk = serializers.CharField(source="setting.risk")
+    wanted = serializers.JSONField()
+    found = serializers.JSONField(allow_null=True, help_text="what the host finds now, where it was asked")
+    items = ItemSerializer(many=True)
+    refusals = RefusalSerializer(many=True)
+
+
+class DryRunSerializer(serializers.Serializer[services.Preview]):
+    """What a revision would change on a host, and everything that the host refuses of it. Nothing is run."""
+
+    taken_at = serializers.DateTimeField(allow_null=True, help_text="when the facts were read; null: asked just now")
+    level = serializers.CharField(source="run.level", help_text="of the agent on this host")
+    effects = EffectSerializer(source="run.effects", many=True)
+    refusals = RefusalSerializer(source="run.refusals", many=True, help_text="empty where the host can have all of it")
+    needs_start = serializers.ListField(
+        source="run.needs_start",
+        child=serializers.CharField(),
+        help_text="what a running server takes at its start only",
+    )
+    lines = serializers.ListField(
+        source="run.lines", child=serializers.CharField(), help_text="of what is not refused, in an order that works"
+    )
+
+
+class TextRenderer(JSONRenderer):
+    """Lets a client ask for text; the file itself never passes here, only a problem does."""
+
+    media_type = "text/plain"
+    format = "txt"
 
 
 class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Profile]):
@@ -78,7 +134,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     serializer_class = ProfileSerializer
     filterset_fields = ["name"]
     ordering_fields = ["name", "created_at"]
-    roles = {"create": Role.TUNER, "revise": Role.TUNER}
+    roles = {"create": Role.TUNER, "revise": Role.TUNER, "ask": Role.OPERATOR}
 
     def get_queryset(self) -> QuerySet[Profile]:
         newest = Revision.objects.order_by("profile_id", "-number").distinct("profile_id").select_related("author")
@@ -118,15 +174,34 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         before, after = (get_object_or_404(revisions, number=query.validated_data[end]) for end in ("from", "to"))
         return Response(DifferenceSerializer(rules.diff(before.settings, after.settings), many=True).data)
 
+    def _asked(self, data: Any, shape: type[DryRunQuerySerializer]) -> tuple[Revision, dict[str, Any]]:
+        query = shape(data=data)
+        query.is_valid(raise_exception=True)
+        given = query.validated_data
+        wanted = {"number": given["revision"]} if "revision" in given else {}
+        revisions = self.get_object().revisions.select_related("profile").order_by("-number")
+        return get_object_or_404(revisions.filter(**wanted)[:1]), given
+
     @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
     @action(detail=True, url_path="dry-run")
     def dry_run(self, request: Request, pk: str) -> Response:
-        """What the profile means on a host; a problem names the setting that the host cannot have."""
-        query = DryRunQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        wanted = {"number": query.validated_data["revision"]} if "revision" in query.validated_data else {}
-        revision = get_object_or_404(self.get_object().revisions.order_by("-number").filter(**wanted)[:1])
-        return Response({"lines": services.dry_run(revision.settings, query.validated_data["host"])})
+        """What a revision means on a host by its facts: present and wanted values, commands, and each refusal."""
+        revision, given = self._asked(request.query_params, DryRunQuerySerializer)
+        return Response(DryRunSerializer(services.dry_run(revision.settings, given["host"])).data)
+
+    @extend_schema(request=DryRunQuerySerializer, responses=DryRunSerializer)
+    @dry_run.mapping.post
+    def ask(self, request: Request, pk: str) -> Response:
+        """The same with present values that the host is asked for now; nothing is changed on it."""
+        revision, given = self._asked(request.data, DryRunQuerySerializer)
+        return Response(DryRunSerializer(services.ask(revision.settings, given["host"], by=user_of(request))).data)
+
+    @extend_schema(parameters=[ExportQuerySerializer], responses={(200, "text/plain"): OpenApiTypes.STR})
+    @action(detail=True, renderer_classes=[JSONRenderer, TextRenderer])
+    def export(self, request: Request, pk: str) -> HttpResponse:
+        """A revision on a host as a file to install by hand; what its format cannot say is in its comments."""
+        revision, given = self._asked(request.query_params, ExportQuerySerializer)
+        return attachment(*services.export(revision, given["host"], given["file"]))
 
 
 class SettingSerializer(serializers.Serializer[Any]):

@@ -9,6 +9,7 @@ from django import forms
 from agents.settings import SETTINGS
 from apps.hosts.models import Host
 from apps.tuning import fields
+from apps.tuning.models import Profile
 
 
 class RevisionForm(forms.Form):
@@ -50,10 +51,24 @@ class ProfileForm(RevisionForm):
 
 
 class DryRunForm(forms.Form):
-    host = forms.ModelChoiceField(Host.objects.none(), required=False, empty_label="choose a host", label="Host")
+    """A profile, or one revision of it, on a host whose facts are known."""
+
+    profile = forms.ModelChoiceField(Profile.objects.all(), to_field_name="name", empty_label="choose a profile")
+    r = forms.IntegerField(min_value=1, required=False, label="Revision", widget=forms.HiddenInput)
+    host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host", label="Host")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         host = self.fields["host"]
         assert isinstance(host, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         host.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
+
+    def clean(self) -> dict[str, Any]:
+        """`revision` is the one named, or the latest."""
+        given = super().clean() or {}
+        if "profile" in given:
+            numbered = {"number": given["r"]} if given.get("r") else {}
+            given["revision"] = given["profile"].revisions.filter(**numbered).order_by("-number").first()
+            if given["revision"] is None:
+                self.add_error("r", f"{given['profile']} has no revision {given.get('r') or 'at all'}")
+        return given

@@ -1,19 +1,23 @@
-"""Writing profiles: each change is a new revision."""
+"""Writing profiles: each change is a new revision. What one would do on a host, and as which files it leaves us."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
-from agents import planning
-from agents.errors import Unplannable
 from agents.protocol import digest
+from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import PlanError
+from apps.hosts import contact
 from apps.hosts.models import Host
-from apps.tuning import rules
+from apps.tuning import effects, rules
+from apps.tuning.effects import DryRun
+from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
 
 
@@ -47,13 +51,34 @@ def revise(profile: Profile, settings: dict[str, Any], *, note: str = "", by: Us
     return revision
 
 
-def dry_run(settings: dict[str, Any], host: Host) -> list[str]:
-    """The lines that a DBA could type to get these settings on this host. PlanError where the host cannot have them."""
-    facts = host.facts
-    if not facts:
+@dataclass(frozen=True)
+class Preview:
+    """A dry run, and how old the facts are that it was planned on; None where the host was asked now."""
+
+    run: DryRun
+    taken_at: datetime | None
+
+
+def dry_run(settings: dict[str, Any], host: Host) -> Preview:
+    """What these settings would change on this host by its facts. PlanError where it was never checked."""
+    newest = host.facts_history.order_by("-number").first()
+    if newest is None:
         raise PlanError("host", f"{host} was never checked", hint="check it first: its facts decide what can be set")
-    try:
-        plans = planning.plan_settings(facts, settings)
-    except Unplannable as error:
-        raise PlanError(f"settings.{error.field}", f"{error.value!r} on {host}", hint=error.accepted) from error
-    return [line for plan in plans.values() for line in plan.lines()]
+    return Preview(effects.dry_run(newest.data, settings), host.last_contact_at or newest.taken_at)
+
+
+def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
+    """The same with what the host itself finds now; it is connected to, and nothing is changed on it."""
+    require(by, Role.OPERATOR, "ask the host")
+    known = {name: wanted for name, wanted in settings.items() if name in SETTINGS}
+    facts, found = contact.discover(host, known)
+    return Preview(effects.dry_run(facts, settings, found), None)
+
+
+def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:
+    """(file name, text) of a revision on a host in one of exports.FORMATS."""
+    if name not in FORMATS:
+        raise PlanError("format", f"{name!r} is no format", hint=f"known are: {', '.join(FORMATS)}")
+    shape, preview = FORMATS[name], dry_run(revision.settings, host)
+    title = f"{revision} on {host}, sha256 {revision.digest[:12]}"
+    return f"{revision.profile.name}-r{revision.number}-{host}{shape.suffix}", shape.render(title, preview.run)

@@ -9,12 +9,14 @@ from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils import timezone
 
-from apps.accounts.models import Role
-from apps.accounts.pages import blame, needs, page, sentence
+from apps.accounts.models import Role, User
+from apps.accounts.pages import attachment, blame, needs, page, sentence
 from apps.accounts.services import user_of
-from apps.errors import PlanError
+from apps.errors import PlanError, ProvingError, RoleError
 from apps.tuning import rules, services
+from apps.tuning.exports import FORMATS
 from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm
 from apps.tuning.models import Profile, Revision
 
@@ -37,7 +39,8 @@ def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
     revisions = list(profile.revisions.select_related("author").prefetch_related("campaigns"))
     shown = _revision(revisions, request.GET.get("r"), 0)
     other = _revision(revisions, request.GET.get("against"), revisions.index(shown) + 1 if shown else 0)
-    dry = DryRunForm(request.GET if "host" in request.GET else None)
+    asked = {"profile": profile.name, "r": shown.number if shown else "", "host": request.GET.get("host", "")}
+    dry = DryRunForm(asked if asked["host"] else None, initial=asked)
     context = {
         "profile": profile,
         "revisions": revisions,
@@ -46,7 +49,7 @@ def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
         "flat": rules.flatten(shown.settings) if shown else {},
         "differences": rules.diff(other.settings, shown.settings) if shown and other else [],
         "dry": dry,
-        **(_dry_run(dry, shown) if shown else {}),
+        **_dry_run(dry),
     }
     return page(request, "tuning/detail.html", context)
 
@@ -61,14 +64,42 @@ def _revision(revisions: list[Revision], number: str | None, default: int) -> Re
     return found
 
 
-def _dry_run(form: DryRunForm, revision: Revision) -> dict[str, Any]:
-    host = form.cleaned_data["host"] if form.is_bound and form.is_valid() else None
-    if host is None:
+def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
+    """By the facts, or, with somebody who may, as the host itself answers now."""
+    if not form.is_bound or not form.is_valid():
         return {}
+    revision, host = form.cleaned_data["revision"], form.cleaned_data["host"]
+    shown = {"host": host, "revision": revision, "formats": FORMATS.values(), "now": timezone.now()}
     try:
-        return {"host": host, "lines": "\n".join(services.dry_run(revision.settings, host))}
+        preview = services.ask(revision.settings, host, by=by) if by else services.dry_run(revision.settings, host)
+    except RoleError:
+        raise
     except PlanError as error:
-        return {"host": host, "refusal": sentence(error.subject, error)}
+        return shown | {"problem": sentence(error.subject, error)}
+    except ProvingError as error:
+        preview = services.dry_run(revision.settings, host)
+        shown["unanswered"] = sentence(error.subject, error)
+    return shown | {"preview": preview, "dry_run": preview.run, "lines": "\n".join(preview.run.lines)}
+
+
+@needs(Role.VIEWER)
+def dry_run(request: HttpRequest) -> HttpResponse:
+    """What a profile would change on a host. POST asks the host for its present values; neither changes anything."""
+    ask = request.method == "POST"
+    asked = request.POST if ask else request.GET
+    form = DryRunForm(asked if asked.get("profile") and asked.get("host") else None, initial=asked.dict())
+    context = {"dry": form, **_dry_run(form, user_of(request) if ask else None)}
+    template = "tuning/_dry_run.html" if request.headers.get("HX-Request") else "tuning/dry_run.html"
+    return page(request, template, context, form)
+
+
+@needs(Role.VIEWER)
+def profile_export(request: HttpRequest, name: str, kind: str) -> HttpResponse:
+    """A file to install by hand."""
+    form = DryRunForm({"profile": name, "host": request.GET.get("host", ""), "r": request.GET.get("r", "")})
+    if kind not in FORMATS or not form.is_valid():
+        raise Http404(f"{name} as {kind}: name a format of {', '.join(FORMATS)}, and a host that was checked")
+    return attachment(*services.export(form.cleaned_data["revision"], form.cleaned_data["host"], kind))
 
 
 @needs(Role.TUNER)
@@ -108,5 +139,7 @@ urlpatterns = [
     path("profiles/", profile_list, name="profile_list"),
     path("profiles/add/", profile_add, name="profile_add"),
     path("profiles/<str:name>/", profile_detail, name="profile_detail"),
+    path("dry-run/", dry_run, name="dry_run"),
+    path("profiles/<str:name>/export/<slug:kind>/", profile_export, name="profile_export"),
     path("profiles/<str:name>/revise/", profile_revise, name="profile_revise"),
 ]

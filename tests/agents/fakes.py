@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.system import System
+from agents.system import Stat, System
 
 
 class FakeSystem(System):
     """Files in a dict; a clock that moves when somebody sleeps. `kernel` may answer a write in its own way."""
 
-    def __init__(self, files: dict[str, str] | None = None, kernel: Callable[[str, str], str] | None = None) -> None:
-        self.files, self.kernel, self.now = dict(files or {}), kernel, 0.0
+    def __init__(
+        self,
+        files: dict[str, str] | None = None,
+        kernel: Callable[[str, str], str] | None = None,
+        links: dict[str, str] | None = None,
+    ) -> None:
+        self.files, self.kernel, self.links, self.now = dict(files or {}), kernel, dict(links or {}), 0.0
 
     def read(self, path: str) -> str:
         if path not in self.files:
@@ -26,11 +31,27 @@ class FakeSystem(System):
         self.files[path] = self.kernel(path, text) if self.kernel else text
 
     def exists(self, path: str) -> bool:
-        return path in self.files or any(name.startswith(f"{path}/") for name in self.files)
+        return any(name == path or name.startswith(f"{path}/") for name in (*self.files, *self.links))
 
     def names(self, path: str) -> list[str]:
-        inside = (name[len(path) + 1 :] for name in self.files if name.startswith(f"{path}/"))
+        root = f"{path.rstrip('/')}/"
+        inside = (name[len(root) :] for name in (*self.files, *self.links) if name.startswith(root))
         return sorted({name.split("/")[0] for name in inside})
+
+    def link(self, path: str) -> str:
+        return self.links.get(path, "")
+
+    def stat(self, path: str) -> Stat | None:
+        return Stat(0, len(self.files.get(path, "")), 0, 1) if self.exists(path) else None
+
+    def space(self, path: str) -> tuple[int, int] | None:
+        return 1000, 400
+
+    def account(self, uid: int) -> str:
+        return {0: "root", 26: "postgres", 1000: "bench"}[uid]
+
+    def machine(self) -> str:
+        return "x86_64"
 
     def wall(self) -> float:
         return 1e9 + self.now

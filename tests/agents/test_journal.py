@@ -38,6 +38,58 @@ def test_the_original_is_on_disk_before_the_value_changes(reopen: Callable[[], J
     assert seen == ["5"] and system.files[POOL] == "100"
 
 
+def test_all_originals_are_on_disk_before_the_first_value_changes_with_one_wait_for_it(
+    reopen: Callable[[], Journal], system: FakeSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, writes = reopen(), [("huge_pages", Write(POOL, "100")), ("transparent_huge_pages", Write(THP, "never"))]
+    seen, waits = [], []
+    system.kernel = lambda path, text: seen.append([r["original"] for r in read_log(journal._path)[0][:2]]) or text
+    monkeypatch.setattr("os.fsync", waits.append)
+    monkeypatch.setattr("os.fdatasync", waits.append)
+
+    journal.intend(writes)
+    for setting, write in writes:
+        journal.apply(setting, write)
+
+    assert seen == [["5", "madvise"]] * 2 and len(waits) == 1
+
+
+def test_what_was_only_intended_and_changed_by_somebody_else_is_left_to_him(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
+    other = "/proc/sys/vm/nr_overcommit_hugepages"
+    system.files[other] = "0"
+    reopen().intend([("huge_pages", Write(POOL, "100")), ("huge_pages", Write(other, "100"))])
+    system.files.update({POOL: "40", other: "40"})
+
+    conflicts, _ = reopen().restore()
+
+    # The first may have been under way when the agent died, and the pool grows page by page; the second was not.
+    assert system.files[POOL] == "5"
+    assert [conflict["key"] for conflict in conflicts] == [other]
+
+
+def test_a_value_that_was_there_until_our_own_write_changed_it_along_is_written(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
+    reserve = "/proc/sys/vm/min_free_kbytes"
+    system.files[reserve] = "67584"
+
+    def lowers_the_reserve(path: str, text: str) -> str:
+        if path == THP:
+            system.files[reserve] = "19832"
+        return text
+
+    system.kernel, journal = lowers_the_reserve, reopen()
+    writes = [("transparent_huge_pages", Write(THP, "never")), ("sysctl", Write(reserve, "67584"))]
+
+    journal.intend(writes)
+    for setting, write in writes:
+        journal.apply(setting, write)
+
+    assert system.files[reserve] == "67584"
+
+
 def test_restore_goes_in_reverse_and_twice_is_once(reopen: Callable[[], Journal], system: FakeSystem) -> None:
     reopen().apply("transparent_huge_pages", Write(THP, "never"))
     reopen().apply("huge_pages", Write(POOL, "100"))

@@ -25,7 +25,8 @@ class Lab:
         self.root, self.knobs = root, [root / "a", root / "b"]
         for knob in self.knobs:
             knob.write_text("off")
-        self.spool = Spool(root / "spool", Machine())
+        (root / "boot").write_text("boot-1")
+        self.spool = Spool(root / "spool", Machine(root / "boot"))
         self.spool.prepare()
         spec = {
             "version": 1,

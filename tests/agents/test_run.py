@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from agents import protocol
+from agents.facts import bracketed
 from agents.system import System
 
 from .conftest import Connect, postgres_processes
@@ -23,9 +24,12 @@ from .driver import Connection, Refused, of
 
 Spec = Callable[..., dict[str, Any]]
 POOL = Path("/proc/sys/vm/nr_hugepages")
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 as_root = os.geteuid() == 0
 
 
+@pytest.mark.proves("cpu_affinity", where="here")
+@pytest.mark.proves("postgresql", where="here")
 def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
     wanted = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
 
@@ -136,7 +140,9 @@ def test_guard_restores_without_any_server(connect: Connect, spec: Spec, program
     argv = [sys.executable, "-I", str(program), "guard", "--spool", str(tmp_path / "spool")]
     shown = subprocess.run(argv, capture_output=True, timeout=30, check=True)
 
-    assert json.loads(shown.stdout)["outcome"] == "interrupted"
+    assert f"run {run}: the host is as it was" in shown.stdout.decode()
+    assert "ended postgres" in shown.stdout.decode()
+    assert agent.call("status", run=run)["outcome"] == "interrupted"
 
 
 def test_sigterm_puts_the_host_back(agent: Connection, spec: Spec, tmp_path: Path, data_dir: Path) -> None:
@@ -213,6 +219,7 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
     assert POOL.read_text() == before
 
 
+@pytest.mark.proves("huge_pages", where="here")
 def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) -> None:
     wanted = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
     before = POOL.read_text()
@@ -229,6 +236,34 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
     assert int(write["found"]) == int(write["wanted"]) > 16
     assert of(events, "proof", subject="page size of the shared memory (kB)")[0]["found"] == 2048
     assert of(events, "proof", phase="restored")[0]["ok"] and POOL.read_text() == before
+
+
+@pytest.mark.proves("transparent_huge_pages", where="here")
+def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: Connection, spec: Spec) -> None:
+    other = {"madvise": "never"}.get(bracketed(THP.read_text()), "madvise")
+    wanted, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()
+    if not as_root:
+        with pytest.raises(Refused, match="needs level root"):
+            agent.submit(wanted)
+        return
+
+    events = agent.events(agent.submit(wanted))
+
+    assert of(events, "outcome")[0]["outcome"] == "ok"
+    proofs = of(events, "proof", setting="transparent_huge_pages")
+    assert [(proof["phase"], proof["found"]) for proof in proofs[:2]] == [("before", other), ("after", other)]
+    assert (proofs[2]["phase"], proofs[2]["ok"]) == ("restored", True) and THP.read_text() == before
+
+
+@pytest.mark.proves("numa", where="here")
+def test_a_memory_policy_is_seen_in_the_maps_of_postmaster_and_backend(agent: Connection, spec: Spec) -> None:
+    events = agent.events(agent.submit(spec({"numa": {"policy": "localalloc"}}, time_s=1)))
+
+    assert of(events, "outcome")[0]["outcome"] == "ok"
+    proofs = of(events, "proof", setting="numa")
+    assert [(proof["phase"], proof["subject"]) for proof in proofs] == [("before", "postmaster"), ("during", "backend")]
+    assert {proof["found"] for proof in proofs} <= {"local", "prefer"}
+    assert any(kb > 0 for kb in proofs[0]["evidence"]["kb_per_node"]["shared"].values())
 
 
 def test_data_are_prepared_once_and_anew_after_writes(agent: Connection, spec: Spec) -> None:
@@ -266,14 +301,16 @@ def test_read_stays_inside_the_job(agent: Connection, spec: Spec) -> None:
     agent.events(run)
 
 
-def test_facts_tell_the_host_as_json(agent: Connection, bin_dir: str) -> None:
+def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
+    agent: Connection, bin_dir: str, tmp_path: Path
+) -> None:
     facts = agent.call("facts", pg_bin_dirs=[bin_dir])
 
-    assert facts["cpus"]["threads"] == os.cpu_count() == len(facts["cpus"]["topology"])
     assert facts["numa"]["nodes"][0]["cpus"] and facts["numa"]["distances"][0][0] == 10
     assert facts["level"] == ("root" if as_root else "user")
     found = {installation["bin_dir"]: installation for installation in facts["postgresql"]}
     assert found[os.path.realpath(bin_dir)]["major"] == 18
+    assert f"{os.path.realpath(bin_dir)}/postgres" in (tmp_path / "spool/versions.json").read_text()
 
 
 def test_unknown_verbs_and_arguments_are_answers_not_crashes(agent: Connection) -> None:

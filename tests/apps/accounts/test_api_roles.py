@@ -25,9 +25,13 @@ WRITERS = {
     "Host.approve_host_key": Role.ADMIN,
     "Host.check": Role.OPERATOR,
     "Host.release": Role.ADMIN,
+    "Host.restore": Role.ADMIN,
+    "Host.install_units": Role.ADMIN,
+    "Host.uninstall_units": Role.ADMIN,
     "Identity.create": Role.ADMIN,
     "Profile.create": Role.TUNER,
     "Profile.revise": Role.TUNER,
+    "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
@@ -110,7 +114,7 @@ def test_the_table_of_addresses_is_read() -> None:
 @pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
 def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
     url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
-    query = {"from": 1, "to": 1, "host": rows["Host"]} if endpoint.method == "get" else {}
+    query = {"from": 1, "to": 1, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
 

@@ -37,6 +37,7 @@ TOO_MANY = {
 
 if os.geteuid() == 0:
 
+    @pytest.mark.proves("huge_pages", where="here")
     def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> None:
         before = POOL.read_text()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agents.settings import SETTINGS
 from apps.accounts.models import User
+from apps.tuning.exports import FORMATS
 from apps.tuning.models import Revision
 from tests.factories import browser, make_host, make_profile
 
@@ -60,22 +63,56 @@ def test_a_difference_needs_both_ends(viewer: User) -> None:
     assert client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=9").status_code == 404
 
 
-def test_a_dry_run_says_what_a_dba_would_type(viewer: User) -> None:
+def test_a_dry_run_says_what_a_dba_would_type_and_what_is_there_now(viewer: User) -> None:
+    profile, host = make_profile(settings=PINNED | {"numa": {"policy": "default"}}).profile, make_host()
+
+    found = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
+
+    assert found["lines"] == ["taskset -c 0 postgres -D $PGDATA"]
+    assert [effect["setting"] for effect in found["effects"]] == ["cpu_affinity", "numa"]
+    assert found["effects"][0]["items"][0]["present"] == "without"
+    assert (found["refusals"], found["needs_start"]) == ([], ["taskset of PostgreSQL"])
+    assert found["taken_at"]
+
+
+def test_a_dry_run_names_everything_that_the_host_cannot_have_at_once(viewer: User) -> None:
+    wanted = {"cpu_affinity": {"server": "64", "client": "65"}, "transparent_huge_pages": {"enabled": "never"}}
+    profile, host = make_profile(settings=wanted).profile, make_host()
+
+    found = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
+
+    refused = {refusal["field"]: refusal["accepted"] for refusal in found["refusals"]}
+    assert set(refused) == {"cpu_affinity.server", "cpu_affinity.client", "transparent_huge_pages.enabled"}
+    assert "0-3" in refused["cpu_affinity.client"]
+    assert found["lines"] == []
+
+
+def test_a_host_is_asked_by_an_operator_only(viewer: User, operator: User) -> None:
+    profile, host = make_profile(settings=PINNED).profile, make_host()
+    url, body = f"{PROFILES}{profile.pk}/dry-run/", {"host": host.pk}
+
+    assert browser(viewer).post(url, body).status_code == 403
+    assert browser(operator).post(url, body).status_code == 502  # it may, but the host does not let us in
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_export_is_a_download_that_no_browser_interprets(viewer: User, kind: str) -> None:
+    profile, host = make_profile("oltp", settings=PINNED).profile, make_host("db")
+
+    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/export/?host={host.pk}&file={kind}")
+
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"].startswith('attachment; filename="oltp-r1-db')
+    assert (answer["X-Content-Type-Options"], answer["Content-Type"]) == ("nosniff", "text/plain; charset=utf-8")
+    assert "taskset -c 0 postgres" in answer.content.decode()
+
+
+def test_an_export_of_an_unknown_kind_names_the_known_ones(viewer: User) -> None:
     profile, host = make_profile(settings=PINNED).profile, make_host()
 
-    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}")
+    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/export/?host={host.pk}&file=ini")
 
-    assert answer.json() == {"lines": ["taskset -c 0 postgres -D $PGDATA"]}
-
-
-def test_a_dry_run_names_what_the_host_cannot_have(viewer: User) -> None:
-    profile, host = make_profile(settings={"cpu_affinity": {"server": "64"}}).profile, make_host()
-
-    answer = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}")
-
-    assert answer.status_code == 400
-    assert "cpu_affinity.server" in answer.json()["field"]
-    assert "0-3" in answer.json()["hint"]
+    assert (answer.status_code, answer.json()["field"]) == (400, "file")
 
 
 def test_a_dry_run_needs_a_host_that_exists(viewer: User) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
+from apps.hosts.models import Host
 from apps.tuning.models import Profile
 from tests import populate
 
@@ -81,4 +82,36 @@ def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tune
     url = reverse("profile_detail", args=[profile.name])
 
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()
-    assert "small cannot have it" in client.get(url, {"host": small.pk}).content.decode()
+    refused = client.get(url, {"host": small.pk}).content.decode()
+    assert "small cannot have" in refused
+    assert "cpus that are online: 0-1" in refused
+
+
+def test_a_host_that_does_not_answer_is_said_and_its_facts_stand_in(client: Client, tuner: User) -> None:
+    profile, host = populate.profile(tuner), populate.host()
+    Host.objects.filter(pk=host.pk).update(address="127.0.0.1", port=1)
+
+    answer = client.post(reverse("dry_run"), {"profile": profile.name, "host": host.pk}, headers={"HX-Request": "true"})
+
+    assert answer.status_code == 200
+    page = answer.content.decode()
+    assert "did not answer" in page and "taskset -c 0-3" in page and "<html" not in page
+
+
+@pytest.mark.parametrize("wrong", [{"profile": "none"}, {"host": "99"}, {"r": "7"}])
+def test_a_dry_run_of_what_is_not_there_says_so(client: Client, tuner: User, wrong: dict[str, str]) -> None:
+    profile, host = populate.profile(tuner), populate.host()
+
+    answer = client.get(reverse("dry_run"), {"profile": profile.name, "host": host.pk} | wrong)
+
+    assert answer.status_code == 422
+
+
+def test_an_export_is_a_download_named_after_profile_revision_and_host(client: Client, tuner: User) -> None:
+    profile, host = populate.profile(tuner), populate.host()
+
+    answer = client.get(reverse("profile_export", args=[profile.name, "postgresql"]), {"host": host.pk, "r": 1})
+
+    assert answer["Content-Disposition"] == 'attachment; filename="oltp-r1-bench-01-postgresql.conf"'
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert "shared_buffers = '4GB'" in answer.content.decode()

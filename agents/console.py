@@ -1,0 +1,90 @@
+"""The verbs for the host's own shell, and for the units: what they did, in a person's words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Callable
+
+from . import reboot, units
+from .errors import Failure
+from .journal import Journal
+from .recover import told
+from .rpc import Agent, launch
+from .spool import Job, Record, Spool
+from .system import System
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _agent(root: Path, agent_id: str) -> Agent:
+    spool = Spool(root, System())
+    spool.prepare()
+    return Agent(spool, agent_id, launch)
+
+
+def guard(root: Path, agent_id: str) -> None:
+    """Put back what dead runs left, go on after a planned restart. Exit status 1 when something is not put back."""
+    agent = _agent(root, agent_id)
+    found = agent.restore()["recovered"]
+    for status in found:
+        _say(f"run {status['run']}: {_end(status)}", *(f"  {line}" for line in status["did"]))
+    waiting = [job.run for job in agent.spool.unsealed()]
+    if not found:
+        _say(f"run {waiting[0]} is under way" if waiting else "nothing to put back")
+    sys.exit(1 if any(status["clean"] is False for status in found) else 0)
+
+
+def _end(status: Record) -> str:
+    if status["clean"] is None:
+        return f"{status['state']} {status['step']}".strip()
+    return "the host is as it was" if status["clean"] else "the host is NOT as it was: put it right, and try again"
+
+
+def boot(root: Path, agent_id: str) -> None:
+    """Early after a start of the host: put persistent settings back before anything reads them. The guard does the
+    rest, when processes can be ended and the run can be sealed."""
+    spool = Spool(root, System())
+    with spool.verbs():
+        lock = spool.lock_host()
+        if lock is None:
+            sys.exit("a run is alive; it puts back what it changed when it ends")
+        for job in spool.unsealed():
+            if reboot.verdict(job, spool.system).what == "dead":
+                _say(f"run {job.run}", *(f"  {line}" for line in _restore_files(job, spool.system)))
+        os.close(lock)
+
+
+def _restore_files(job: Job, system: System) -> list[str]:
+    journal = Journal(job, system)
+    before = journal.log.seq
+    unproven = journal.restore("persistent")[1]
+    return told(journal, before) + [f"not put back: {each}" for each in unproven]
+
+
+def status(root: Path, agent_id: str) -> None:
+    """Who supervises here, and the runs that are known."""
+    spool = Spool(root, System())
+    _say(f"agent {agent_id}, level {spool.system.level()}", f"systemd units: {units.state(spool, agent_id)}")
+    for job in spool.jobs():
+        known = job.status(alive=not job.sealed)
+        dirty = ", the host is NOT as it was" if job.dirty else ""
+        _say(" ".join(filter(None, ["run", job.run, known["state"], known["step"], known["outcome"]])) + dirty)
+
+
+def install(root: Path, agent_id: str) -> None:
+    _attempt(lambda: [f"written {path}" for path in _agent(root, agent_id).install()["written"]])
+
+
+def uninstall(root: Path, agent_id: str) -> None:
+    _attempt(lambda: [f"removed {path}" for path in _agent(root, agent_id).uninstall()["removed"]])
+
+
+def _attempt(act: Callable[[], list[str]]) -> None:
+    try:
+        _say(*act() or ["nothing to remove"])
+    except Failure as failure:
+        sys.exit(f"{failure.message}; {failure.hint}")

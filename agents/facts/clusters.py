@@ -1,0 +1,229 @@
+"""PostgreSQL clusters that are on the host already: where they live, whether they run, and what starts them.
+
+Found by Debian's /etc/postgresql, by the postmasters that run, by systemd's units, in the usual directories, and where
+we were told to look. The private clusters of the agent are not among them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Optional
+
+from ..system import Process, System
+from .postgresql import major
+
+DEBIAN = "/etc/postgresql"
+UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# Where distributions put a cluster: Red Hat with and without a version, Debian, Arch, SUSE.
+USUAL = ("/var/lib/pgsql/*/data", "/var/lib/pgsql/data", "/var/lib/postgresql/*/*", "/var/lib/postgres/data")
+LINE = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:=\s*|\s)\s*('(?:[^']|'')*'|[^\s#]+)", re.MULTILINE)
+DEEPEST = 10  # as PostgreSQL itself allows
+
+
+@dataclass
+class Found:
+    """One data directory, and what is known of it so far; the first who knows is believed."""
+
+    data_dir: str
+    found_by: list[str] = field(default_factory=list)
+    name: str = ""
+    config_file: str = ""
+    unit: str = ""
+    bin_dir: str = ""
+    port: int = 0
+    postmaster: Optional[Process] = None
+
+    def add(self, by: str, **known: Any) -> None:
+        self.found_by.append(by)
+        for name, value in known.items():
+            if value and not getattr(self, name):
+                setattr(self, name, value)
+
+
+Index = dict[str, Found]
+
+
+def clusters(system: System, installed: list[dict[str, Any]], given: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """In the order of their data directories; `installed` are the installations of the same facts."""
+    index: Index = {}
+    _running(system, index)
+    _debian(system, index)
+    _units(system, index)
+    _directories(system, index, given)
+    there = (found for _, found in sorted(index.items()) if _is_there(system, found) and not _ours(found.data_dir))
+    return [_told(system, found, installed) for found in there]
+
+
+def _at(index: Index, data_dir: str) -> Found:
+    path = os.path.normpath(data_dir)
+    return index.setdefault(path, Found(path))
+
+
+def _is_there(system: System, found: Found) -> bool:
+    """Packages bring units and configuration for clusters that nobody has made."""
+    hidden = system.euid() != 0 and system.stat(found.data_dir) is not None
+    return hidden or system.exists(f"{found.data_dir}/PG_VERSION")
+
+
+def _ours(data_dir: str) -> bool:
+    """Whether the agent made it: see cluster.py for the layout."""
+    return re.search(r"/[0-9a-f]{12}/pgdata(\.new)?$", data_dir) is not None
+
+
+# Postmasters
+
+
+def _running(system: System, index: Index) -> None:
+    for process in system.processes():
+        if process.name in ("postgres", "postmaster"):
+            lines = system.text(f"{system.cwd(process.pid)}/postmaster.pid").splitlines()
+            if lines and lines[0].strip() == str(process.pid):
+                _at(index, system.cwd(process.pid)).add("process", **_of_process(system, process, lines))
+
+
+def _of_process(system: System, process: Process, lines: list[str]) -> dict[str, Any]:
+    argv = system.text(f"/proc/{process.pid}/cmdline").split("\0")
+    config = re.search(r"config[_-]file=([^\0]+)", "\0".join(argv))
+    return {
+        "postmaster": process,
+        "port": int(lines[3]) if len(lines) > 3 and lines[3].strip().isdigit() else 0,
+        "config_file": config.group(1) if config else "",
+        "bin_dir": os.path.dirname(system.link(f"/proc/{process.pid}/exe") or argv[0]),
+        "unit": _unit_of(system, process.pid),
+    }
+
+
+def _unit_of(system: System, pid: int) -> str:
+    """The service whose control group a process is in; "" for one that somebody started by hand."""
+    found = re.search(r"/([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup"), re.MULTILINE)
+    unit = found.group(1) if found else ""
+    return "" if unit.startswith("user@") else unit
+
+
+# What configuration tells
+
+
+def _debian(system: System, index: Index) -> None:
+    systemd = system.exists("/run/systemd/system") and any(
+        system.exists(f"{directory}/postgresql@.service") for directory in UNIT_DIRS
+    )
+    for version in system.names(DEBIAN):
+        for name in system.names(f"{DEBIAN}/{version}"):
+            config = f"{DEBIAN}/{version}/{name}/postgresql.conf"
+            data_dir = read_config(system, config).get("data_directory") or f"/var/lib/postgresql/{version}/{name}"
+            if system.exists(config):
+                unit = f"postgresql@{version}-{name}.service" if systemd else ""
+                bin_dir = f"/usr/lib/postgresql/{version}/bin"
+                _at(index, data_dir).add(
+                    "debian", name=f"{version}/{name}", config_file=config, unit=unit, bin_dir=bin_dir
+                )
+
+
+def _units(system: System, index: Index) -> None:
+    names = {name for directory in UNIT_DIRS for name in system.names(directory)}
+    for unit in sorted(name for name in names if re.fullmatch(r"postgresql[^@]*\.service", name)):
+        text = _unit_text(system, unit)
+        environment = dict(re.findall(r"^Environment=\"?(\w+)=([^\"\n]*)", text, re.MULTILINE))
+        start = re.search(r"^ExecStart=[-@:+!]*(\S+)(?:.*\s-D\s*(\S+))?", text, re.MULTILINE)
+        data_dir = environment.get("PGDATA") or _expanded((start and start.group(2)) or "", environment)
+        if start and data_dir.startswith("/") and "%" not in data_dir:
+            _at(index, data_dir).add(
+                "systemd", name=unit[: -len(".service")], unit=unit, bin_dir=os.path.dirname(start.group(1))
+            )
+
+
+def _unit_text(system: System, unit: str) -> str:
+    """The unit file that counts, then its drop-ins."""
+    files = [f"{directory}/{unit}" for directory in UNIT_DIRS if system.exists(f"{directory}/{unit}")][:1]
+    for directory in reversed(UNIT_DIRS):
+        files += [f"{directory}/{unit}.d/{name}" for name in system.names(f"{directory}/{unit}.d")]
+    return "\n".join(map(system.text, files))
+
+
+def _expanded(text: str, environment: dict[str, str]) -> str:
+    return re.sub(r"\$\{?(\w+)\}?", lambda found: environment.get(found.group(1), "%"), text)
+
+
+def _directories(system: System, index: Index, given: Iterable[str]) -> None:
+    candidates = [("given", path) for path in given]
+    candidates += [("directory", path) for pattern in USUAL for path in _matching(system, pattern)]
+    for by, path in candidates:
+        if system.exists(f"{path}/PG_VERSION"):
+            _at(index, path).add(by)
+
+
+def _matching(system: System, pattern: str) -> list[str]:
+    paths = [""]
+    for part in pattern.strip("/").split("/"):
+        paths = [f"{p}/{n}" for p in paths for n in (system.names(p or "/") if part == "*" else [part])]
+    return paths
+
+
+def read_config(system: System, path: str, depth: int = 0) -> dict[str, str]:
+    """Parameters of a postgresql.conf and of the files that it includes; the last line counts. `include_dir` is told
+    as well, as an absolute path."""
+    if depth > DEEPEST:
+        return {}
+    found: dict[str, str] = {}
+    for name, raw in LINE.findall(system.text(path)):
+        value = raw[1:-1].replace("''", "'") if raw.startswith("'") else raw
+        place = os.path.normpath(os.path.join(os.path.dirname(path), value))
+        if name.lower() in ("include", "include_if_exists"):
+            found.update(read_config(system, place, depth + 1))
+        elif name.lower() == "include_dir":
+            for file in system.names(place):
+                if file.endswith(".conf") and not file.startswith("."):
+                    found.update(read_config(system, f"{place}/{file}", depth + 1))
+            found["include_dir"] = place
+        else:
+            found[name.lower()] = value
+    return found
+
+
+# What is told
+
+
+def _told(system: System, found: Found, installed: list[dict[str, Any]]) -> dict[str, Any]:
+    config_file = found.config_file or f"{found.data_dir}/postgresql.conf"
+    config = read_config(system, config_file)
+    automatic = read_config(system, f"{found.data_dir}/postgresql.auto.conf")
+    number = major(system.text(f"{found.data_dir}/PG_VERSION")) or major(found.name)
+    installation = _installation(installed, found.bin_dir, number)
+    bin_dir = found.bin_dir or installation.get("bin_dir", "")
+    process = found.postmaster or _by_pid_file(system, config.get("external_pid_file", ""))
+    owner = system.stat(found.data_dir)
+    return {
+        "name": found.name or found.data_dir,
+        "version": installation.get("version", ""),
+        "major": number or installation.get("major", 0),
+        "data_dir": found.data_dir,
+        "port": found.port or _port(automatic) or _port(config) or 5432,
+        "running": process is not None,
+        "pid": process.pid if process else None,
+        "owner": system.account(owner.uid) if owner else "",
+        "config_file": config_file,
+        "unit": found.unit,
+        "bin_dir": bin_dir,
+        "has_include_dir": config.get("include_dir", ""),
+        "found_by": found.found_by,
+    }
+
+
+def _port(config: dict[str, str]) -> int:
+    port = config.get("port", "")
+    return int(port) if port.isdigit() else 0
+
+
+def _by_pid_file(system: System, path: str) -> Optional[Process]:
+    """The postmaster by the file that anybody may read, where its data directory is not ours to read."""
+    first = system.text(path).partition("\n")[0] if path else ""
+    process = system.process(int(first)) if first.strip().isdigit() else None
+    return process if process and process.name in ("postgres", "postmaster") else None
+
+
+def _installation(installed: list[dict[str, Any]], bin_dir: str, number: int) -> dict[str, Any]:
+    same = [each for each in installed if bin_dir and each["bin_dir"] == os.path.realpath(bin_dir)]
+    fitting = [each for each in installed if each["major"] == number] if not bin_dir else []
+    return next(iter([*same, *fitting]), {})

@@ -1,0 +1,36 @@
+"""Small readers that all kinds of facts share."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Optional
+
+from ..system import System
+
+
+def number(system: System, path: str) -> Optional[int]:
+    """The whole number in a file; None where the kernel has no such file, or does not know (-1)."""
+    text = system.text(path)
+    return int(text) if text.isdigit() else None
+
+
+def flag(system: System, path: str) -> Optional[bool]:
+    """0 or 1 in a file; None where there is no such file."""
+    found = number(system, path)
+    return None if found is None else bool(found)
+
+
+def bracketed(text: str) -> str:
+    """ "always [madvise] never" -> "madvise"."""
+    found = re.search(r"\[([^\]]+)\]", text)
+    return found.group(1) if found else text
+
+
+def choices(text: str) -> list[str]:
+    """ "always [madvise] never" -> ["always", "madvise", "never"]."""
+    return re.sub(r"[\[\]]", "", text).split()
+
+
+def known(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """What the kernel tells; what it does not tell is left out rather than guessed."""
+    return {name: value for name, value in pairs if value not in (None, "")}

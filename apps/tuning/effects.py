@@ -1,0 +1,233 @@
+"""What settings would do on a host, item by item, or why the host refuses them: before anything runs. Pure."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import planning
+from agents.errors import Unplannable
+from agents.settings import SETTINGS, Plan, Setting
+from agents.settings.base import conf_line
+from apps.tuning import gucs
+
+NEEDS_START = "postmaster"
+SYSCTL = "/proc/sys/"
+THP = "/sys/kernel/mm/transparent_hugepage/"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that changes. `present` is None where nobody has looked; `also` names what the kernel changes along."""
+
+    setting: str
+    kind: str  # write, hold, initdb, conf, server, client
+    key: str
+    wanted: str
+    line: str
+    present: str | None = None
+    when: str = ""
+    also: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def same(self) -> bool:
+        return self.present == self.wanted
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A field that the host cannot have, and what it would accept."""
+
+    field: str
+    value: Any
+    accepted: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One setting: what it changes, and what of it the host refuses."""
+
+    setting: Setting
+    wanted: Any
+    plan: Plan
+    items: list[Item]
+    refusals: list[Refusal]
+    found: Any = None  # its own discover, where the host was asked
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """All settings of a profile on one host."""
+
+    effects: list[Effect]
+    level: str
+    conflicts: list[Refusal] = field(default_factory=list)
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        return [refusal for effect in self.effects for refusal in effect.refusals] + self.conflicts
+
+    @property
+    def items(self) -> list[Item]:
+        return [item for effect in self.effects for item in effect.items]
+
+    @property
+    def needs_root(self) -> list[str]:
+        return [effect.setting.title for effect in self.effects if effect.plan.writes or effect.plan.holds]
+
+    @property
+    def needs_start(self) -> list[str]:
+        """What a running PostgreSQL takes only when it is started anew."""
+        return [item.key for item in self.items if item.when.startswith("at the start")]
+
+    @property
+    def risks(self) -> list[tuple[str, str]]:
+        return [
+            (each.setting.title, each.setting.risk) for each in self.effects if not each.setting.risk.startswith("none")
+        ]
+
+    @property
+    def lines(self) -> list[str]:
+        """As a DBA would type them, in an order that works: a cluster, its parameters, the kernel, the start."""
+        return [*script(self.plans), *starts(self.plans)]
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """Of the settings that the host can have."""
+        return {effect.setting.name: effect.plan for effect in self.effects if not effect.refusals}
+
+
+def dry_run(facts: Mapping[str, Any], settings: Mapping[str, Any], live: Mapping[str, Any] | None = None) -> DryRun:
+    """`live` is the agent's answer to discover: {name: {"value", "keys": {key: found}}}; without it the facts tell."""
+    asked = live or {}
+    effects = []
+    for name, setting in SETTINGS.items():
+        if name in settings:
+            plan, refusals = attempt(facts, setting, settings[name])
+            keys = asked.get(name, {}).get("keys", {})
+            items = [_known(item, facts, keys) for item in items_of(name, plan)]
+            effects.append(Effect(setting, settings[name], plan, items, refusals, asked.get(name, {}).get("value")))
+    unknown = [
+        Refusal(f"settings.{name}", settings[name], ", ".join(SETTINGS)) for name in settings if name not in SETTINGS
+    ]
+    return DryRun(effects, str(facts["level"]), [*unknown, *_together(facts, effects)])
+
+
+def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Plan, list[Refusal]]:
+    """The plan, and every refusal: each refused field is left out in turn, so that one does not hide the next."""
+    refusals: list[Refusal] = []
+    rest = copy.deepcopy(wanted)
+    while True:
+        try:
+            return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
+        except Unplannable as error:
+            if any(each.field == error.field for each in refusals):
+                return Plan(), refusals
+            refusals.append(Refusal(error.field, error.value, error.accepted, error.hint))
+            if error.field == setting.name:
+                return _as_root(facts, setting, rest), refusals
+            rest = _without(rest, error.field.removeprefix(f"{setting.name}."))
+
+
+def _as_root(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> Plan:
+    """What it would do if only the level were enough; nothing where something else is in the way."""
+    try:
+        return planning.plan_settings({**facts, "level": "root"}, {setting.name: wanted})[setting.name]
+    except Unplannable:
+        return Plan()
+
+
+def _without(wanted: Any, path: str) -> Any:
+    """A copy without the field at `path`; names may have dots in them."""
+    if not isinstance(wanted, dict):
+        return wanted
+    kept = {name: value for name, value in wanted.items() if name != path}
+    inner = next((name for name in kept if path.startswith(f"{name}.")), None)
+    return kept | ({inner: _without(kept[inner], path[len(inner) + 1 :])} if inner else {})
+
+
+def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
+    """What only shows when the settings that are possible each alone are planned together."""
+    able = {effect.setting.name: effect.wanted for effect in effects if not effect.refusals}
+    try:
+        planning.plan_settings(dict(facts), able)
+    except Unplannable as error:
+        return [Refusal(error.field, error.value, error.accepted, error.hint)]
+    return []
+
+
+def items_of(name: str, plan: Plan) -> Iterator[Item]:
+    """A plan item by item."""
+    for option, value in plan.initdb.items():
+        line = shlex.join(["initdb", f"{option}={value}" if value else option])
+        yield Item(name, "initdb", option, value, line, when="when the run's cluster is created")
+    for parameter, value in plan.conf.items():
+        yield Item(name, "conf", parameter, value, conf_line(parameter, value), when=_when(parameter))
+    for write in plan.writes:
+        yield Item(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
+    for hold in plan.holds:
+        yield Item(name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts")
+    for kind, prefix, what in (
+        ("server", plan.server_prefix, "PostgreSQL"),
+        ("client", plan.client_prefix, "the load generator"),
+    ):
+        if prefix:
+            shown = shlex.join(prefix)
+            tail = "postgres -D $PGDATA" if kind == "server" else "pgbench ..."
+            yield Item(name, kind, f"{prefix[0]} of {what}", shown, f"{shown} {tail}", when=f"at the start of {what}")
+
+
+def _when(parameter: str) -> str:
+    context = gucs.catalogue().get(parameter, {}).get("context", "")
+    return "at the start of PostgreSQL" if context in (NEEDS_START, "") else "at the start; a reload is enough"
+
+
+def script(plans: Mapping[str, Plan]) -> list[str]:
+    """What comes before the start: a cluster, its parameters, the kernel."""
+    options = [word for plan in plans.values() for word in _options(plan)]
+    lines = [f"{shlex.join(['initdb', *options])} -D $PGDATA"] if options else []
+    lines += [line for plan in plans.values() for line in Plan(conf=plan.conf).lines()]
+    every = [item for name, plan in plans.items() for item in items_of(name, plan)]
+    return lines + [item.line for item in every if item.kind in ("write", "hold")]
+
+
+def starts(plans: Mapping[str, Plan]) -> list[str]:
+    """The two commands with the prefixes of all plans before them; nothing where there is no prefix."""
+    server = [word for plan in plans.values() for word in plan.server_prefix]
+    client = [word for plan in plans.values() for word in plan.client_prefix]
+    commands = ((server, "postgres -D $PGDATA"), (client, "pgbench ..."))
+    return [f"{shlex.join(prefix)} {command}" for prefix, command in commands if prefix]
+
+
+def _options(plan: Plan) -> list[str]:
+    return [f"{option}={value}" if value else option for option, value in plan.initdb.items()]
+
+
+def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Item:
+    return Item(**{**vars(item), "present": _present(item, facts, keys)})
+
+
+def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
+    """The value now: as the host answers, else as its facts had it; None where neither tells."""
+    if item.kind in ("conf", "initdb"):
+        return "as a new cluster has it"
+    if item.kind in ("server", "client"):
+        return "without"
+    if item.key in keys:
+        return keys[item.key]
+    return fact_of(item.key, facts)
+
+
+def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
+    """What the facts of a host say of a file of its kernel."""
+    if key.startswith(SYSCTL):
+        found = facts.get("sysctls", {}).get(key[len(SYSCTL) :].replace("/", "."))
+    elif key.startswith(THP):
+        found = facts.get("transparent_huge_pages", {}).get(key[len(THP) :])
+    else:
+        found = None
+    return None if found is None else str(found)

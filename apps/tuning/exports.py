@@ -1,0 +1,146 @@
+"""A profile on a host as files that a DBA installs by hand: a shell script, a tuned profile, sysctl.d, postgresql.conf.
+
+Each format says what it can; the rest stands in it as a comment, with what to type instead. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agents.settings.base import conf_line
+from apps.tuning.effects import SYSCTL, THP, DryRun, Item, script, starts
+
+BLOCK = re.compile(r"^/sys/block/([^/]+)/queue/(scheduler|read_ahead_kb)$")
+CPUFREQ = re.compile(r"^/sys/devices/system/cpu/(?:cpu\d+/cpufreq|cpufreq/policy\d+)/scaling_governor$")
+LATENCY = "/dev/cpu_dma_latency"
+# tuned's words for the two files of a disk's queue; read-ahead is counted in KiB by both.
+DISK = {"scheduler": "elevator", "read_ahead_kb": "readahead"}
+VM = {"enabled": "transparent_hugepages", "defrag": "transparent_hugepage.defrag"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """`render` gives the file's text from a title and a dry run."""
+
+    name: str
+    title: str
+    suffix: str
+    where: str
+    render: Callable[[str, DryRun], str]
+
+
+def shell(title: str, run: DryRun) -> str:
+    """A script of the lines of the dry run."""
+    before, after = script(run.plans), starts(run.plans)
+    begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', ""]
+    words = ["", "# Each under the account that it belongs to:"] if after else []
+    return _file([*begin, *before, *words, *(f"#   {line}" for line in after)])
+
+
+def sysctl(title: str, run: DryRun) -> str:
+    """A fragment for /etc/sysctl.d."""
+    ours = [item for item in _good(run) if _is_sysctl(item)]
+    lines = [f"{sysctl_name(item.key)} = {item.wanted}" for item in ours]
+    return _file([*_head(title, run), *lines, *_rest("sysctl.d", run, ours)])
+
+
+def sysctl_name(key: str) -> str:
+    """vm.swappiness of /proc/sys/vm/swappiness; slashes stay where a part has a dot, as sysctl.d(5) wants it."""
+    parts = key[len(SYSCTL) :].split("/")
+    return ("/" if any("." in part for part in parts) else ".").join(parts)
+
+
+def postgresql(title: str, run: DryRun) -> str:
+    """A fragment that postgresql.conf includes."""
+    ours = [item for item in _good(run) if item.kind == "conf"]
+    lines = [conf_line(item.key, item.wanted) for item in ours]
+    return _file([*_head(title, run), *lines, *_rest("postgresql.conf", run, ours), *_started(run)])
+
+
+def tuned(title: str, run: DryRun) -> str:
+    """tuned.conf(5): sections sysctl, vm, cpu, disk and sysfs."""
+    placed = [(item, place) for item in _good(run) if (place := _section(item))]
+    sections: dict[str, list[str]] = {}
+    for _, (section, head, option) in placed:
+        lines = sections.setdefault(section, list(head))
+        lines += [option] if option not in lines else []
+    body = [line for section, lines in sections.items() for line in ("", f"[{section}]", *lines)]
+    summary = ["", "[main]", f"summary={title}"]
+    return _file(
+        [*_head(title, run), *summary, *body, *_rest("tuned", run, [item for item, _ in placed]), *_started(run)]
+    )
+
+
+def _section(item: Item) -> tuple[str, list[str], str] | None:
+    """(section, its first lines, option=value) of tuned.conf; None where no plugin of tuned can."""
+    if item.kind == "hold" and item.key == LATENCY:
+        return "cpu", [], f"force_latency={item.wanted}"
+    if item.kind != "write" or item.wanted.startswith("$("):
+        return None
+    if item.key.startswith(SYSCTL):
+        return "sysctl", [], f"{sysctl_name(item.key)}={item.wanted}"
+    if item.key.startswith(THP) and item.key[len(THP) :] in VM:
+        return "vm", [], f"{VM[item.key[len(THP) :]]}={item.wanted}"
+    if CPUFREQ.match(item.key):
+        return "cpu", [], f"governor={item.wanted}"
+    if found := BLOCK.match(item.key):
+        device, name = found.groups()
+        return f"disk_{device}", ["type=disk", f"devices={device}"], f"{DISK[name]}={item.wanted}"
+    return ("sysfs", [], f"{item.key}={item.wanted}") if item.key.startswith("/sys/") else None
+
+
+def _is_sysctl(item: Item) -> bool:
+    return item.kind == "write" and item.key.startswith(SYSCTL) and not item.wanted.startswith("$(")
+
+
+def _good(run: DryRun) -> list[Item]:
+    return [item for effect in run.effects if not effect.refusals for item in effect.items]
+
+
+def _head(title: str, run: DryRun) -> list[str]:
+    refused = [f"# refused: {each.field} = {each.value!r}; accepted: {each.accepted}" for each in run.refusals]
+    idle = [each for each in run.effects if not each.items and not each.refusals]
+    acts = [f"# {each.setting.name} = {json.dumps(each.wanted)} leaves nothing changed" for each in idle]
+    warned = [f"# risk of {name}: {risk}" for name, risk in run.risks]
+    return [_one_line(line) for line in (f"# {title}", *refused, *acts, *warned)]
+
+
+def _rest(what: str, run: DryRun, told: Iterable[Item]) -> list[str]:
+    """What this format cannot say, as the lines that say it."""
+    known = {id(item) for item in told}
+    left = [item for item in _good(run) if id(item) not in known]
+    lines = [f"# {item.setting}: {item.line}" for item in left]
+    return ["", f"# What {what} cannot say, as a shell would:", *map(_one_line, lines)] if lines else []
+
+
+def _started(run: DryRun) -> list[str]:
+    """How systemd says what the prefixes of the command line say."""
+    unit = {name: value for effect in run.effects if not effect.refusals for name, value in effect.plan.unit.items()}
+    lines = [_one_line(f"#   {name}={value}") for name, value in unit.items()]
+    return (
+        ["", "# The same for a server under systemd, in [Service] of a drop-in of its unit:", *lines] if lines else []
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
+
+
+def _file(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("shell", "shell script", ".sh", "to be read, and run as root on the host", shell),
+        Format(
+            "tuned", "tuned profile", "-tuned.conf", "as /etc/tuned/NAME/tuned.conf, then tuned-adm profile NAME", tuned
+        ),
+        Format("sysctl", "sysctl.d fragment", "-sysctl.conf", "into /etc/sysctl.d, then sysctl --system", sysctl),
+        Format("postgresql", "postgresql.conf fragment", "-postgresql.conf", "into conf.d, or include it", postgresql),
+    )
+}

@@ -1,0 +1,78 @@
+"""A dry run: present and wanted values, when each takes effect, and every refusal at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.tuning import effects
+
+FACTS = json.loads((Path(__file__).parents[2] / "agents/cases/facts.json").read_text())
+POOL = "/proc/sys/vm/nr_hugepages"
+
+
+def run(settings: dict[str, Any], live: dict[str, Any] | None = None, **facts: Any) -> effects.DryRun:
+    return effects.dry_run({**FACTS, **facts}, settings, live)
+
+
+def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked() -> None:
+    wanted = {"huge_pages": {"use": "on", "pool": 700}}
+    known = {"sysctls": {"vm.nr_hugepages": "12"}}
+
+    by_facts = {item.key: item.present for item in run(wanted, **known).items}
+    asked = {item.key: item.present for item in run(wanted, {"huge_pages": {"keys": {POOL: "13"}}}, **known).items}
+
+    assert (by_facts[POOL], asked[POOL]) == ("12", "13")
+
+
+def test_what_nobody_knows_is_none_and_not_a_guess() -> None:
+    (item,) = [each for each in run({"huge_pages": {"use": "on", "pool": 1}}, sysctls={}).items if each.kind == "write"]
+
+    assert item.present is None
+
+
+def test_every_refused_field_is_named_not_the_first_only() -> None:
+    wanted = {"cpu_affinity": {"server": "99", "client": "77"}, "numa": {"policy": "membind", "nodes": "9"}}
+
+    assert [each.field for each in run(wanted).refusals] == ["cpu_affinity.server", "cpu_affinity.client", "numa.nodes"]
+
+
+def test_a_level_that_is_missing_still_shows_what_would_be_done() -> None:
+    found = run({"transparent_huge_pages": {"enabled": "never", "defrag": "bogus"}}, level="user")
+
+    assert [each.field for each in found.refusals] == ["transparent_huge_pages.defrag", "transparent_huge_pages"]
+    assert [item.wanted for item in found.items] == ["never"]
+    assert found.lines == []
+
+
+def test_two_settings_that_want_one_parameter_are_refused_together() -> None:
+    found = effects._together(FACTS, [])
+    assert found == []
+
+    clash = run({"postgresql": {"huge_pages": "on"}, "huge_pages": {"use": "off"}})
+    assert clash.refusals and "huge_pages" in clash.refusals[0].field
+
+
+@pytest.mark.parametrize(
+    ("parameter", "when"),
+    [("shared_buffers", "at the start of PostgreSQL"), ("work_mem", "at the start; a reload is enough")],
+)
+def test_a_parameter_says_whether_a_running_server_takes_it(parameter: str, when: str) -> None:
+    (item,) = run({"postgresql": {parameter: "1GB"}}).items
+
+    assert item.when == when
+
+
+def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
+    (refusal,) = run({"turbo": {"on": True}}).refusals
+
+    assert refusal.field == "settings.turbo" and "cpu_affinity" in refusal.accepted
+
+
+def test_risks_are_those_of_settings_that_have_one() -> None:
+    wanted = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
+
+    assert [name for name, _ in run(wanted).risks] == ["Transparent huge pages"]

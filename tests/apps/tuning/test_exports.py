@@ -1,0 +1,155 @@
+"""A profile as files: each format says what it can, and the rest stands in it as a comment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.settings.base import Hold, Plan, Write
+from apps.tuning import effects, exports
+from apps.tuning.effects import DryRun, Effect
+
+FACTS = json.loads((Path(__file__).parents[2] / "agents/cases/facts.json").read_text())
+WANTED: dict[str, Any] = {
+    "cpu_affinity": {"server": "0-1", "client": "2"},
+    "numa": {"policy": "interleave", "nodes": "all"},
+    "transparent_huge_pages": {"enabled": "never", "defrag": "madvise"},
+    "huge_pages": {"use": "on", "pool": 700},
+    "postgresql": {"shared_buffers": "1GB", "log_line_prefix": "it's %m"},
+}
+GOVERNOR = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+
+
+def render(kind: str, settings: dict[str, Any], **facts: Any) -> list[str]:
+    run = effects.dry_run({**FACTS, **facts}, settings)
+    return exports.FORMATS[kind].render("oltp r2 on bench-01", run).splitlines()
+
+
+def said(lines: list[str]) -> list[str]:
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_sysctl_d_has_the_keys_of_proc_sys_and_the_rest_as_comments() -> None:
+    lines = render("sysctl", WANTED)
+
+    assert said(lines) == ["vm.nr_hugepages = 700"]
+    assert "# transparent_huge_pages: echo never > /sys/kernel/mm/transparent_hugepage/enabled" in lines
+    assert "# numa: numactl --interleave=0-1 postgres -D $PGDATA" in lines
+    assert "# postgresql: shared_buffers = '1GB'" in lines
+
+
+def test_postgresql_conf_has_parameters_quoted_as_its_grammar_wants() -> None:
+    lines = render("postgresql", WANTED)
+
+    assert said(lines) == ["huge_pages = 'on'", "shared_buffers = '1GB'", "log_line_prefix = 'it''s %m'"]
+    assert "# huge_pages: sysctl -w vm.nr_hugepages=700" in lines
+
+
+def test_tuned_has_its_own_words_for_what_its_plugins_can() -> None:
+    lines = render("tuned", WANTED)
+
+    assert said(lines) == [
+        "[main]",
+        "summary=oltp r2 on bench-01",
+        "[vm]",
+        "transparent_hugepages=never",
+        "transparent_hugepage.defrag=madvise",
+        "[sysctl]",
+        "vm.nr_hugepages=700",
+    ]
+    assert "# cpu_affinity: taskset -c 0-1 postgres -D $PGDATA" in lines
+
+
+def test_a_script_writes_before_it_tells_how_to_start() -> None:
+    lines = render("shell", WANTED)
+
+    body = lines[lines.index("set -eu") :]
+    assert body[3] == "echo \"huge_pages = 'on'\" >> $PGDATA/postgresql.conf"
+    assert "sysctl -w vm.nr_hugepages=700" in body
+    assert body[-2:] == [
+        "#   taskset -c 0-1 numactl --interleave=0-1 postgres -D $PGDATA",
+        "#   taskset -c 2 pgbench ...",
+    ]
+
+
+@pytest.mark.parametrize("kind", exports.FORMATS)
+def test_what_the_host_refuses_is_said_and_not_written(kind: str) -> None:
+    lines = render(kind, {"cpu_affinity": {"server": "99"}, "postgresql": {"work_mem": "4MB"}})
+
+    assert "# refused: cpu_affinity.server = '99'; accepted: cpus that are online: 0-7" in lines
+    assert not any("taskset" in line for line in lines)
+
+
+@pytest.mark.parametrize("kind", exports.FORMATS)
+def test_a_setting_that_changes_nothing_is_named(kind: str) -> None:
+    assert '# numa = {"policy": "default"} leaves nothing changed' in render(kind, {"numa": {"policy": "default"}})
+
+
+class Anything(effects.Setting):
+    """A setting that does not exist, for plans of any shape."""
+
+    name, title, help, schema = "any", "Any", "for a test", {"type": "object"}
+
+    def plan(self, facts: Any, wanted: Any) -> Plan:
+        return Plan()
+
+
+def write(key: str, value: str) -> Plan:
+    return Plan(writes=[Write(key, value)])
+
+
+def planned(plan: Plan) -> DryRun:
+    return DryRun([Effect(Anything(), {}, plan, list(effects.items_of("any", plan)), [])], "root")
+
+
+@pytest.mark.parametrize(
+    ("plan", "section", "option"),
+    [
+        (write("/sys/block/vda/queue/scheduler", "none"), "[disk_vda]", "elevator=none"),
+        (write("/sys/block/vda/queue/read_ahead_kb", "4096"), "[disk_vda]", "readahead=4096"),
+        (write("/sys/block/vda/queue/nr_requests", "64"), "[sysfs]", "/sys/block/vda/queue/nr_requests=64"),
+        (write(GOVERNOR.format(3), "performance"), "[cpu]", "governor=performance"),
+        (Plan(holds=[Hold("/dev/cpu_dma_latency", bytes(4), "0")]), "[cpu]", "force_latency=0"),
+        (write("/proc/sys/net/ipv4/conf/eth0.1/rp_filter", "0"), "[sysctl]", "net/ipv4/conf/eth0.1/rp_filter=0"),
+    ],
+)
+def test_a_write_goes_to_the_plugin_of_tuned_that_knows_it(plan: Plan, section: str, option: str) -> None:
+    lines = exports.tuned("x", planned(plan)).splitlines()
+
+    body = lines[lines.index(section) :]
+    assert option in body
+    assert section != "[disk_vda]" or body[1:3] == ["type=disk", "devices=vda"]
+
+
+def test_one_governor_of_many_cpus_is_said_once() -> None:
+    writes = [Write(GOVERNOR.format(cpu), "performance") for cpu in range(64)]
+
+    assert exports.tuned("x", planned(Plan(writes=writes))).count("governor=performance") == 1
+
+
+def test_a_value_that_only_the_server_can_tell_is_a_comment_where_no_shell_reads_it() -> None:
+    auto = {"huge_pages": {"use": "on"}}
+
+    for kind in ("sysctl", "tuned"):
+        assert not any("nr_hugepages" in line for line in said(render(kind, auto)))
+        assert any("$(postgres" in line for line in render(kind, auto))
+
+
+def test_systemd_s_words_for_a_prefix_stand_beside_it() -> None:
+    plan = Plan(server_prefix=["taskset", "-c", "0-3"], unit={"CPUAffinity": "0-3"})
+
+    for render_ in (exports.postgresql, exports.tuned):
+        lines = render_("x", planned(plan)).splitlines()
+        assert "#   CPUAffinity=0-3" in lines
+
+
+@pytest.mark.parametrize("kind", exports.FORMATS)
+def test_no_value_breaks_out_of_its_line(kind: str) -> None:
+    run = planned(Plan(conf={"a": "1"}, initdb={"--locale": "C\nrm -rf /"}))
+
+    lines = exports.FORMATS[kind].render("title", run).splitlines()
+
+    assert "rm -rf /" not in lines
