@@ -5,6 +5,10 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           reset_by: the key with which the kernel changes this one, to what it thinks best)
           process {purpose, pid, start, directory}              ended {of}
           scratch {path}                                        removed {of}
+          service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
+          database {name}: ours, in that cluster                dropped {of}
+          restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
+          owned {}: it is as it was                             (closes all of the three)
 """
 
 from __future__ import annotations
@@ -46,6 +50,14 @@ class Journal:
     def _open(self, entry: str, closed_by: str) -> list[Record]:
         closed = {record["of"] for record in self.records if record["entry"] == closed_by}
         return [record for record in self.records if record["entry"] == entry and record["seq"] not in closed]
+
+    def note(self, entry: str, **body: Any) -> Record:
+        return self._append(entry=entry, **body)
+
+    def unfinished(self, entry: str, closed_by: str) -> Optional[Record]:
+        """The newest record of a kind that only happens once at a time, while nothing has closed it."""
+        found = self._open(entry, closed_by)
+        return found[-1] if found else None
 
     def open_writes(self) -> list[Record]:
         return self._open("write", "restored")

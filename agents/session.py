@@ -23,8 +23,8 @@ from .stage import Stage, run_tool
 from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
     from .collectors import Collector
+    from .instance import Target
 
 Spec = dict[str, Any]
 
@@ -39,7 +39,7 @@ class Session:
         self.journal = Journal(job, self.system)
         self.interval_s = float(self.spec["collect"]["interval_s"])
         self.account = Account(name=str(self.system.euid()))
-        self.cluster: Optional[Cluster] = None
+        self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
@@ -157,19 +157,32 @@ class Session:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from .cluster import Cluster, choose_account
+        from . import gucs
 
         target = self.spec["target"]
-        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
-        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
+        gucs.check(self.system, target["bin_dir"], conf)
+        self.cluster = self._borrow(target) if target["kind"] == "existing" else self._own(target, plans)
+        self.account = self.cluster.account
         self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
-        self.cluster = Cluster(self.system, target, self.account, self._initdb, self._spawn_server)
-        self.cluster.create()
-        self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
+        self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
         scene.pgdata = str(cluster.pgdata)
         scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
+
+    def _borrow(self, target: Record) -> Target:
+        from .existing import Existing
+
+        return Existing(self.system, self.journal, target, self.emit)
+
+    def _own(self, target: Record, plans: dict[str, Plan]) -> Target:
+        from .cluster import Cluster, choose_account
+
+        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        initdb = plans["initdb"].initdb if "initdb" in plans else {}
+        return Cluster(self.system, target, self.account, self._initdb, self._spawn_server, initdb)
 
     def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
         out = self.job.path / "out"
@@ -185,7 +198,7 @@ class Session:
         out = self.job.path / "out"
         out.mkdir(exist_ok=True, mode=0o700)
         assert self.cluster is not None  # noqa: S101 - for the type checker
-        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log").pid
+        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log")
 
     def stop_server(self) -> None:
         """End PostgreSQL as its administrator would, its data on disk."""
@@ -205,14 +218,24 @@ class Session:
     def _run_step(self, step: Record) -> None:
         self.enter("RUNNING")
         workload, options = WORKLOADS[step["kind"]], step["options"]
-        target = self.spec["target"] or {}
-        stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))
+        stage = Stage(self, self._step, options.get("directory") or self._room())
         self.check()
         workload.prepare(options, stage)
         self.act("warm")
         for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
+        self._look_for_others()
+
+    def _room(self) -> str:
+        """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
+        target = self.spec["target"] or {}
+        return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
+
+    def _look_for_others(self) -> None:
+        clients = self.cluster.foreign_clients() if self.cluster else []
+        if clients:
+            self.log("warning", f"clients that are not ours disturbed step {self._step}: {'; '.join(clients)}")
 
     # Proofs
 

@@ -8,6 +8,7 @@ from .cache import Cache
 from .cpu_affinity import CpuAffinity
 from .cpu_power import CpuPower
 from .huge_pages import HugePages
+from .initdb import Initdb
 from .numa import Numa
 from .postgresql import PostgreSQL
 from .sysctl import Sysctl
@@ -23,6 +24,7 @@ SETTINGS: dict[str, Setting] = {
         # promised is said when they are taken.
         TransparentHugePages(),
         HugePages(),
+        Initdb(),
         Sysctl(),
         BlockDevice(),
         PostgreSQL(),
