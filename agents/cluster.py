@@ -162,13 +162,13 @@ class Cluster(Target):
         owner = None if account.user is None else (account.user, account.group or 0)
         replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode(), owner)
 
-    def start(self, prefix: Sequence[str], log: Path) -> int:
+    def start(self, prefix: Sequence[str], log: Path, options: Sequence[str] = ()) -> int:
         """Start the postmaster under taskset and numactl, and wait until it takes connections."""
         if not working_in(self._system, str(self.pgdata)):
             (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
         with log.open("ab") as file:
             postmaster = self._spawn(
-                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata)],
+                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata), *options],
                 purpose="postgres",
                 directory=self.pgdata,
                 stdout=file,
@@ -176,6 +176,9 @@ class Cluster(Target):
             )
         self._wait_ready(postmaster, log)
         return postmaster.pid
+
+    def start_without_huge_pages(self, log: Path) -> int:
+        return self.start([], log, ["-c", "huge_pages=off"])
 
     def _wait_ready(self, child: Child, log: Path) -> None:
         deadline = self._system.mono() + READY_S

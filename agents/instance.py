@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from .errors import HostFailure, WorkloadFailure
+from .errors import HostFailure, Unplannable, WorkloadFailure
 from .processes import Account, environment
 from .settings import Plan
 from .system import Finished, System
@@ -95,6 +95,11 @@ class Target(Instance, ABC):
     @abstractmethod
     def start(self, prefix: Sequence[str], log: Path) -> int:
         """Have the server run with all that was prepared; pid of the postmaster."""
+
+    def start_without_huge_pages(self, log: Path) -> int:
+        """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
+        accepted = f"a number of pages, as PostgreSQL {self.major} of somebody else's cannot tell its need"
+        raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
 
     def dataset(self) -> str:
         """Fingerprint of the data that an earlier run prepared and nobody has changed since, or ""."""

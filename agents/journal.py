@@ -100,6 +100,9 @@ class Journal:
         if not entries:
             return None
         found = self._write(entries[0], write.wanted, write.settle_s)
+        if found != write.wanted and write.nudge and self._system.exists(write.nudge):
+            self._system.write(write.nudge, "1")
+            found = self._write(entries[0], write.wanted, write.settle_s)
         # Marks need not wait for the disk: a power cut ends the kernel whose values they tell of.
         for entry in entries:
             seen = found if entry is entries[0] else present(self._system, entry)

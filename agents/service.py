@@ -19,7 +19,7 @@ from .errors import HostFailure
 from .instance import Instance
 from .journal import Journal
 from .processes import Account, spawn, working_in
-from .settings.numa import policies
+from .settings import numa_maps
 from .spool import Record
 from .system import TOOL_PATH, Process, System
 
@@ -233,7 +233,7 @@ def cpus_of(system: System, pid: int) -> str:
 
 
 def policy_of(system: System, pid: int) -> str:
-    return " ".join(sorted(policies(system.text(f"/proc/{pid}/numa_maps"))))
+    return " ".join(numa_maps.policies(numa_maps.parse(system.text(f"/proc/{pid}/numa_maps"))))
 
 
 def write_drop_in(journal: Journal, path: str, unit: Mapping[str, str]) -> None:

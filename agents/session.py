@@ -169,7 +169,20 @@ class Session:
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
         scene.pgdata = str(cluster.pgdata)
-        scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
+        scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
+
+    def _huge_pages_needed(self, cluster: Target, page_kb: int) -> int:
+        """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
+        without them, its peak is read, and it is stopped again."""
+        if cluster.major >= 15:
+            return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        pid = cluster.start_without_huge_pages(out / "postgresql.log")
+        peak_kb = int(self.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
+        self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
+        self.stop_server()
+        return peak_kb // page_kb + 1
 
     def _borrow(self, target: Record) -> Target:
         from .existing import Existing
@@ -217,6 +230,7 @@ class Session:
 
     def _run_step(self, step: Record) -> None:
         self.enter("RUNNING")
+        self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, options.get("directory") or self._room())
         self.check()

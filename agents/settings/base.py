@@ -26,10 +26,11 @@ def current(system: System, key: str) -> str:
 class Write:
     """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
 
-    `also` holds files that the kernel changes along with this one, and what they read then: vm.dirty_bytes clears
-    vm.dirty_ratio. They are journalled with it and never written but to put them back. `resets` are files that the
-    kernel makes anew whenever this one is written, to what it thinks best: nr_requests with another scheduler. They are
-    put back after it, for putting it back resets them once more.
+    `also` holds files that the kernel changes along with this one, and what they read then (a counter at the most):
+    vm.dirty_bytes clears vm.dirty_ratio. They are journalled with it and never written but to put them back. `resets`
+    are files that the kernel makes anew whenever this one is written, to what it thinks best: nr_requests with another
+    scheduler. They are put back after it, for putting it back resets them once more. `nudge` is a file into which 1 is
+    written when the value does not come, before it is asked for once more.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Write:
     settle_s: float = 0.0
     also: dict[str, str] = field(default_factory=dict)
     resets: tuple[str, ...] = ()
+    nudge: str = ""
 
     def line(self) -> str:
         if self.key.startswith("/proc/sys/"):
@@ -134,12 +136,13 @@ class Scene:
     postmaster: Optional[int] = None
     client: Optional[int] = None
     step: str = ""
+    last: bool = False  # no step follows
     major: int = 0
     data_dir: str = ""
     pgdata: str = ""
     conf_file: str = ""
     sql: Optional[Callable[[str], Any]] = None
-    huge_pages_needed: Optional[Callable[[], int]] = None
+    huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
     writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
