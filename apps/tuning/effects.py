@@ -17,6 +17,7 @@ from apps.tuning import gucs
 NEEDS_START = "postmaster"
 SYSCTL = "/proc/sys/"
 THP = "/sys/kernel/mm/transparent_hugepage/"
+BLOCK = "/sys/block/"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Item:
     """One thing that changes. `present` is None where nobody has looked; `also` names what the kernel changes along."""
 
     setting: str
-    kind: str  # write, hold, initdb, conf, server, client
+    kind: str  # write, hold, act, sql, initdb, conf, server, client
     key: str
     wanted: str
     line: str
@@ -77,7 +78,8 @@ class DryRun:
 
     @property
     def needs_root(self) -> list[str]:
-        return [effect.setting.title for effect in self.effects if effect.plan.writes or effect.plan.holds]
+        plans = ((effect.setting.title, effect.plan) for effect in self.effects)
+        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts]
 
     @property
     def needs_start(self) -> list[str]:
@@ -170,7 +172,11 @@ def items_of(name: str, plan: Plan) -> Iterator[Item]:
     for write in plan.writes:
         yield Item(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
     for hold in plan.holds:
-        yield Item(name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts")
+        yield Item(name, "hold", hold.path, hold.shown, hold.line(), when="while the run lasts")
+    for act in plan.acts:
+        yield Item(name, "act", act, "done", act, when="before PostgreSQL starts")
+    for statement in plan.sql:
+        yield Item(name, "sql", statement, "done", Plan(sql=[statement]).lines()[0], when="before each step")
     for kind, prefix, what in (
         ("server", plan.server_prefix, "PostgreSQL"),
         ("client", plan.client_prefix, "the load generator"),
@@ -192,15 +198,20 @@ def script(plans: Mapping[str, Plan]) -> list[str]:
     lines = [f"{shlex.join(['initdb', *options])} -D $PGDATA"] if options else []
     lines += [line for plan in plans.values() for line in Plan(conf=plan.conf).lines()]
     every = [item for name, plan in plans.items() for item in items_of(name, plan)]
-    return lines + [item.line for item in every if item.kind in ("write", "hold")]
+    return lines + [item.line for item in every if item.kind in ("write", "hold", "act")]
 
 
 def starts(plans: Mapping[str, Plan]) -> list[str]:
-    """The two commands with the prefixes of all plans before them; nothing where there is no prefix."""
+    """The two commands with the prefixes of all plans before them, and what the server is told between; nothing where
+    there is no prefix."""
     server = [word for plan in plans.values() for word in plan.server_prefix]
     client = [word for plan in plans.values() for word in plan.client_prefix]
-    commands = ((server, "postgres -D $PGDATA"), (client, "pgbench ..."))
-    return [f"{shlex.join(prefix)} {command}" for prefix, command in commands if prefix]
+    told = [line for plan in plans.values() for line in Plan(sql=plan.sql).lines()]
+    first, last = (
+        [f"{shlex.join(prefix)} {command}"] if prefix else []
+        for prefix, command in ((server, "postgres -D $PGDATA"), (client, "pgbench ..."))
+    )
+    return [*first, *told, *last]
 
 
 def _options(plan: Plan) -> list[str]:
@@ -217,6 +228,8 @@ def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> s
         return "as a new cluster has it"
     if item.kind in ("server", "client"):
         return "without"
+    if item.kind in ("act", "sql"):
+        return "leaves nothing to put back"
     if item.key in keys:
         return keys[item.key]
     return fact_of(item.key, facts)
@@ -227,7 +240,12 @@ def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
     if key.startswith(SYSCTL):
         found = facts.get("sysctls", {}).get(key[len(SYSCTL) :].replace("/", "."))
     elif key.startswith(THP):
-        found = facts.get("transparent_huge_pages", {}).get(key[len(THP) :])
+        name, slash, knob = key[len(THP) :].partition("/")
+        told = facts.get("transparent_huge_pages", {}).get(name)
+        found = told.get(knob) if slash and told else told
+    elif key.startswith(BLOCK):
+        device, _, file = key[len(BLOCK) :].partition("/queue/")
+        found = next((row.get(file) for row in facts.get("block_devices", []) if row["name"] == device), None)
     else:
         found = None
     return None if found is None else str(found)

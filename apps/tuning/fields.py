@@ -18,11 +18,11 @@ LONG_TEXT = 2000
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
-    """A field for each property of an object schema; an object of free keys becomes lines of `name = value`."""
-    properties = schema.get("properties")
-    if not properties:
+    """A field for each property of an object schema; an object of free keys becomes lines of `name = value`, and so do
+    those beside the properties."""
+    properties = schema.get("properties", {})
+    if not properties or _has_free_keys(schema):
         yield path, _lines(schema)
-        return
     for name, inner in properties.items():
         if inner.get("type") == "object":
             yield from build(f"{path}.{name}", inner)
@@ -48,10 +48,16 @@ def _field(name: str, schema: Schema, required: bool) -> forms.Field:
     return forms.CharField(widget=forms.TextInput(attrs={"placeholder": "" if default is None else default}), **common)
 
 
+def _has_free_keys(schema: Schema) -> bool:
+    return isinstance(schema.get("additionalProperties"), Mapping)
+
+
 def _lines(schema: Schema) -> forms.Field:
+    group = schema.get("additionalProperties", {}).get("properties", {}) if _has_free_keys(schema) else {}
+    form = f"NAME.{next(iter(group))} = value" if group else "name = value"
     return forms.CharField(
         label=schema.get("title", ""),
-        help_text=". ".join(filter(None, [schema.get("description", ""), "One a line: name = value"])),
+        help_text=". ".join(filter(None, [schema.get("description", ""), f"One a line: {form}"])),
         required=False,
         widget=forms.Textarea(attrs={"class": "mono", "rows": 6, "spellcheck": "false"}),
     )
@@ -59,10 +65,9 @@ def _lines(schema: Schema) -> forms.Field:
 
 def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
     """The object that the fields of `build(path, schema)` describe; what was left empty is left out."""
-    properties = schema.get("properties")
-    if not properties:
-        return read_lines(path, typed.get(path, ""))
-    found: dict[str, Any] = {}
+    properties = schema.get("properties", {})
+    free = not properties or _has_free_keys(schema)
+    found = _read_free(path, schema, typed.get(path, "")) if free else {}
     for name, inner in properties.items():
         if inner.get("type") == "object":
             value: Any = read(f"{path}.{name}", inner, typed)
@@ -72,6 +77,15 @@ def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
         if value not in (None, {}):
             found[name] = value
     return found
+
+
+def _read_free(path: str, schema: Schema, text: str) -> dict[str, Any]:
+    """Lines as values; where each name is a group, `sda.scheduler = none` is {"sda": {"scheduler": "none"}}."""
+    lines, rest = read_lines(path, text), schema.get("additionalProperties", {})
+    if not (isinstance(rest, Mapping) and rest.get("properties")):
+        return dict(lines)
+    typed = {name: parse(rest["properties"].get(name.rpartition(".")[2], {}), value) for name, value in lines.items()}
+    return rules.patch({}, typed)
 
 
 def read_lines(path: str, text: str) -> dict[str, Any]:
@@ -115,10 +129,11 @@ def parse(schema: Schema, text: str) -> Any:
 
 def shown(path: str, value: Any, schema: Schema) -> dict[str, Any]:
     """Initial values of the fields of `build(path, schema)`."""
-    properties = schema.get("properties")
-    if not properties:
-        return {path: "\n".join(f"{name} = {_spelled(each)}" for name, each in (value or {}).items())}
+    properties = schema.get("properties", {})
     initial: dict[str, Any] = {}
+    if not properties or _has_free_keys(schema):
+        free = rules.flatten({name: each for name, each in (value or {}).items() if name not in properties})
+        initial[path] = "\n".join(f"{name} = {_spelled(each)}" for name, each in free.items())
     for name, inner in properties.items():
         given = (value or {}).get(name)
         if inner.get("type") == "object":

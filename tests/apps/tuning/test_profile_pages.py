@@ -24,11 +24,26 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         "name": "oltp",
         "settings.cpu_affinity.server": "0-3",
         "settings.postgresql": "# memory\nshared_buffers = '8GB'\nwork_mem = 64MB # per sort\n",
+        "settings.sysctl.vm.swappiness": "10",
+        "settings.sysctl.net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "settings.block_device.data.scheduler": "none",
+        "settings.block_device": "sda.read_ahead_kb = 4096\nnvme0n1.scheduler = none\n",
+        "settings.transparent_huge_pages.khugepaged.defrag": "off",
     }
 
     client.post(reverse("profile_add"), typed)
 
-    wanted = {"cpu_affinity": {"server": "0-3"}, "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
+    wanted = {
+        "cpu_affinity": {"server": "0-3"},
+        "transparent_huge_pages": {"khugepaged": {"defrag": False}},
+        "sysctl": {"vm": {"swappiness": 10}, "net": {"ipv4": {"tcp_rmem": "4096 131072 6291456"}}},
+        "block_device": {
+            "data": {"scheduler": "none"},
+            "sda": {"read_ahead_kb": 4096},
+            "nvme0n1": {"scheduler": "none"},
+        },
+        "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"},
+    }
     assert Profile.objects.get().latest.settings == wanted
 
 
@@ -39,6 +54,8 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         ("settings.postgresql", "shared_buffers 1GB", "sets nothing"),
         ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "stands twice"),
         ("settings.cpu_affinity.server", "zero", "mask (0x6)"),
+        ("settings.sysctl.vm.swappiness", "much", "is not of type 'integer'"),
+        ("settings.sysctl.vm.swappiness", "300", "greater than the maximum of 200"),
         ("name", "My Profile", "use 1 to 63"),
     ],
 )
