@@ -73,7 +73,11 @@ def facts(**changes: Any) -> dict[str, Any]:
             "default_kb": 2048,
             "sizes": [{"kb": 2048, "total": 0, "free": 0}, {"kb": 1048576, "total": 0, "free": 0}],
         },
-        "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise"},
+        "transparent_huge_pages": {
+            "enabled": "madvise",
+            "defrag": "madvise",
+            "choices": {"enabled": ["always", "madvise", "never"], "defrag": ["always", "defer", "madvise", "never"]},
+        },
         "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1"},
         "tools": {
             name: {"path": f"/usr/bin/{name}", "version": version}

@@ -52,12 +52,19 @@ def clusters(system: System, installed: list[dict[str, Any]], given: Iterable[st
     _debian(system, index)
     _units(system, index)
     _directories(system, index, given)
-    return [_told(system, found, installed) for _, found in sorted(index.items()) if not _ours(found.data_dir)]
+    there = (found for _, found in sorted(index.items()) if _is_there(system, found) and not _ours(found.data_dir))
+    return [_told(system, found, installed) for found in there]
 
 
 def _at(index: Index, data_dir: str) -> Found:
     path = os.path.normpath(data_dir)
     return index.setdefault(path, Found(path))
+
+
+def _is_there(system: System, found: Found) -> bool:
+    """Packages bring units and configuration for clusters that nobody has made."""
+    hidden = system.euid() != 0 and system.stat(found.data_dir) is not None
+    return hidden or system.exists(f"{found.data_dir}/PG_VERSION")
 
 
 def _ours(data_dir: str) -> bool:

@@ -68,8 +68,8 @@ def _restarting(run: Run) -> bool:
     """Whether the run has restarted its host, and the time that this may take has not passed."""
     if run.agent_state != "REBOOTING" or run.agent_state_at is None:
         return False
-    limits = [step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step]
-    return timezone.now() < run.agent_state_at + timedelta(seconds=limits[0])
+    limit_s = next(step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step)
+    return timezone.now() < run.agent_state_at + timedelta(seconds=limit_s)
 
 
 def _wait(run: Run, error: ProvingError, seconds: float) -> None:
@@ -259,7 +259,9 @@ def _report(run: Run, manifest: dict[str, Any]) -> None:
     if manifest["conflicts"]:
         contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
     if not manifest["clean"]:
-        keys, problems = _left(run), (manifest["error"] or {}).get("unproven") or []
+        keys = _left(run)
+        unproven = (manifest["error"] or {}).get("unproven") or []
+        problems = [each for each in unproven if not any(left["key"] in each for left in keys)]
         contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
         what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
         contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")

@@ -60,6 +60,11 @@ class Problem:
     since: datetime | None
     waiting: int
 
+    @property
+    def dirty(self) -> bool:
+        """Whether what is wrong is told value by value."""
+        return any(trouble.kind == Trouble.Kind.DIRTY for trouble, _ in self.troubles)
+
 
 def problems() -> list[Problem]:
     """Quarantined hosts first, then those where somebody changed a value. Four queries."""

@@ -57,6 +57,11 @@ class Subject:
     def shown(self) -> list[Look]:
         return [look for looks in self.cells for look in looks]
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether there is more to see than where it was read."""
+        return any(look.parts for look in self.looks)
+
     def of(self, phase: str) -> list[Look]:
         return [look for look in self.looks if look.phase == phase]
 
@@ -126,8 +131,9 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
         return f"{many} in effect{so_far}: {looks} looks, and each held."
     if status == UNPROVEN:
         return f"Not looked at{'' if ended else ' yet'}: {names}."
-    what = "Changed during the run, which does not count" if status == DRIFTED else "Never in effect"
-    return f"{what}: {names}. {bad[0].sentence}"
+    if status == DRIFTED:
+        return f"{names} changed during the run, so that it does not count. {bad[0].sentence}"
+    return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}"
 
 
 def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:

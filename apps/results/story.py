@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agents.settings import SETTINGS
 from apps.campaigns import services
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError
@@ -52,7 +53,8 @@ def proof_of(run: Run) -> proof.Report:
     told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
     for kind, data in rows:
         told[kind].append(data)
-    return proof.report(run.spec["settings"], told["proof"], told["write"], run.state == Run.State.ENDED)
+    asked = {name: run.spec["settings"][name] for name in SETTINGS if name in run.spec["settings"]}
+    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED)
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:

@@ -301,14 +301,16 @@ def test_read_stays_inside_the_job(agent: Connection, spec: Spec) -> None:
     agent.events(run)
 
 
-def test_facts_tell_the_host_as_json(agent: Connection, bin_dir: str) -> None:
+def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
+    agent: Connection, bin_dir: str, tmp_path: Path
+) -> None:
     facts = agent.call("facts", pg_bin_dirs=[bin_dir])
 
-    assert facts["cpus"]["threads"] == os.cpu_count() == len(facts["cpus"]["topology"])
     assert facts["numa"]["nodes"][0]["cpus"] and facts["numa"]["distances"][0][0] == 10
     assert facts["level"] == ("root" if as_root else "user")
     found = {installation["bin_dir"]: installation for installation in facts["postgresql"]}
     assert found[os.path.realpath(bin_dir)]["major"] == 18
+    assert f"{os.path.realpath(bin_dir)}/postgres" in (tmp_path / "spool/versions.json").read_text()
 
 
 def test_unknown_verbs_and_arguments_are_answers_not_crashes(agent: Connection) -> None:

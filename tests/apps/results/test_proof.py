@@ -31,7 +31,7 @@ def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
         (
             [look("before", "never"), look("during", "always", "backend")],
             "drifted",
-            "does not count: transparent_huge_pages. backend was to be never, and was always during",
+            "does not count. backend was to be never, and was always during",
         ),
         ([], "unproven", "Not looked at: transparent_huge_pages"),
     ],
@@ -61,7 +61,7 @@ def test_the_worst_setting_decides_and_is_named() -> None:
 
     assert found.status == "not_in_effect"
     assert [each.status for each in found.settings] == ["held", "not_in_effect"]
-    assert found.sentence.startswith("Never in effect: transparent_huge_pages.")
+    assert found.sentence.startswith("transparent_huge_pages was never in effect.")
 
 
 def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:

@@ -69,7 +69,7 @@ def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: C
 def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
     page = settings_of(client, team["drifted_run"]).content.decode()
 
-    assert "Changed during the run, which does not count" in page
+    assert "changed during the run, so that it does not count" in page
     assert "was never before, and always after" in page
 
 
