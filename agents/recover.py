@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from . import processes, protocol, reboot
+from . import handback, processes, protocol, reboot
 from .errors import Failure
 from .journal import Journal
 from .spool import Job, Record, Spool, replace
@@ -30,8 +30,13 @@ class Undone:
 
 
 def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
-    """End the run's processes (last started first), restore its writes in reverse, prove both."""
+    """End the run's processes (last started first), restore its writes in reverse, prove both.
+
+    A cluster of somebody else's is given back around that: stopped before, when it runs with our values, and as it was
+    found afterwards.
+    """
     result = Undone()
+    borrowed = handback.of(system, journal, emit)
     if journal.damaged:
         result.unproven.append("the journal is damaged before its last line")
     for entry in reversed(journal.open_processes()):
@@ -41,10 +46,16 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
     left = processes.end_strays(system, job.run)
     result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    if borrowed:
+        borrowed.before()
     journal.remove_scratch()
     conflicts, unproven = journal.restore()
     result.conflicts += conflicts
     result.unproven += unproven
+    if borrowed:
+        borrowed.after()
+        result.conflicts += borrowed.conflicts
+        result.unproven += borrowed.unproven
     for proof in _restored(journal, conflicts, unproven):
         emit("proof", proof)
     return result

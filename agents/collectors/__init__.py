@@ -6,7 +6,8 @@ from .base import Collector
 from .cpu import Cpu
 from .disk import Disk
 from .memory import Memory
+from .numa import Numa
 
-COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu, Memory, Disk)}
+COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu, Memory, Disk, Numa)}
 
 __all__ = ["COLLECTORS", "Collector"]

@@ -17,6 +17,7 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
                      "per_node" (total), "free_per_node" [v], "surplus_per_node" [v]: {node: pages}}]
     transparent_huge_pages  enabled, defrag, shmem_enabled: what is chosen; choices: {file: [text]};
                      khugepaged: {knob: number}
+    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
     sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
@@ -26,7 +27,6 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
 Only in `full`:
 
     hostname, machine_id, boot_id [v], python
-    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
     postgresql       [{"bin_dir", "version", "major", "tools": [name]}]
     os               id, version, pretty, tuned_profile
     virtualization   such as "docker in qemu", or ""
@@ -76,6 +76,7 @@ def core(system: System) -> Facts:
         "memory": memory(system),
         "huge_pages": huge_pages(system),
         "transparent_huge_pages": transparent_huge_pages(system),
+        "kernel": kernel(system),
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
         "tools": tools(system),
@@ -100,7 +101,6 @@ def full(
         machine_id=system.machine_id(),
         boot_id=system.boot_id(),
         python=platform.python_version(),
-        kernel=kernel(system),
         postgresql=installed,
     )
     return {**facts, **_each(system, installed, pg_data_dirs)}

@@ -20,7 +20,7 @@ SYSCTLS = {
     "fs": r"aio-max-nr|file-max|nr_open",
     "net/core": r"somaxconn|[rw]mem_\w+|optmem_max|netdev_(?!rss_key)\w+|dev_weight|busy_\w+|default_qdisc|"
     r"rps_sock_flow_entries",
-    "net/ipv4": r"tcp_(?!fastopen_key|available_)\w+|ip_local_port_range|udp_mem",
+    "net/ipv4": r"tcp_(?!fastopen_key|available_ulp)\w+|ip_local_port_range|udp_mem",
 }
 # The scheduler's own, which moved out of sysctl with Linux 5.13.
 SCHED_DEBUG = "/sys/kernel/debug/sched"

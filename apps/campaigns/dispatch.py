@@ -68,8 +68,8 @@ def _restarting(run: Run) -> bool:
     """Whether the run has restarted its host, and the time that this may take has not passed."""
     if run.agent_state != "REBOOTING" or run.agent_state_at is None:
         return False
-    limits = [step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step]
-    return timezone.now() < run.agent_state_at + timedelta(seconds=limits[0])
+    limit_s = next(step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step)
+    return timezone.now() < run.agent_state_at + timedelta(seconds=limit_s)
 
 
 def _wait(run: Run, error: ProvingError, seconds: float) -> None:

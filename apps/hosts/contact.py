@@ -57,23 +57,26 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
     back = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
     back.update(state=Host.State.READY, state_reason="")
     host.refresh_from_db()
+    if hello["recovered"]:
+        audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
 
 
 def ask(host: Host, verb: str) -> Any:
-    """The agent's answer to a verb that changes what is on the host, and what hello tells after it."""
+    """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
     with ssh.Link(host) as link:
+        record_contact(host, link.hello)
         answer = link.call(verb)
         record_contact(host, link.call("hello"))
-    return answer
+    return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
 
 def release_host(host: Host) -> None:
     """Have the agent try once more to put everything back; in service again only when nothing is left dirty."""
     try:
         with ssh.Link(host) as link:
-            recovered = link.call("restore")["recovered"]
+            recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
             hello = link.call("hello")
     except ProvingError as error:
         Host.objects.filter(pk=host.pk).update(state_reason=f"not released: {error}")

@@ -1,6 +1,7 @@
 """A run, or a recovery, in a forked process that is killed at its n-th boundary.
 
-A boundary lies before and after each record, each sealed file and each write to the kernel.
+A boundary lies before and after each record, each sealed file, each write to the kernel or to a file of
+configuration, and each command to a service.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents import recover
+from agents import journal, recover
 from agents.rpc import Agent
+from agents.service import Service
 from agents.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
 from agents.spool import Log, Spool
@@ -74,7 +76,10 @@ class Death:
 
 
 def die(mode: str, root: Path, at: int) -> bool:
-    """Whether the forked run (or restore) was killed at boundary `at`; False when it came through before that."""
+    """Whether the forked run (or restore) was killed at boundary `at`; False when it came through before that.
+
+    Mode "verified" is a run that is killed when all is in effect.
+    """
     pid = os.fork()
     if not pid:
         code = 1
@@ -94,10 +99,23 @@ def _live(mode: str, root: Path, at: int) -> None:
     Log._put = death.around(Log._put)  # type: ignore[method-assign]
     Machine.write = death.around(Machine.write)  # type: ignore[method-assign]
     recover.replace = death.around(recover.replace)  # type: ignore[attr-defined]
+    journal._replace = death.around(journal._replace)
+    Service._command = death.around(Service._command)  # type: ignore[method-assign]
     spool = Spool(root / "spool", Machine(root / "boot"))
     if mode == "restore":
         Agent(spool, "test", lambda *ignored: None).restore()
         return
+    if mode == "verified":
+        Session._enter = _dying_at("VERIFIED", Session._enter)  # type: ignore[method-assign]
     lock = spool.lock_host()
     assert lock is not None
     Session(spool, spool.need(RUN), "test").execute()
+
+
+def _dying_at(last: str, enter: Callable[..., None]) -> Callable[..., None]:
+    def entered(self: Session, state: str) -> None:
+        if state == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        enter(self, state)
+
+    return entered

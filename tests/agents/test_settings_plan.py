@@ -36,8 +36,13 @@ def test_plan(name: str, case: dict[str, Any]) -> None:
 
     plan = plan_settings(facts, {name: case["wanted"]})[name]
     assert [[write.key, write.wanted] for write in plan.writes] == case.get("writes", [])
+    assert [write.also for write in plan.writes] == case.get("also", [write.also for write in plan.writes])
+    assert [list(write.resets) for write in plan.writes] == case.get("resets", [list(w.resets) for w in plan.writes])
+    assert [[hold.path, hold.data.hex()] for hold in plan.holds] == case.get("holds", [])
     assert plan.server_prefix == case.get("server_prefix", [])
     assert plan.client_prefix == case.get("client_prefix", [])
+    assert plan.tracer_prefix == case.get("tracer_prefix", [])
+    assert plan.unit == case.get("unit", plan.unit)
     assert plan.conf == case.get("conf", {})
     assert plan.lines() == case.get("lines", plan.lines())
 
