@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
-from tests import populate
+from tests import machine, populate
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
 def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tuner: User) -> None:
     profile, host = populate.profile(tuner), populate.host()
     small = populate.host("small")
-    small.facts_history.update(data=populate.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
+    small.facts_history.update(data=machine.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
     url = reverse("profile_detail", args=[profile.name])
 
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()
