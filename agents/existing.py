@@ -59,7 +59,7 @@ class Existing(Owned, Target):
         if self._conf:
             lines = [HEADER, *(conf_line(name, value) for name, value in self._conf.items())]
             owner = (entry["uid"], entry["gid"]) if self.account.user is not None else None
-            self._journal.put_file("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
+            self._put("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
         if self._restart:
             self._stop()
 
@@ -222,7 +222,8 @@ class Existing(Owned, Target):
 
     def _start(self, prefix: Sequence[str], log: Path) -> int:
         if self._unit and self._service.unit:
-            service.write_drop_in(self._journal, self._service.drop_in, self._unit)
+            Path(self._service.drop_in).parent.mkdir(parents=True, exist_ok=True)
+            self._put("service", self._service.drop_in, service.drop_in_text(self._unit))
             self._service.reload_units()
         self._emit("command", {"purpose": "postgres", "argv": self._service.words("start", prefix), "env": {}})
         pid = self._service.start(prefix, log)
@@ -237,6 +238,10 @@ class Existing(Owned, Target):
             self._emit("command", {"purpose": "postgres", "argv": self._service.words("reload"), "env": {}})
             self.reload(process.pid)
         return process.pid
+
+    def _put(self, setting: str, path: str, text: str, owner: Optional[tuple[int, int]] = None) -> None:
+        record = self._journal.put_file(setting, path, text, owner)
+        self._emit("write", {key: record[key] for key in ("setting", "key", "original", "wanted", "found")})
 
     def _make_database(self) -> None:
         if self._journal.unfinished("database", "dropped") is None:

@@ -123,26 +123,27 @@ class Death:
 
 
 def around_all(death: Death) -> None:
-    """Every record of any kind, each sealed file, each write to the kernel or to a file of configuration, each command
-    to a service. Patches: only for a forked process."""
+    """Every record of any kind, each sealed file, each write to the kernel. Patches: only for a forked process."""
     Log._put = death.around(Log._put, lambda log, line, durable: f"{log._path.name} {line!r}")  # type: ignore[method-assign]
     Machine.write = death.around(Machine.write, lambda *args: f"write {args[1:]}")  # type: ignore[method-assign]
     recover.replace = death.around(recover.replace, lambda path, data: f"replace {path}")  # type: ignore[attr-defined]
-    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")  # type: ignore[attr-defined]
-    Service._command = death.around(  # type: ignore[method-assign]
-        Service._command, lambda service, argv, **options: f"command {' '.join(argv)}"
-    )
+    _around_what_lasts(death)
 
 
 def around_the_journal(death: Death) -> None:
-    """Every record of the journal, each write to the kernel, each held device, each file of ours that outlives a
-    restart. Patches: only for a forked process."""
+    """Every record of the journal, each write to the kernel, each held device, each file of configuration and command
+    to a service. Patches: only for a forked process."""
     Log._put = death.around(  # type: ignore[method-assign]
         Log._put, lambda log, line, durable: _record(line) if log._path.name == "journal.jsonl" else ""
     )
     System.write = death.around(System.write, lambda system, path, text: f"write {text} to {path}")  # type: ignore[method-assign]
     System.hold = death.around(System.hold, lambda system, path, data: f"hold {path}")  # type: ignore[method-assign]
-    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")  # type: ignore[attr-defined]
+    _around_what_lasts(death)
+
+
+def _around_what_lasts(death: Death) -> None:
+    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")
+    Service._command = death.around(Service._command, lambda *args, **rest: f"command {args[1:]}")  # type: ignore[method-assign]
 
 
 def _record(line: bytes) -> str:
@@ -168,20 +169,20 @@ def die(mode: str, root: Path, at: int) -> bool:
     def live() -> None:
         SETTINGS["knobs"] = Knobs()
         around_all(death)
-        if mode == "verified":
-            Session.enter = _dying_at("VERIFIED", Session.enter)  # type: ignore[method-assign]
         if mode == "restore":
             Agent(spool, "test", lambda *ignored: None).restore()
-        else:
-            run(spool, RUN)
+            return
+        if mode == "verified":
+            Session.enter = _dying_at("VERIFIED", Session.enter)  # type: ignore[method-assign]
+        run(spool, RUN)
 
     return death.of(live)
 
 
 def _dying_at(last: str, enter: Callable[..., None]) -> Callable[..., None]:
-    def entered(self: Session, state: str) -> None:
+    def entered(self: Session, state: str, **more: Any) -> None:
         if state == last:
             os.kill(os.getpid(), signal.SIGKILL)
-        enter(self, state)
+        enter(self, state, **more)
 
     return entered

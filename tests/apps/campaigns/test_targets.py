@@ -14,17 +14,17 @@ from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
-from tests import populate
+from tests import machine
 from tests.factories import browser, make_campaign, make_host
 
-CLUSTER = populate.CLUSTER
+CLUSTER = machine.CLUSTER
 MAIN = {"data_dir": CLUSTER["data_dir"]}
-OLDER = {**populate.facts()["postgresql"][0], "bin_dir": "/usr/lib/postgresql/16/bin", "version": "16.9", "major": 16}
+OLDER = {**machine.facts()["postgresql"][0], "bin_dir": "/usr/lib/postgresql/16/bin", "version": "16.9", "major": 16}
 
 
 @pytest.fixture
 def host(db: None) -> Host:
-    return make_host(facts=populate.facts(postgresql=[*populate.facts()["postgresql"], OLDER]))
+    return make_host(facts=machine.facts(postgresql=[*machine.facts()["postgresql"], OLDER]))
 
 
 def planned(host: Host, **settings: Any) -> list[Any]:
@@ -98,14 +98,14 @@ def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> 
 
 
 def test_a_stopped_cluster_is_started_with_consent_only(admin: User) -> None:
-    host = make_host(facts=populate.facts(clusters=[{**CLUSTER, "running": False}]))
+    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "running": False}]))
 
     with pytest.raises(PlanError, match="and it is stopped"):
         planned(host, **{"postgresql.work_mem": "8MB"})
 
 
 def test_a_cluster_that_includes_nothing_of_ours_is_refused_with_the_line_to_add(db: None) -> None:
-    host = make_host(facts=populate.facts(clusters=[{**CLUSTER, "include": ""}]))
+    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "include": ""}]))
 
     with pytest.raises(PlanError, match="includes no file that a run may write") as refused:
         planned(host, **{"postgresql.work_mem": "8MB"})

@@ -12,10 +12,10 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
-from tests import populate
+from tests import machine, populate
 from tests.factories import browser, make_host, make_user
 
-MAIN = populate.CLUSTER["data_dir"]
+MAIN = machine.CLUSTER["data_dir"]
 RESTART = {"data_dir": MAIN, "may": "restart"}
 
 
@@ -106,7 +106,7 @@ def test_the_page_has_a_button_for_each(client: Client, host: Host, admin: User)
 
 
 def test_the_page_says_which_line_to_add(client: Client, admin: User) -> None:
-    host = make_host(facts=populate.facts(clusters=[{**populate.CLUSTER, "include": ""}]))
+    host = make_host(facts=machine.facts(clusters=[{**machine.CLUSTER, "include": ""}]))
     client.force_login(admin)
 
     page = client.get(reverse("host_detail", args=[host.name])).content.decode()

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hosts", "0002_supervision_and_restarts"),
+        ("hosts", "0004_troubles_and_releases"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
