@@ -71,7 +71,7 @@ def facts(**changes: Any) -> dict[str, Any]:
         "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
         "huge_pages": {
             "default_kb": 2048,
-            "sizes": [{"kb": 2048, "total": 0, "free": 0}, {"kb": 1048576, "total": 0, "free": 0}],
+            "sizes": [{"kb": kb, "total": 0, "free": 0, "per_node": {"0": 0, "1": 0}} for kb in (2048, 1048576)],
         },
         "transparent_huge_pages": {
             "enabled": "madvise",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -94,7 +95,7 @@ def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> 
 
 
 def report(
-    host: Host, run: object, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
+    host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
     """Open a trouble for people to see to, once for each run and kind."""
     told = {"host": host, "keys": keys or [], "problems": problems or []}

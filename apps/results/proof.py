@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.results import evidence
+from apps.results.evidence import Part, parts
 
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
@@ -29,8 +29,8 @@ class Look:
         return str(self.evidence.get("source", ""))
 
     @property
-    def parts(self) -> list[evidence.Part]:
-        return evidence.parts(self.evidence)
+    def parts(self) -> list[Part]:
+        return parts(self.evidence)
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,8 @@ def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: li
     found: dict[str, list[Look]] = {}
     for each in proofs:
         if each["phase"] in MEASURED:
-            look = Look(
-                *(each[key] for key in ("phase", "subject", "wanted", "found", "ok")), each.get("evidence") or {}
-            )
+            seen = {key: each[key] for key in ("phase", "subject", "wanted", "found", "ok")}
+            look = Look(**seen, evidence=each.get("evidence") or {})
             found.setdefault(look.subject, []).append(look)
     subjects = [Subject(subject, looks) for subject, looks in found.items()]
     status, sentence = _status(subjects, [change for change in changes if change.setting == name], ended)
@@ -187,5 +186,5 @@ def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]],
 def _change(write: Mapping[str, Any], back: Mapping[str, Any] | None, ended: bool) -> Change:
     taken = bool(back and (back.get("evidence") or {}).get("conflict"))
     state = LEFT if taken else PUT_BACK if back and back["ok"] else NOT_BACK if back or ended else OPEN
-    names = ("setting", "key", "original", "wanted", "found")
-    return Change(*(write[name] for name in names), back["found"] if back else None, state)
+    told = {name: write[name] for name in ("setting", "key", "original", "wanted", "found")}
+    return Change(**told, restored=back["found"] if back else None, state=state)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.results import evidence, proof
+from apps.results import proof
+from apps.results.evidence import parts
 
 THP = {"transparent_huge_pages": {"enabled": "never"}}
 WRITE = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original": "60", "wanted": "1", "found": "1"}
@@ -130,18 +131,18 @@ def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
     ],
 )
 def test_evidence_becomes_tables(seen: Any, name: str, head: list[str], rows: list[Any], unit: str) -> None:
-    (part,) = evidence.parts(seen)
+    (part,) = parts(seen)
 
     assert (part.name, part.head, part.rows, part.unit) == (name, head, rows, unit)
 
 
 def test_evidence_of_any_other_shape_is_shown_as_it_is() -> None:
-    (part,) = evidence.parts({"deep": {"a": {"b": {"c": 1}}}})
+    (part,) = parts({"deep": {"a": {"b": {"c": 1}}}})
 
     assert '"c": 1' in part.text
 
 
 def test_a_thousand_processes_are_cut_and_counted() -> None:
-    (part,) = evidence.parts({"processes": [{"pid": n} for n in range(1000)]})
+    (part,) = parts({"processes": [{"pid": n} for n in range(1000)]})
 
     assert (len(part.rows), part.more) == (200, 800)
