@@ -65,6 +65,10 @@ def test_the_worst_setting_decides_and_is_named() -> None:
     assert found.sentence.startswith("transparent_huge_pages was never in effect.")
 
 
+def test_what_was_only_put_back_was_not_asked_to_be_in_effect() -> None:
+    assert proof.report(THP, [look("before", "never"), restored("60")], [], ended=True).status == "held"
+
+
 def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
     assert proof.report({}, [], [], ended=True).status == "nothing"
 
