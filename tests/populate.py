@@ -25,10 +25,10 @@ from apps.results.models import Measurement, Series
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import proofs
+from tests.machine import facts, kernel
 
 PASSWORD = "correct horse battery"
 TPS = {"1 cpu": 9810.0, "2 cpus": 18650.0, "4 cpus": 30120.0}
-SERVER_TOOLS = ["postgres", "initdb", "psql", "pgbench", "pg_test_fsync"]
 
 
 def user(role: Role, name: str = "") -> User:
@@ -39,55 +39,6 @@ def user(role: Role, name: str = "") -> User:
 def _hashed() -> str:
     """Once for all: hashing is slow on purpose."""
     return make_password(PASSWORD)
-
-
-def facts(**changes: Any) -> dict[str, Any]:
-    """Two sockets of four cores with two threads each, two nodes, as agents.facts tells them."""
-    topology = [{"cpu": cpu, "socket": cpu % 8 // 4, "core": cpu % 4, "node": cpu % 8 // 4} for cpu in range(16)]
-    nodes = [
-        {"id": 0, "cpus": "0-3,8-11", "mem_kb": 32_800_000},
-        {"id": 1, "cpus": "4-7,12-15", "mem_kb": 33_000_000},
-    ]
-    found = {
-        "level": "root",
-        "euid": 0,
-        "hostname": "bench-01",
-        "os": {"id": "debian", "version": "13", "pretty": "Debian GNU/Linux 13 (trixie)"},
-        "kernel": {"release": "6.12.48-amd64", "version": "#1 SMP", "arch": "x86_64"},
-        "machine_id": "0123456789abcdef0123456789abcdef",
-        "boot_id": "b1",
-        "python": "3.13.5",
-        "virtualization": "",
-        "cpus": {
-            "online": "0-15",
-            "allowed": "0-15",
-            "sockets": 2,
-            "cores": 8,
-            "threads": 16,
-            "model": "Intel(R) Xeon(R) Gold 6134 CPU @ 3.20GHz",
-            "topology": topology,
-        },
-        "numa": {"nodes": nodes, "distances": [[10, 21], [21, 10]]},
-        "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
-        "huge_pages": {
-            "default_kb": 2048,
-            "sizes": [{"kb": kb, "total": 0, "free": 0, "per_node": {"0": 0, "1": 0}} for kb in (2048, 1048576)],
-        },
-        "transparent_huge_pages": {
-            "enabled": "madvise",
-            "defrag": "madvise",
-            "choices": {"enabled": ["always", "madvise", "never"], "defrag": ["always", "defer", "madvise", "never"]},
-        },
-        "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1"},
-        "tools": {
-            name: {"path": f"/usr/bin/{name}", "version": version}
-            for name, version in (("taskset", "2.41"), ("numactl", "2.0.19"), ("fio", "3.39"), ("psql", "17.6"))
-        },
-        "postgresql": [
-            {"bin_dir": "/usr/lib/postgresql/17/bin", "version": "17.6", "major": 17, "tools": SERVER_TOOLS}
-        ],
-    }
-    return found | changes
 
 
 def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool = True, **fields: Any) -> Host:
@@ -112,7 +63,8 @@ def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool
     if checked:
         key.state, key.approved_at = HostKey.State.PINNED, timezone.now()
         key.approved_by = User.objects.filter(role=Role.ADMIN).first()
-        Facts.objects.create(host=added, number=1, digest=digest(1), data=facts(kernel={"release": "6.12.41-amd64"}))
+        older = facts(kernel=kernel(release="6.12.41-amd64"))
+        Facts.objects.create(host=added, number=1, digest=digest(1), data=older)
         Facts.objects.create(host=added, number=2, digest=digest(2), data=facts())
     key.save()
     return added
@@ -181,7 +133,7 @@ def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
             "command",
             {"purpose": "measure", "argv": ["pgbench", "-n", "-M", "prepared", "-c", "8"], "env": {"PGHOST": "/run/x"}},
         ),
-        (2.0, "log", {"level": "info", "message": "prewarmed pgbench_accounts: 16394 blocks"}),
+        (2.0, "log", {"level": "info", "message": "PostgreSQL and the load generator run as postgres"}),
     ]
     for second in range(1, seconds + 1):
         events.append(

@@ -108,6 +108,7 @@ def _submit(run: Run, link: ssh.Link) -> bool:
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True
+        _keep_facts(run, link)
         run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
         link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
     except PlanError as error:
@@ -123,6 +124,14 @@ def _begin(run: Run) -> bool:
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
+
+
+def _keep_facts(run: Run, link: ssh.Link) -> None:
+    """What the host is when the run starts: it may have changed since the plan. Not of a run that was there before."""
+    known = [link.hello["busy"], *link.hello["sealed"]]
+    facts = None if str(run.pk) in known else contact.read_facts(run.host, link)
+    if facts:
+        run.mine().update(facts=facts)
 
 
 def _keep(run: Run) -> None:

@@ -11,20 +11,18 @@ from django.utils import timezone
 from agents.protocol import digest
 from apps.accounts.services import audit
 from apps.errors import ProvingError
-from apps.hosts import ssh
+from apps.hosts import changes, ssh
 from apps.hosts.models import Facts, Host, Trouble
 
-# What changes by itself between two looks and is no change of the host.
-VOLATILE = ("boot_id", "free", "available", "load")
+ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
 
 
 def check_host(host: Host) -> None:
     """Connect, push the agent where it is missing, read the facts. Failure becomes the host's state."""
     try:
         with ssh.Link(host) as link:
-            facts = link.call("facts", pg_bin_dirs=host.pg_bin_dirs)
             record_contact(host, link.hello)
-        record_facts(host, facts)
+            read_facts(host, link)
     except ProvingError as error:
         mark_unreachable(host, error)
     Host.objects.filter(pk=host.pk).update(check_requested_at=None)
@@ -33,7 +31,19 @@ def check_host(host: Host) -> None:
 def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(facts, what the agent finds of each setting now); see discover in agents/protocol.py. Nothing is written."""
     with ssh.Link(host) as link:
-        return link.call("facts", pg_bin_dirs=host.pg_bin_dirs), link.call("discover", settings=settings)
+        return _facts(host, link), link.call("discover", settings=settings)
+
+
+def read_facts(host: Host, link: ssh.Link) -> Facts | None:
+    """The host as it is of itself. None while settings of a run are applied, or were left behind: those are ours."""
+    if link.hello["busy"] or link.hello["dirty"]:
+        return None
+    return record_facts(host, _facts(host, link))
+
+
+def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
+    told: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
+    return told
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
@@ -61,7 +71,7 @@ def ask(host: Host, verb: str) -> Any:
     """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
-        answer = link.call(verb)
+        answer = link.call(verb, timeout_s=ASK_S)
         record_contact(host, link.call("hello"))
     return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
@@ -102,23 +112,18 @@ def report(
     Trouble.objects.get_or_create(run=run, kind=kind, defaults=told)
 
 
+@transaction.atomic
 def record_facts(host: Host, data: dict[str, Any]) -> Facts:
-    """The newest facts; a new row only when something that lasts has changed."""
-    new = digest(lasting(data))
+    """The newest facts: a new row when something that lasts has changed, else the same with what was seen now."""
+    new = digest(changes.lasting(data))
+    Host.objects.select_for_update().get(pk=host.pk)  # two looks at once take their numbers one after the other
     newest = host.facts_history.order_by("-number").first()
     if newest and newest.digest == new:
+        newest.data, newest.seen_at = data, timezone.now()
+        newest.save(update_fields=["data", "seen_at"])
         return newest
     number = newest.number + 1 if newest else 1
     return Facts.objects.create(host=host, number=number, digest=new, data=data)
-
-
-def lasting(value: Any) -> Any:
-    """`value` without what changes by itself: free memory, boot id."""
-    if isinstance(value, dict):
-        return {k: lasting(v) for k, v in value.items() if not any(word in k for word in VOLATILE)}
-    if isinstance(value, list):
-        return [lasting(v) for v in value]
-    return value
 
 
 def mark_unreachable(host: Host, error: ProvingError) -> None:

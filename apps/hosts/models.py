@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.validators import RegexValidator
 from django.db import models
+from django.utils import timezone
 
 from apps.accounts.models import User
 
@@ -53,6 +54,7 @@ class Host(models.Model):
     spool_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/spool", validators=[PATH])
     data_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/clusters", validators=[PATH])
     pg_bin_dirs: Any = models.JSONField(default=list, blank=True, help_text="further PostgreSQL bin directories")
+    pg_data_dirs: Any = models.JSONField(default=list, blank=True, help_text="further data directories of clusters")
     may_reboot = models.BooleanField(default=False, help_text="campaigns may restart this host between runs")
     os_user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="runs PostgreSQL for root")
     state = models.CharField(max_length=12, choices=State, default=State.NEW)
@@ -119,13 +121,15 @@ class HostKey(models.Model):
 
 
 class Facts(models.Model):
-    """What the agent found on a host; a row only when something changed."""
+    """What the agent found on a host: a version, which is what lasts of `data`; see changes.py. The rest of `data`,
+    such as free memory, is as it was when the version was last seen."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="facts_history")
     number = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
     data: Any = models.JSONField()
-    taken_at = models.DateTimeField(auto_now_add=True)
+    taken_at = models.DateTimeField(auto_now_add=True, help_text="when it was first found so")
+    seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found so")
 
     class Meta:
         ordering = ["-number"]

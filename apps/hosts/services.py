@@ -146,7 +146,10 @@ def _check_address(host: Host) -> None:
 
 
 def _public(host: Host) -> dict[str, Any]:
-    names = ("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir", "pg_bin_dirs", "os_user")
+    names = [
+        *("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir"),
+        *("pg_bin_dirs", "pg_data_dirs", "os_user"),
+    ]
     return {name: getattr(host, name) for name in (*names, "may_reboot")} | {
         "identity": str(host.identity),
         "jump": str(host.jump or ""),

@@ -17,7 +17,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, contact, services, topology
+from apps.hosts import changes, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
 from apps.hosts.models import Facts, Host, HostKey, Identity, Lease, Trouble
 
@@ -70,10 +70,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
 def _changes(history: list[Facts]) -> list[dict[str, Any]]:
     """What each revision of the facts changed against the one before it, newest first."""
     pairs = pairwise(history)
-    return [
-        {"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]}
-        for new, old in pairs
-    ]
+    return [{"facts": new, "differences": changes.between(old.data, new.data)[:40]} for new, old in pairs]
 
 
 def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:

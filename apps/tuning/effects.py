@@ -241,7 +241,9 @@ def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
         name = key[len(SYSCTL) :].replace("/", ".")
         found = facts.get("sysctls", {}).get(name, _pool(facts) if name == "vm.nr_hugepages" else None)
     elif key.startswith(THP):
-        found = facts.get("transparent_huge_pages", {}).get(key[len(THP) :])
+        name, slash, knob = key[len(THP) :].partition("/")
+        told = facts.get("transparent_huge_pages", {}).get(name)
+        found = told.get(knob) if slash and told else told
     else:
         found = _device(key, facts)
     return None if found is None else str(found)

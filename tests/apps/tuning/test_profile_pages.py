@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
-from tests import populate
+from tests import machine, populate
 
 
 @pytest.fixture
@@ -24,11 +24,26 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         "name": "oltp",
         "settings.cpu_affinity.server": "0-3",
         "settings.postgresql": "# memory\nshared_buffers = '8GB'\nwork_mem = 64MB # per sort\n",
+        "settings.sysctl.vm.swappiness": "10",
+        "settings.sysctl.net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "settings.block_device.data.scheduler": "none",
+        "settings.block_device": "sda.read_ahead_kb = 4096\nnvme0n1.scheduler = none\n",
+        "settings.transparent_huge_pages.khugepaged.defrag": "off",
     }
 
     client.post(reverse("profile_add"), typed)
 
-    wanted = {"cpu_affinity": {"server": "0-3"}, "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
+    wanted = {
+        "cpu_affinity": {"server": "0-3"},
+        "transparent_huge_pages": {"khugepaged": {"defrag": False}},
+        "sysctl": {"vm": {"swappiness": 10}, "net": {"ipv4": {"tcp_rmem": "4096 131072 6291456"}}},
+        "block_device": {
+            "data": {"scheduler": "none"},
+            "sda": {"read_ahead_kb": 4096},
+            "nvme0n1": {"scheduler": "none"},
+        },
+        "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"},
+    }
     assert Profile.objects.get().latest.settings == wanted
 
 
@@ -101,7 +116,7 @@ def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
 def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tuner: User) -> None:
     profile, host = populate.profile(tuner), populate.host()
     small = populate.host("small")
-    small.facts_history.update(data=populate.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
+    small.facts_history.update(data=machine.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
     url = reverse("profile_detail", args=[profile.name])
 
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()

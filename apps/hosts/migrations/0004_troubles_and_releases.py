@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hosts", "0002_supervision_and_restarts"),
+        ("hosts", "0003_seen_facts_and_data_directories"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
