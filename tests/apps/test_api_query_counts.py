@@ -21,7 +21,7 @@ BASELINE = {
     "hosts/": 4,
     "hosts/{host}/": 4,
     "hosts/{host}/facts/history/": 5,
-    "hosts/{host}/facts/diff/": 7,
+    "hosts/{host}/facts/diff/": 6,
     "identities/": 4,
     "profiles/": 5,
     "profiles/{profile}/revisions/": 6,
