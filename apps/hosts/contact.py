@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,7 +12,9 @@ from agents.protocol import digest
 from apps.accounts.services import audit
 from apps.errors import ProvingError
 from apps.hosts import changes, ssh
-from apps.hosts.models import Facts, Host
+from apps.hosts.models import Facts, Host, Trouble
+
+ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
 
 
 def check_host(host: Host) -> None:
@@ -60,6 +63,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
     if hello["recovered"]:
         audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:
+        report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
 
 
@@ -67,26 +71,45 @@ def ask(host: Host, verb: str) -> Any:
     """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
-        answer = link.call(verb)
+        answer = link.call(verb, timeout_s=ASK_S)
         record_contact(host, link.call("hello"))
     return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
 
 def release_host(host: Host) -> None:
-    """Have the agent try once more to put everything back; in service again only when nothing is left dirty."""
+    """Have the agent try once more to put everything back; in service again only when nothing is left dirty.
+
+    What it did is kept: in the audit log, and as the resolution of what was wrong.
+    """
+    asked = Host.objects.filter(pk=host.pk)
     try:
         with ssh.Link(host) as link:
             recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
-            hello = link.call("hello")
+            dirty = link.call("hello")["dirty"]
     except ProvingError as error:
-        Host.objects.filter(pk=host.pk).update(state_reason=f"not released: {error}")
+        asked.update(state_reason=f"not released: {error}", release_requested_at=None)
         return
-    audit(None, "host.restored", host, after={"recovered": recovered})
-    dirty = ", ".join(hello["dirty"])
-    left = f"still not put back after run {dirty}; see that run's manifest in {host.spool_dir}/jobs/"
-    Host.objects.filter(pk=host.pk).update(
-        state=Host.State.QUARANTINED if dirty else Host.State.READY, state_reason=left if dirty else ""
-    )
+    _released(host, recovered, dirty)
+
+
+@transaction.atomic
+def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
+    did = [f"run {status['run']}: {words}" for status in recovered for words in status.get("did") or ["put back"]]
+    left = f"still not put back after run {', '.join(dirty)}; see that run's manifest in {host.spool_dir}/jobs/"
+    state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
+    Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
+    mended = host.troubles.filter(kind=Trouble.Kind.DIRTY, closed_at=None).exclude(run__in=dirty)
+    resolution = "; ".join(did) or "the agent found nothing left to put back"
+    mended.update(closed_at=timezone.now(), closed_by=host.release_requested_by, resolution=resolution)
+    audit(None, "host.restored", host, after={"recovered": recovered, "dirty": dirty})
+
+
+def report(
+    host: Host, run: UUID, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
+) -> None:
+    """Open a trouble for people to see to, once for each run and kind."""
+    told = {"host": host, "keys": keys or [], "problems": problems or []}
+    Trouble.objects.get_or_create(run=run, kind=kind, defaults=told)
 
 
 @transaction.atomic

@@ -129,9 +129,10 @@ def _around(run: Run) -> dict[str, Any]:
 def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
-        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run)}
+        drawn = run.ingested_at is None or run.series.exists()
+        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
     if tab == "settings":
-        return {"settings": story.proofs_of(run), "writes": story.writes_of(run)}
+        return {"proof": story.proof_of(run)}
     if tab == "commands":
         return {"commands": story.commands_of(run)}
     if tab == "log":
