@@ -162,7 +162,7 @@ def numastat(system: System) -> Stat:
 
 
 def note(scene: Scene) -> None:
-    """Remember numastat as it is before a load."""
+    """Remember numastat as it is before the data are loaded into memory."""
     scene.notes.setdefault("numa", {}).update(numastat=numastat(scene.system), slow=False)
 
 

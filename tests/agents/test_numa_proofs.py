@@ -186,7 +186,7 @@ def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
 def test_numastat_tells_what_the_load_did_on_each_node() -> None:
     maps = recorded("default.backend")
     at = server(maps, maps)
-    SETTINGS["numa"].act(at, {}, "measure")
+    SETTINGS["numa"].act(at, {}, "warm")
     at.system.files["/sys/devices/system/node/node1/numastat"] = "numa_hit 80\nnuma_miss 7\n"  # type: ignore[attr-defined]
 
     proof = prove(at, {}, "after")["shared memory by node (kB)"]
