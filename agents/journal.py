@@ -181,6 +181,8 @@ class Journal:
                 continue
             if found == entry["original"]:
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
+            elif found is None and entry["persistence"] == "runtime":
+                unproven.append(f"{entry['key']} is gone, was {entry['original']}")
             elif entry["seq"] not in theirs and self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:

@@ -57,11 +57,16 @@ class Write:
 
 @dataclass(frozen=True)
 class Hold:
-    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back."""
+    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back. `shown` is
+    what the data mean."""
 
     path: str
     data: bytes
     shown: str
+
+    def line(self) -> str:
+        octal = "".join(f"\\{byte:03o}" for byte in self.data)  # the one escape that every sh has
+        return f"exec 3> {self.path}; printf '{octal}' >&3  # {self.shown}, in effect while it stays open"
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,7 @@ class Plan:
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
         lines = [write.line() for write in self.writes]
-        lines += [
-            f"exec 3> {hold.path}; printf '{hold.shown}' >&3  # in effect while it stays open" for hold in self.holds
-        ]
+        lines += [hold.line() for hold in self.holds]
         lines += self.acts
         lines += (
             [shlex.join(["initdb", *(f"{n}={v}" if v else n for n, v in self.initdb.items())])] if self.initdb else []
