@@ -96,19 +96,22 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     fields = {
         "name": f"{template['title']} on {host}",
         "question": template["question"],
-        "factors": recipes.factors(template, facts),
         **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
         **{key: value for key, value in overrides.items() if value is not None},
     }
+    if "factors" not in fields:
+        fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
-        wanted = template["workload"]
-        fields["workload"] = workloads.recipe_workload(recipe, wanted["kind"], wanted["options"], by)
+        kind, options = template["workload"]["kind"], recipes.options(template, facts)
+        fields["workload"] = workloads.recipe_workload(recipe, kind, options, by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
-def recipe_factors(recipe: recipes.Recipe, host: Host) -> list[dict[str, Any]]:
-    """The factors that the recipe would have on this host. PlanError when it was never checked."""
-    return recipes.factors(recipe, _facts(host))
+def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
+    """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
+    facts = _facts(host)
+    workload = {**recipe["workload"], "options": recipes.options(recipe, facts)}
+    return {**recipe, "factors": recipes.factors(recipe, facts), "workload": workload}
 
 
 def preview(campaign: Campaign) -> Preview:
