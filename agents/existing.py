@@ -66,7 +66,8 @@ class Existing(Owned, Target):
         self._conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
         self._unit = {name: value for plan in plans.values() for name, value in plan.unit.items()}
         entry = self._known() or self._inspect(plans)
-        self._restart = bool(self._reasons(plans, entry))
+        stopped = service.postmaster(self._system, str(self.pgdata)) is None
+        self._restart = stopped or bool(self._reasons(plans, entry))
         self._service = Service(self._system, self._journal, entry)
         if self._conf:
             lines = [HEADER, *(conf_line(name, value) for name, value in self._conf.items())]
@@ -97,7 +98,7 @@ class Existing(Owned, Target):
         reasons = self._reasons(plans, found)
         if reasons and not self._target["consent"]["restart"]:
             hint = "an admin gives it on the host's page"
-            raise Unplannable("target.consent.restart", False, f"consent to restart it, for {reasons[0]}", hint)
+            raise Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reasons[0]}", hint)
         self._check_restart(found, bool(reasons))
         self._check_clients(bool(running))
         return self._journal.note("service", **found)

@@ -36,7 +36,8 @@ Only in `full`:
     limits           of our control groups: cpu_quota (cpus), memory_max_bytes, memory_high_bytes, pids_max,
                      cpuset_cpus, cpuset_mems; only those that bind
     clusters         [{"name", "version", "major", "data_dir", "port", "running", "pid" [v], "owner", "config_file",
-                     "unit", "bin_dir", "has_include_dir": "" or the directory that its configuration includes,
+                     "unit": that it runs in, or would, "bin_dir", "has_include_dir": "" or the directory that its
+                     configuration includes,
                      "found_by": any of process, debian, systemd, directory, given}]
     unread           {section: problem}, only where one of the sections from `os` on could not be made sense of
 """

@@ -91,7 +91,6 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
         "port": int(lines[3]) if len(lines) > 3 and lines[3].strip().isdigit() else 0,
         "config_file": config.group(1) if config else "",
         "bin_dir": os.path.dirname(system.link(f"/proc/{process.pid}/exe") or argv[0]),
-        "unit": _unit_of(system, process.pid),
     }
 
 
@@ -204,7 +203,7 @@ def _told(system: System, found: Found, installed: list[dict[str, Any]]) -> dict
         "pid": process.pid if process else None,
         "owner": system.account(owner.uid) if owner else "",
         "config_file": config_file,
-        "unit": found.unit,
+        "unit": _unit_of(system, process.pid) if process else found.unit,
         "bin_dir": bin_dir,
         "has_include_dir": config.get("include_dir", ""),
         "found_by": found.found_by,

@@ -18,6 +18,9 @@ _CHOSEN = re.compile(r"\[([^\]]+)\]")
 def current(system: System, key: str) -> str:
     """The value of a kernel file with single spaces; where it lists choices, the [chosen] one. OSError as it comes."""
     text = " ".join(system.read(key).split())
+    if key.startswith("/sys/") and key.endswith("/nr_hugepages"):
+        # Pages over what was asked go when their user does; /proc/sys/vm/nr_hugepages leaves them out by itself.
+        return str(int(text) - int(system.text(key.replace("/nr_hugepages", "/surplus_hugepages"), "0")))
     chosen = _CHOSEN.search(text)
     return chosen.group(1) if chosen else text
 

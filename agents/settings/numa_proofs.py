@@ -77,8 +77,9 @@ class _Look:
             self._maps.append(mappings)
 
     def _head(self, path: str) -> str:
+        """The first line, whose end may be cut off; of what follows it, the policy might be."""
         try:
-            return self._system.head(path, HEAD)
+            return self._system.head(path, HEAD).split("\n")[0]
         except OSError:
             return ""
 

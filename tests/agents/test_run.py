@@ -203,6 +203,7 @@ def test_what_the_host_cannot_is_refused_before_anything_is_stored(agent: Connec
     assert agent.call("hello")["busy"] is None
 
 
+@pytest.mark.usefixtures("host_wide")
 def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(agent: Connection, spec: Spec) -> None:
     wanted = spec({"huge_pages": {"use": "on", "pool": 10_000_000}}, time_s=1)
     before = POOL.read_text()
@@ -220,6 +221,7 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
 
 
 @pytest.mark.proves("huge_pages", where="here")
+@pytest.mark.usefixtures("host_wide")
 def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) -> None:
     wanted = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
     before = POOL.read_text()
@@ -239,6 +241,7 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
 
 
 @pytest.mark.proves("transparent_huge_pages", where="here")
+@pytest.mark.usefixtures("host_wide")
 def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: Connection, spec: Spec) -> None:
     other = {"madvise": "never"}.get(bracketed(THP.read_text()), "madvise")
     wanted, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()

@@ -45,6 +45,7 @@ def test_plan(name: str, case: dict[str, Any]) -> None:
     assert plan.tracer_prefix == case.get("tracer_prefix", [])
     assert plan.unit == case.get("unit", plan.unit)
     assert plan.conf == case.get("conf", {})
+    assert plan.initdb == case.get("initdb", {})
     assert plan.lines() == case.get("lines", plan.lines())
 
 

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 SEEDS = int(os.environ.get("PROVING_LAB_SEEDS", "20"))
 SETTINGS = {
     "transparent_huge_pages": {"enabled": "never", "defrag": "never"},
-    "huge_pages": {"use": "try", "pool": 80},
+    "huge_pages": {"use": "on", "pool": 80},
     "postgresql": {"shared_buffers": "64MB", "work_mem": "8MB"},
     "cpu_affinity": {"server": "0"},
 }
