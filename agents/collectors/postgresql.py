@@ -189,7 +189,9 @@ class PostgreSQL(Collector):
         flat = {name: value for name, value in flatten(found).items() if _declared(name)}
         gauges = {name: value for name, value in flat.items() if _declared(name) == "gauge"}
         counts = {name: value for name, value in flat.items() if name not in gauges}
-        return {**self._rates.of(counts, found["at"]), **gauges}
+        rates = self._rates.of(counts, found["at"])
+        # What never happened is not told: views of newer versions have hundreds of such numbers.
+        return {**{name: rate for name, rate in rates.items() if counts[name]}, **gauges}
 
     def _waits(self, waits: dict[str, int]) -> dict[str, float]:
         """An event that was seen once is told ever after: nobody waiting is a number as well."""

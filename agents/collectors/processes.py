@@ -1,5 +1,4 @@
-"""What PostgreSQL's own processes used, by kind, from /proc/PID: cpu time, memory, and bytes that went to or came from
-disks.
+"""What PostgreSQL's own processes used, by kind, from /proc/PID: cpu time, memory and I/O.
 
 What a process does between the last look and its end is not seen.
 """
@@ -18,6 +17,7 @@ _REST = (
     "autovacuum launcher", "logical replication", "archiver", "startup", "stats collector", "logger", "walsender",
     "walreceiver", "walsummarizer", "slotsync worker",
 )  # fmt: skip
+_IO = {"rchar": "rchar_mb_s", "wchar": "wchar_mb_s", "read_bytes": "read_mb_s", "write_bytes": "write_mb_s"}
 Use = dict[str, float]
 
 
@@ -28,12 +28,22 @@ class Processes(Collector):
     columns = {
         **columns("PostgreSQL's cpu time", "%", {"cpu": "of one cpu, all processes", "<kind>.cpu": "of one cpu"}),
         **columns(
-            "PostgreSQL's disk writes",
+            "PostgreSQL's writes",
             "MB/s",
-            {"write_mb_s": "sent to disks, all processes", "<kind>.write_mb_s": "sent to disks"},
+            {"wchar_mb_s": "handed to the kernel, all processes", "<kind>.wchar_mb_s": "handed to the kernel"},
         ),
         **columns(
-            "PostgreSQL's disk reads",
+            "PostgreSQL's reads",
+            "MB/s",
+            {"rchar_mb_s": "asked of the kernel, all processes", "<kind>.rchar_mb_s": "asked of the kernel"},
+        ),
+        **columns(
+            "PostgreSQL's page cache made dirty",
+            "MB/s",
+            {"write_mb_s": "all processes", "<kind>.write_mb_s": "a page counts each time, a large folio whole"},
+        ),
+        **columns(
+            "PostgreSQL's reads from disks",
             "MB/s",
             {"read_mb_s": "fetched from disks, all processes", "<kind>.read_mb_s": "fetched from disks"},
         ),
@@ -88,11 +98,9 @@ class Processes(Collector):
         return found
 
     def _use(self, pid: int, kind: str, ticks: int) -> Look:
-        use = {"cpu": ticks * 100 / CLOCK_TICKS}
         done = fields_of(self.system.text(f"/proc/{pid}/io"))  # silent where we may not look into the process
-        if "write_bytes" in done:
-            use["read_mb_s"] = done["read_bytes"] / 1e6
-            use["write_mb_s"] = max(0, done["write_bytes"] - done["cancelled_write_bytes"]) / 1e6
+        use = {column: done[name] / 1e6 for name, column in _IO.items() if name in done}
+        use["cpu"] = ticks * 100 / CLOCK_TICKS
         pages = self.system.text(f"/proc/{pid}/statm", "0 0 0").split()
         return Look(kind, use, int(pages[1]) * PAGE_KB, int(pages[2]) * PAGE_KB)
 
