@@ -9,7 +9,7 @@ from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet
-from apps.results.api import MeasurementViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import MeasurementViewSet, ObservedViewSet, ResultsViewSet, SeriesViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
@@ -29,6 +29,7 @@ router.register("tokens", TokenViewSet)
 
 v1 = [
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
+    path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

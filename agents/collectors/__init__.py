@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Collector, Column, NotAvailable, Subject
+from .base import Collector, Column, NotAvailable, Subject, columns
 from .cpu import Cpu
 from .disk import Disk
 from .frequency import Frequency
@@ -15,4 +15,4 @@ from .processes import Processes
 _ALL = (Cpu, Memory, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 
-__all__ = ["COLLECTORS", "Collector", "Column", "NotAvailable", "Subject"]
+__all__ = ["COLLECTORS", "Collector", "Column", "NotAvailable", "Subject", "columns"]
