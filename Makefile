@@ -14,7 +14,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
+.PHONY: help demo up run test test-lab e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,6 +33,9 @@ test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)
+
+test-lab: .venv-tests ## units, restarts, power cuts on the virtual machines of $PROVING_LAB
+	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
 
 bench: .venv-tests ## what orchestration and observation cost
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

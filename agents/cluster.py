@@ -5,22 +5,30 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import stat
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import protocol
-from .errors import HostFailure, WorkloadFailure
+from .errors import HostFailure, Unplannable
+from .instance import Target
 from .processes import Account, Child, working_in
+from .settings import Plan
 from .settings.base import conf_line
 from .spool import load, replace
 from .system import System
 
-INITDB = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"]
+INITDB = {
+    "--username": "postgres",
+    "--auth": "trust",
+    "--encoding": "UTF8",
+    "--locale": "C.UTF-8",
+    "--data-checksums": "",
+}
+# The first version whose initdb has an option, for those that not all of them have.
+SINCE = {"--locale-provider": 15, "--icu-locale": 15, "--builtin-locale": 17}
 INCLUDE = "proving_ground.conf"
 SOCKET_NAME = ".s.PGSQL.5432"
 MAX_SOCKET = 107  # sun_path, with its closing zero
@@ -66,56 +74,52 @@ def _reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> b
     return system.run(["test", *tests], user=account.user, group=account.group).code == 0
 
 
-class Cluster:
+def initdb_options(major: int, wanted: Mapping[str, str]) -> list[str]:
+    """Pure. Options of this version's initdb: ours, and over them what the run wants. Unplannable for what it lacks."""
+    for option, value in wanted.items():
+        if major < SINCE.get(option, 0):
+            raise Unplannable(
+                "initdb.locale_provider", value, f"libc: this needs PostgreSQL {SINCE[option]}, not {major}"
+            )
+    options = {**INITDB, **wanted}
+    if "--no-data-checksums" in options:
+        del options["--data-checksums"]
+        if major < 18:  # where that was the default, and no option
+            del options["--no-data-checksums"]
+    return [f"{name}={value}" if value else name for name, value in options.items()]
+
+
+class Cluster(Target):
     """One private cluster. `execute` runs a tool to its end, `spawn` starts one; both keep the run's records."""
 
-    port = 5432
+    port, user, database = 5432, "postgres", "postgres"
 
     def __init__(
-        self, system: System, target: dict[str, Any], account: Account, execute: Execute, spawn: Spawn
+        self,
+        system: System,
+        target: dict[str, Any],
+        account: Account,
+        execute: Execute,
+        spawn: Spawn,
+        initdb: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self._system, self.account, self._execute, self._spawn = system, account, execute, spawn
-        self.bin_dir = Path(target["bin_dir"])
-        self.version = self._version()
-        self.major = int(re.split(r"[.a-z]", self.version)[0])
-        self.key = protocol.digest([self.major, INITDB, account.name])[:12]
+        super().__init__(system, target["bin_dir"], account)
+        self._execute, self._spawn = execute, spawn
+        self._initdb = initdb_options(self.major, initdb or {})
+        self.key = protocol.digest([self.major, self._initdb, account.name])[:12]
         self.home = Path(target["data_dir"]).resolve() / self.key
         self.pgdata = self.home / "pgdata"
         self.socket_dir = self.home / "socket"
         if len(str(self.socket_dir / SOCKET_NAME)) >= MAX_SOCKET:
             self.socket_dir = Path("/tmp") / f"proving-ground-{account.user or system.euid()}-{self.key}"  # noqa: S108
-        self.postmaster: Optional[Child] = None
-
-    def _version(self) -> str:
-        shown = self._system.run([str(self.bin_dir / "postgres"), "--version"])
-        found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
-        if shown.code or not found:
-            raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")
-        return found.group(1)
-
-    def tool(self, name: str) -> str:
-        """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
-        own = self.bin_dir / name
-        found = str(own) if os.access(own, os.X_OK) else self._system.which(name)
-        if not found:
-            raise HostFailure(
-                f"{name} is neither in {self.bin_dir} nor on the PATH", "install PostgreSQL's client tools"
-            )
-        return found
 
     @property
-    def env(self) -> dict[str, str]:
-        """How a client finds the cluster."""
-        return {
-            "PGHOST": str(self.socket_dir),
-            "PGPORT": str(self.port),
-            "PGUSER": "postgres",
-            "PGDATABASE": "postgres",
-        }
-
-    @property
-    def conf_file(self) -> str:
+    def conf_file(self) -> str:  # type: ignore[override]
         return str(self.pgdata / INCLUDE)
+
+    def prepare(self, plans: Mapping[str, Plan]) -> None:
+        self.create()
+        self.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
 
     def create(self) -> None:
         """initdb, unless an earlier run left a complete cluster."""
@@ -126,7 +130,9 @@ class Cluster:
         fresh = self.home / "pgdata.new"
         shutil.rmtree(fresh, ignore_errors=True)
         self.forget_dataset()
-        self._execute([str(self.bin_dir / "initdb"), *INITDB, f"--pgdata={fresh}"], purpose="initdb", limit_s=300.0)
+        self._execute(
+            [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=300.0
+        )
         with (fresh / "postgresql.conf").open("a") as file:
             file.write(f"\ninclude '{INCLUDE}'\n")
         os.rename(fresh, self.pgdata)
@@ -159,34 +165,23 @@ class Cluster:
         owner = None if account.user is None else (account.user, account.group or 0)
         replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode(), owner)
 
-    def parameter(self, name: str) -> str:
-        """A computed parameter of the configured, stopped server: postgres -C."""
-        shown = self._run([str(self.bin_dir / "postgres"), "-D", str(self.pgdata), "-C", name])
-        if shown.code:
-            raise HostFailure(f"postgres -C {name} failed: {shown.stderr.strip()}")
-        return str(shown.stdout).strip()
-
-    def _run(self, argv: Sequence[str], stdin: str = "") -> Any:
-        from .processes import environment
-
-        account, env = self.account, environment("", self.env)
-        argv = [*account.wrapper, *argv]
-        return self._system.run(argv, env=env, user=account.user, group=account.group, stdin=stdin, limit_s=60.0)
-
-    def start(self, prefix: Sequence[str], log: Path) -> Child:
+    def start(self, prefix: Sequence[str], log: Path, options: Sequence[str] = ()) -> int:
         """Start the postmaster under taskset and numactl, and wait until it takes connections."""
         if not working_in(self._system, str(self.pgdata)):
             (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
         with log.open("ab") as file:
-            self.postmaster = self._spawn(
-                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata)],
+            postmaster = self._spawn(
+                [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata), *options],
                 purpose="postgres",
                 directory=self.pgdata,
                 stdout=file,
                 stderr=file,
             )
-        self._wait_ready(self.postmaster, log)
-        return self.postmaster
+        self._wait_ready(postmaster, log)
+        return postmaster.pid
+
+    def start_without_huge_pages(self, log: Path) -> int:
+        return self.start([], log, ["-c", "huge_pages=off"])
 
     def _wait_ready(self, child: Child, log: Path) -> None:
         deadline = self._system.mono() + READY_S
@@ -198,22 +193,13 @@ class Cluster:
 
     def _is_ready(self, child: Child) -> bool:
         if self.major < 10:  # their postmaster.pid does not tell
-            return bool(self._run([self.tool("psql"), "-X", "-c", "select 1"]).code == 0)
+            return bool(self._run([self.tool("psql"), "-X", "-c", "select 1"], self.env).code == 0)
         lines = self._system.text(str(self.pgdata / "postmaster.pid")).splitlines()
         if not lines or lines[0] == "" or len(lines) < 8:
             return False
         return lines[7].strip() == "ready"
 
-    def sql(self, query: str, database: str = "postgres") -> Any:
-        """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
-        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", "-"]
-        shown = self._run(argv, query)
-        if shown.code:
-            raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
-        return json.loads(shown.stdout) if shown.stdout.strip() else None
-
     def dataset(self) -> str:
-        """Fingerprint of the data that an earlier run prepared and nobody has changed since, or ""."""
         return str((load(self.home / "dataset.json") or {}).get("fingerprint", ""))
 
     def keep_dataset(self, fingerprint: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Callable
@@ -48,9 +49,13 @@ def boot(root: Path, agent_id: str) -> None:
     rest, when processes can be ended and the run can be sealed."""
     spool = Spool(root, System())
     with spool.verbs():
+        lock = spool.lock_host()
+        if lock is None:
+            sys.exit("a run is alive; it puts back what it changed when it ends")
         for job in spool.unsealed():
             if reboot.verdict(job, spool.system).what == "dead":
                 _say(f"run {job.run}", *(f"  {line}" for line in _restore_files(job, spool.system)))
+        os.close(lock)
 
 
 def _restore_files(job: Job, system: System) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 _LIST = re.compile(r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
 _MASK = re.compile(r"^0x[0-9a-fA-F]+$")
@@ -46,15 +46,47 @@ def from_mask(text: str) -> list[int]:
     return [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
 
 
-def choose(text: str, nodes: list[dict[str, Any]]) -> list[int]:
-    """The cpus that "0-3,5", "0x6" or "node:0" mean; `nodes` as in facts["numa"]["nodes"]. ValueError otherwise."""
-    text = text.strip()
+# cpus, then which threads of their cores: "0-3,5", "0x6", "node:1", "socket:0 cores", "cores:0-3"
+_PLACE = r"\d+(-\d+)?(,\d+(-\d+)?)*|0x[0-9a-fA-F]+|(node|socket):\d+(-\d+)?(,\d+(-\d+)?)*"
+_CORES = r"cores(:\d+(-\d+)?(,\d+(-\d+)?)*)?"
+PATTERN = rf"^(({_PLACE})( {_CORES})?|{_CORES})$"
+GRAMMAR = (
+    "A list of cpus (0-3,5), a mask (0x6), node:1 or socket:0; behind it or alone cores: one thread of each core, "
+    "or cores:0-3 of the first four cores"
+)
+
+
+def choose(text: str, nodes: list[dict[str, Any]], topology: Sequence[dict[str, Any]] = ()) -> list[int]:
+    """The cpus that a text of GRAMMAR means; `nodes` and `topology` as in the facts. ValueError otherwise."""
+    places = [word for word in text.split() if not word.startswith("cores")]
+    cores = [word for word in text.split() if word.startswith("cores")]
+    chosen = _place(places[0], nodes, topology) if places else [int(row["cpu"]) for row in topology]
+    return _threads(cores[0], chosen, topology) if cores else chosen
+
+
+def _place(text: str, nodes: list[dict[str, Any]], topology: Sequence[dict[str, Any]]) -> list[int]:
     if _MASK.match(text):
         return from_mask(text)
-    if not text.startswith("node:"):
+    kind, colon, listed = text.partition(":")
+    if not colon:
         return parse(text)
-    wanted = parse(text[len("node:") :])
-    known = {int(node["id"]): parse(node["cpus"]) for node in nodes}
-    if not wanted or any(node not in known for node in wanted):
-        raise ValueError(f"nodes are {render(known) or 'none'}")
-    return sorted(cpu for node in wanted for cpu in known[node])
+    known: dict[int, list[int]] = {int(node["id"]): parse(node["cpus"]) for node in nodes} if kind == "node" else {}
+    for row in topology if kind == "socket" else ():
+        known.setdefault(int(row["socket"]), []).append(int(row["cpu"]))
+    wanted = parse(listed)
+    if not wanted or any(one not in known for one in wanted):
+        raise ValueError(f"{kind}s are {render(known) or 'none'}")
+    return sorted(cpu for one in wanted for cpu in known[one])
+
+
+def _threads(text: str, chosen: list[int], topology: Sequence[dict[str, Any]]) -> list[int]:
+    """The first of the chosen threads of each core, of all cores or of those counted from 0."""
+    first: dict[str, int] = {}
+    for row in sorted(topology, key=lambda row: int(row["cpu"])):
+        if row["cpu"] in chosen:
+            first.setdefault(str(row["siblings"]), int(row["cpu"]))
+    cpus = sorted(first.values())
+    wanted = parse(text.partition(":")[2]) or range(len(cpus))
+    if max(wanted, default=0) >= len(cpus):
+        raise ValueError(f"cores are {render(range(len(cpus))) or 'none'}")
+    return [cpus[number] for number in wanted]

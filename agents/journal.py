@@ -1,9 +1,14 @@
 """The journal: what a run changed or started, on disk before it happens, so that anybody can put it back.
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict, by}
-          (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file)
+          (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
+          reset_by: the key with which the kernel changes this one, to what it thinks best)
           process {purpose, pid, start, directory}              ended {of}
           scratch {path}                                        removed {of}
+          service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
+          database {name}: ours, in that cluster                dropped {of}
+          restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
+          owned {}: it is as it was                             (closes all of the three)
 """
 
 from __future__ import annotations
@@ -20,11 +25,10 @@ from .system import System
 
 
 def present(system: System, entry: Record) -> Optional[str]:
-    """What is there now: the value of a kernel file, or the whole text of a persistent one (None: no such file)."""
-    if entry["persistence"] == "runtime":
-        return current(system, entry["key"])
+    """What is there now: the value of a kernel file, or the whole text of a persistent one. None: no such file, any
+    more: a scheduler takes its parameters with it."""
     try:
-        return system.read(entry["key"])
+        return current(system, entry["key"]) if entry["persistence"] == "runtime" else system.read(entry["key"])
     except FileNotFoundError:
         return None
 
@@ -47,6 +51,14 @@ class Journal:
         closed = {record["of"] for record in self.records if record["entry"] == closed_by}
         return [record for record in self.records if record["entry"] == entry and record["seq"] not in closed]
 
+    def note(self, entry: str, **body: Any) -> Record:
+        return self._append(entry=entry, **body)
+
+    def unfinished(self, entry: str, closed_by: str) -> Optional[Record]:
+        """The newest record of a kind that only happens once at a time, while nothing has closed it."""
+        found = self._open(entry, closed_by)
+        return found[-1] if found else None
+
     def open_writes(self) -> list[Record]:
         return self._open("write", "restored")
 
@@ -66,14 +78,19 @@ class Journal:
     def _notes(self, setting: str, write: Write) -> list[Record]:
         """Records of what a write will change, not yet on disk; none when the value is there already."""
         try:
-            originals = {key: current(self._system, key) for key in (write.key, *write.also)}
+            originals = {key: current(self._system, key) for key in (write.key, *write.also, *write.resets)}
         except OSError as error:
             raise HostFailure(f"{setting}: {error.filename} cannot be read: {error.strerror}") from error
         if originals[write.key] == write.wanted:
             return []
+        # Put back after their cause, as putting that back resets them again.
+        resets = [
+            self._note(setting, k, originals[k], originals[k], "runtime", durable=False, reset_by=write.key)
+            for k in write.resets
+        ]
         # Put back before their cause: the kernel clears the one when the other is written.
         moved = {write.key: write.wanted, **{k: v for k, v in write.also.items() if originals[k] != v}}
-        return [self._note(setting, k, originals[k], v, "runtime", durable=False) for k, v in moved.items()]
+        return [*(self._note(setting, k, originals[k], v, "runtime", durable=False) for k, v in moved.items()), *resets]
 
     def apply(self, setting: str, write: Write) -> Optional[Record]:
         """Write, read back, mark. None when the value is there already; NotApplied when it is not then."""
@@ -83,6 +100,9 @@ class Journal:
         if not entries:
             return None
         found = self._write(entries[0], write.wanted, write.settle_s)
+        if found != write.wanted and write.nudge and self._system.exists(write.nudge):
+            self._system.write(write.nudge, "1")
+            found = self._write(entries[0], write.wanted, write.settle_s)
         # Marks need not wait for the disk: a power cut ends the kernel whose values they tell of.
         for entry in entries:
             seen = found if entry is entries[0] else present(self._system, entry)
@@ -150,17 +170,20 @@ class Journal:
         left alone; what failed)."""
         conflicts, unproven = [], []
         self.after_restart()
+        theirs = self._edited_resets()
         for entry in reversed(self.open_writes()):
             if persistence not in ("", entry["persistence"]):
                 continue
             try:
-                found = self._put_back(entry)
+                found = present(self._system, entry) if entry["seq"] in theirs else self._put_back(entry)
             except OSError as error:
                 unproven.append(f"{entry['key']}: {error}")
                 continue
             if found == entry["original"]:
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif self._is_ours(entry, found):
+            elif found is None and entry["persistence"] == "runtime":
+                unproven.append(f"{entry['key']} is gone, was {entry['original']}")
+            elif entry["seq"] not in theirs and self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:
                 conflicts.append({**_picked(entry), "found": found})
@@ -176,7 +199,21 @@ class Journal:
             return found
         return self._write(entry, entry["original"], 5.0)
 
+    def _edited_resets(self) -> set[int]:
+        """Entries of files that the kernel resets along, and that somebody has changed since. To be asked before their
+        cause is put back: then the kernel's word and theirs cannot be told apart any more."""
+        writes = self.open_writes()
+        causes, edited = {entry["key"] for entry in writes}, set()
+        for entry in (entry for entry in writes if entry.get("reset_by") in causes):
+            same = [one["seq"] for one in writes if one["key"] == entry["key"]]
+            marks = [record["found"] for record in self.records if record.get("of") in same]
+            if marks and present(self._system, entry) not in (entry["original"], *marks):
+                edited.add(entry["seq"])
+        return edited
+
     def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
+        if "reset_by" in entry:
+            return found is not None and not self._left_alone(entry["reset_by"])
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if found in (entry["wanted"], *applied):
             return True
@@ -190,7 +227,12 @@ class Journal:
     def _under_way(self) -> Optional[Record]:
         """The write that has no mark yet; later ones without a mark were only intended."""
         marked = {record["of"] for record in self.records if record["entry"] == "applied"}
-        return next((record for record in self.written if record["seq"] not in marked), None)
+        ours = (record for record in self.written if "reset_by" not in record)
+        return next((record for record in ours if record["seq"] not in marked), None)
+
+    def _left_alone(self, key: str) -> bool:
+        left = {record["of"] for record in self.records if record.get("conflict")}
+        return any(entry["key"] == key for entry in self.written if entry["seq"] in left)
 
     def starting(self, purpose: str, directory: str) -> None:
         """Called in the child between fork and exec: no process of ours exists that is not on record."""

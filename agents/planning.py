@@ -27,20 +27,49 @@ _STEP = {
     "required": ["name", "kind", "options"],
     "additionalProperties": False,
 }
+_ACCOUNT = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]*$", "description": "an account's name"}
+_FILE = {"type": "string", "pattern": r"^/[^\x00-\x1f]*$", "description": "an absolute path"}
+TARGETS: dict[str, Any] = {
+    "private": {
+        "properties": {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT},
+        "required": ["kind", "bin_dir", "data_dir", "os_user"],
+        "additionalProperties": False,
+    },
+    "existing": {
+        "properties": {
+            "kind": {},
+            "bin_dir": _DIRECTORY,
+            "data_dir": _DIRECTORY,
+            "config_file": _FILE,
+            "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+            "os_user": {"type": "string", "pattern": r"^[A-Za-z0-9_.-]+$", "description": "the cluster's owner"},
+            "unit": {
+                "type": "string",
+                "pattern": r"^([A-Za-z0-9_][A-Za-z0-9:_.\\@-]*\.service)?$",
+                "description": "a service of systemd; empty for one that pg_ctl started",
+            },
+            "include": {"type": "string", "pattern": r"^(/.*/(zz_)?proving_ground\.conf)?$", "description": "our file"},
+            "consent": {
+                "type": "object",
+                "properties": {"restart": {"type": "boolean"}, "disturb_clients": {"type": "boolean"}},
+                "required": ["restart", "disturb_clients"],
+                "additionalProperties": False,
+            },
+        },
+        "required": [
+            *("kind", "bin_dir", "data_dir", "config_file", "port", "os_user", "unit", "include", "consent"),
+        ],
+        "additionalProperties": False,
+    },
+}
 SPEC = {
     "type": "object",
     "properties": {
         "version": {"type": "integer", "enum": [1]},
         "target": {
             "type": ["object", "null"],
-            "properties": {
-                "kind": {"type": "string", "enum": ["private"]},
-                "bin_dir": _DIRECTORY,
-                "data_dir": _DIRECTORY,
-                "os_user": {"type": "string", "pattern": r"^[A-Za-z0-9_.-]*$"},
-            },
-            "required": ["kind", "bin_dir", "data_dir", "os_user"],
-            "additionalProperties": False,
+            "properties": {"kind": {"type": "string", "enum": list(TARGETS)}},
+            "required": ["kind"],
         },
         "settings": {"type": "object"},
         "steps": {"type": "array", "items": _STEP},
@@ -71,6 +100,7 @@ def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
             plans[name] = setting.plan(facts, wanted[name])
             _check_level(facts, name, plans[name])
     _check_conf(plans)
+    _check_unit(plans)
     return plans
 
 
@@ -89,6 +119,17 @@ def _check_conf(plans: dict[str, Plan]) -> None:
             owner[parameter] = name
 
 
+def _check_unit(plans: dict[str, Plan]) -> None:
+    """What systemd could be told but once: taskset and numactl would each undo what the other one did to the cpus."""
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for option, value in plan.unit.items():
+            if option in owner:
+                accepted = f"either {name} or {owner[option]}: both choose PostgreSQL's cpus"
+                raise Unplannable(name, f"{option}={value}", accepted)
+            owner[option] = name
+
+
 def plan_steps(spec: Spec) -> None:
     """Pure. Unplannable when a step's kind or options cannot be."""
     names = [step["name"] for step in spec["steps"]]
@@ -105,19 +146,65 @@ def plan_steps(spec: Spec) -> None:
         workload.check(step["options"])
         if workload.needs_postgres and not spec["target"]:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
-        if workload.needs_directory and not spec["target"] and not step["options"].get("directory"):
-            raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no target with a data_dir")
+        private = (spec["target"] or {}).get("kind") == "private"
+        if workload.needs_directory and not private and not step["options"].get("directory"):
+            raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
+
+
+def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
+    """Pure. Unplannable when settings want of the target what it cannot give."""
+    target = spec["target"]
+    if target is not None:
+        check(TARGETS[target["kind"]], target, "target")
+    for name, plan in plans.items():
+        wanted = spec["settings"][name]
+        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
+            raise Unplannable(f"settings.{name}", wanted, "a target, for it acts on PostgreSQL")
+        if target is not None and target["kind"] == "existing":
+            _check_existing(facts, target, name, wanted, plan)
+
+
+def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:
+    if plan.initdb:
+        raise Unplannable(f"settings.{name}", wanted, "a private cluster: an existing one was made long ago")
+    if plan.conf and not target["include"]:
+        line = "include_if_exists 'proving_ground.conf'"
+        raise Unplannable(
+            "target.include",
+            "",
+            f"a file that {target['config_file']} includes",
+            f"add the line {line} at its end, reload, and check the host again",
+        )
+    if plan.server_prefix and target["unit"] and not plan.unit:
+        raise Unplannable(f"settings.{name}", wanted, f"what systemd can say to {target['unit']}; this it cannot")
+    if plan.server_prefix and not target["consent"]["restart"]:
+        raise _no_consent(name)
+    if plan.server_prefix and target["unit"] and facts["level"] != "root":
+        raise Unplannable(name, wanted, "level root, to restart a service; the agent is an ordinary user here")
+
+
+def _no_consent(reason: str) -> Unplannable:
+    hint = "an admin gives it on the host's page"
+    return Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reason}", hint)
 
 
 def check_spec(facts: Record, spec: Spec) -> None:
     """Pure. Unplannable when the host of these facts cannot carry the spec out."""
     check(SPEC, spec, "spec")
     plans = plan_settings(facts, spec["settings"])
+    plan_target(facts, spec, plans)
     plan_steps(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
-    if not spec["target"]:
-        for name, plan in plans.items():
-            if plan.server_prefix or plan.conf or plan.initdb:
-                raise Unplannable(f"settings.{name}", spec["settings"][name], "a target, for it acts on PostgreSQL")
+    if restarts and not (spec["target"] or {}).get("consent", {"restart": True})["restart"]:
+        raise _no_consent(f"step {restarts[0]}, which restarts the host")
+    _check_tracer(spec, plans)
+
+
+def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
+    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    for name, plan in plans.items():
+        if plan.tracer_prefix and not traces:
+            value = spec["settings"][name].get("tracer")
+            raise Unplannable(f"{name}.tracer", value, "nothing; no step of this run starts a tracer")

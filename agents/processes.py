@@ -22,6 +22,9 @@ MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so 
 # Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
 CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0))
 POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
+# A command to a service that is not ours is waited for: cut short, it would leave the service half way.
+COMMAND_LADDER = ((0, 600.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+LADDERS = {"postgres": POSTGRES_LADDER, "service": COMMAND_LADDER}
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Account:
     user: Optional[int] = None
     group: Optional[int] = None
     wrapper: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
 
 class Child:
@@ -84,7 +88,7 @@ def spawn(
     """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
     identity: dict[str, Any] = {}
     if account.user is not None:
-        identity = {"user": account.user, "group": account.group, "extra_groups": []}
+        identity = {"user": account.user, "group": account.group, "extra_groups": account.groups}
     try:
         popen = subprocess.Popen(
             [*account.wrapper, *argv],
@@ -106,8 +110,7 @@ def spawn(
 
 def end(system: System, entry: Record) -> bool:
     """End a recorded process with all of its kind, however it was left. False when something of it still lives."""
-    ladder = POSTGRES_LADDER if entry["purpose"] == "postgres" else CLIENT_LADDER
-    for number, seconds in ladder:
+    for number, seconds in LADDERS.get(entry["purpose"], CLIENT_LADDER):
         if not _members(system, entry):
             return True
         _signal(system, entry, number)

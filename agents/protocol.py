@@ -30,7 +30,10 @@ purge      {"run": uuid} -> {}; only what was acknowledged
 Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec}
 Spec       {"version": 1,
             "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
-                       "os_user": account that runs PostgreSQL when we are root ("" = choose)} or null (no PostgreSQL),
+                       "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
+                      {"kind": "existing", "bin_dir", "data_dir", "config_file", "port", "os_user": its owner,
+                       "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
+                       "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
@@ -42,6 +45,7 @@ Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "l
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
             "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
             "dirty": [uuid], "sealed": [uuid of each that ended and is not purged],
+            "recovered": what this contact put back, as restore tells it,
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from . import processes, protocol, reboot
+from . import handback, processes, protocol, reboot
 from .errors import Failure
 from .journal import Journal
 from .spool import Job, Record, Spool, replace
@@ -30,8 +30,13 @@ class Undone:
 
 
 def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
-    """End the run's processes (last started first), restore its writes in reverse, prove both."""
+    """End the run's processes (last started first), restore its writes in reverse, prove both.
+
+    A cluster of somebody else's is given back around that: stopped before, when it runs with our values, and as it was
+    found afterwards.
+    """
     result = Undone()
+    borrowed = handback.of(system, journal, emit)
     if journal.damaged:
         result.unproven.append("the journal is damaged before its last line")
     for entry in reversed(journal.open_processes()):
@@ -41,10 +46,16 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
     left = processes.end_strays(system, job.run)
     result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    if borrowed:
+        borrowed.before()
     journal.remove_scratch()
     conflicts, unproven = journal.restore()
     result.conflicts += conflicts
     result.unproven += unproven
+    if borrowed:
+        borrowed.after()
+        result.conflicts += borrowed.conflicts
+        result.unproven += borrowed.unproven
     for proof in _restored(journal, conflicts, unproven):
         emit("proof", proof)
     return result
@@ -162,7 +173,7 @@ def told(journal: Journal, after: int) -> list[str]:
     return [
         _words(record, by_seq[record["of"]])
         for record in journal.records
-        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed")
+        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned")
     ]
 
 
@@ -171,6 +182,12 @@ def _words(record: Record, of: Record) -> str:
         return f"ended {of['purpose']} (pid {of['pid']})"
     if record["entry"] == "removed":
         return f"removed {of['path']}"
+    if record["entry"] == "dropped":
+        return f"dropped the database {of['name']}"
+    if record["entry"] == "stopped":
+        return "stopped the server that ran with the run's values"
+    if record["entry"] == "owned":
+        return f"gave back the cluster in {of['data_dir']}, {of['was']} as before"
     if record.get("by") == "restart":
         return f"{of['key']} reads {_short(record['found'])} since the host was restarted"
     if record["conflict"]:

@@ -49,7 +49,7 @@ class Agent:
 
     def hello(self) -> Record:
         units.refresh(self.spool, self._id)
-        self._recover()
+        recovered = self._recover()
         supervised = units.state(self.spool, self._id)
         jobs = self.spool.jobs()
         unsealed = [job.run for job in jobs if not job.sealed]
@@ -66,6 +66,7 @@ class Agent:
             "busy": unsealed[0] if unsealed else None,
             "dirty": [job.run for job in jobs if job.dirty],
             "sealed": [job.run for job in jobs if job.sealed],
+            "recovered": recovered,
             "wall": self.system.wall(),
             "mono": self.system.mono(),
         }

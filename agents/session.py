@@ -23,8 +23,8 @@ from .stage import Stage, run_tool
 from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
     from .collectors import Collector
+    from .instance import Target
 
 Spec = dict[str, Any]
 
@@ -39,7 +39,7 @@ class Session:
         self.journal = Journal(job, self.system)
         self.interval_s = float(self.spec["collect"]["interval_s"])
         self.account = Account(name=str(self.system.euid()))
-        self.cluster: Optional[Cluster] = None
+        self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
@@ -119,6 +119,7 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         plans = plan_settings(self.scene.facts, self.spec["settings"])
+        self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
@@ -132,6 +133,11 @@ class Session:
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
+
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
 
     def _change(self, plans: dict[str, Plan]) -> None:
         writes = [(name, write) for name in plans for write in self.scene.writes[name]]
@@ -151,18 +157,45 @@ class Session:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from .cluster import Cluster, choose_account
+        from . import gucs
 
         target = self.spec["target"]
-        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
-        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
+        gucs.check(self.system, target["bin_dir"], conf)
+        self.cluster = self._borrow(target) if target["kind"] == "existing" else self._own(target, plans)
+        self.account = self.cluster.account
         self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
-        self.cluster = Cluster(self.system, target, self.account, self._initdb, self._spawn_server)
-        self.cluster.create()
-        self.cluster.configure({name: value for plan in plans.values() for name, value in plan.conf.items()})
+        self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
-        scene.huge_pages_needed = lambda: int(cluster.parameter("shared_memory_size_in_huge_pages"))
+        scene.pgdata = str(cluster.pgdata)
+        scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
+
+    def _huge_pages_needed(self, cluster: Target, page_kb: int) -> int:
+        """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
+        without them, its peak is read, and it is stopped again."""
+        if cluster.major >= 15:
+            return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        pid = cluster.start_without_huge_pages(out / "postgresql.log")
+        peak_kb = int(self.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
+        self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
+        self.stop_server()
+        return peak_kb // page_kb + 1
+
+    def _borrow(self, target: Record) -> Target:
+        from .existing import Existing
+
+        return Existing(self.system, self.journal, target, self.emit)
+
+    def _own(self, target: Record, plans: dict[str, Plan]) -> Target:
+        from .cluster import Cluster, choose_account
+
+        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
+        initdb = plans["initdb"].initdb if "initdb" in plans else {}
+        return Cluster(self.system, target, self.account, self._initdb, self._spawn_server, initdb)
 
     def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
         out = self.job.path / "out"
@@ -178,7 +211,7 @@ class Session:
         out = self.job.path / "out"
         out.mkdir(exist_ok=True, mode=0o700)
         assert self.cluster is not None  # noqa: S101 - for the type checker
-        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log").pid
+        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log")
 
     def stop_server(self) -> None:
         """End PostgreSQL as its administrator would, its data on disk."""
@@ -197,12 +230,26 @@ class Session:
 
     def _run_step(self, step: Record) -> None:
         self.enter("RUNNING")
+        self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
-        target = self.spec["target"] or {}
-        stage = Stage(self, self._step, options.get("directory") or target.get("data_dir", ""))
-        for act in (workload.prepare, workload.warm, workload.measure):
+        stage = Stage(self, self._step, options.get("directory") or self._room())
+        self.check()
+        workload.prepare(options, stage)
+        self.act("warm")
+        for act in (workload.warm, workload.measure):
             self.check()
             act(options, stage)
+        self._look_for_others()
+
+    def _room(self) -> str:
+        """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
+        target = self.spec["target"] or {}
+        return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
+
+    def _look_for_others(self) -> None:
+        clients = self.cluster.foreign_clients() if self.cluster else []
+        if clients:
+            self.log("warning", f"clients that are not ours disturbed step {self._step}: {'; '.join(clients)}")
 
     # Proofs
 

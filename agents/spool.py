@@ -36,7 +36,8 @@ def replace(path: Path, data: bytes, owner: Optional[tuple[int, int]] = None) ->
     """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only its
     owner (uid, gid; us without one) may read it."""
     fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # In a directory of somebody else's it may be a link that leads elsewhere.
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)

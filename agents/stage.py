@@ -13,8 +13,8 @@ from .processes import Account, Child, environment, spawn
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from .cluster import Cluster
     from .collectors import Collector
+    from .instance import Target
     from .journal import Journal
     from .settings import Scene
     from .spool import Job, Record
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         collector_cpu_s: float
 
         @property
-        def cluster(self) -> Optional[Cluster]: ...
+        def cluster(self) -> Optional[Target]: ...
 
         def emit(self, kind: str, data: Record) -> None: ...
 
@@ -69,7 +69,7 @@ class Stage:
         self._scratch: Optional[Path] = None
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> Target:
         cluster = self._run.cluster
         if cluster is None:
             raise WorkloadFailure(f"step {self.step} needs PostgreSQL and the run has no target")

@@ -85,6 +85,11 @@ class System:
             os.close(fd)
         return b"".join(parts).decode("utf-8", errors="replace")
 
+    def head(self, path: str, size: int) -> str:
+        """About the first `size` bytes: for files that the kernel makes as they are read, it makes no more."""
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size).decode(errors="replace")
+
     def write(self, path: str, text: str) -> None:
         """Write to a file of /proc or /sys: one write call, no truncation games."""
         fd = os.open(path, os.O_WRONLY)
@@ -98,6 +103,24 @@ class System:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         os.write(fd, data)
         return fd
+
+    def data(self, path: str, size: int) -> bytes:
+        """The first bytes of a file or device, in one read."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write everything that waits in memory to its device."""
+        os.sync()
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        from .pagecache import resident
+
+        return resident(path)
 
     def reboot(self) -> None:
         """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""
@@ -158,6 +181,11 @@ class System:
     def machine(self) -> str:
         """The architecture, such as x86_64."""
         return os.uname().machine
+
+    def field(self, path: str, name: str) -> str:
+        """What stands behind `name:` in a file such as /proc/PID/status; "" when it is not there (any more)."""
+        lines = (line.partition(":") for line in self.text(path).splitlines())
+        return next((value.strip() for key, _, value in lines if key == name), "")
 
     def wall(self) -> float:
         return time.time()

@@ -114,8 +114,8 @@ def install(spool: Spool, agent: str) -> list[str]:
     """Install the units, or bring them up to this agent; what was written. PlanFailure where they cannot be."""
     _check(spool, agent)
     _write(spool, agent)
-    _systemctl(spool.system, "enable", "proving-ground-boot.service")
-    _systemctl(spool.system, "enable", "--now", "proving-ground-guard.timer")
+    _systemctl(spool.system, "enable", *ENABLED)  # and a daemon-reload of its own
+    _systemctl(spool.system, "start", "proving-ground-guard.timer")
     return [*(str(DIRECTORY / name) for name in TEXTS), str(spool.root / "agent.pyz")]
 
 
@@ -124,7 +124,6 @@ def _write(spool: Spool, agent: str) -> None:
     for name, text in _texts(spool, agent).items():
         replace(DIRECTORY / name, text.encode())
         os.chmod(DIRECTORY / name, 0o644)
-    _systemctl(spool.system, "daemon-reload")
 
 
 def _check(spool: Spool, agent: str) -> None:
@@ -146,6 +145,7 @@ def refresh(spool: Spool, agent: str) -> None:
     """A connection brought another agent: the units execute it from now on."""
     if agent != "source" and state(spool, agent) == "outdated":
         _write(spool, agent)
+        _systemctl(spool.system, "daemon-reload")
 
 
 def uninstall(spool: Spool) -> list[str]:

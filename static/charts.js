@@ -23,9 +23,11 @@
       const figure = await answer.json();
       if (!figure.data.some((trace) => (trace.x || []).length)) {
         if (status) status.textContent = plot.dataset.empty;
+        plot.classList.toggle("vacant", Boolean(status));
         return;
       }
       if (status) status.remove();
+      plot.classList.remove("vacant");
       await Plotly.react(plot, figure.data, figure.layout, options);
       plot.setAttribute("role", "img");
     } catch (error) {

@@ -12,12 +12,20 @@ from apps.hosts import contact, services
 from apps.hosts.models import Host
 from embedded.postgres import bin_dir
 from tests import remote
+from tests.alone import alone
 from tests.ground import Ground, prepare
 
 
 @pytest.fixture
 def admin(db: None) -> User:
     return User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN)
+
+
+@pytest.fixture
+def host_wide() -> Iterator[None]:
+    """For a test that changes settings of the whole machine."""
+    with alone():
+        yield
 
 
 @pytest.fixture(scope="session")

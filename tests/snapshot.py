@@ -146,12 +146,13 @@ def _processes(directory: str) -> Iterator[tuple[str, str]]:
             continue
         try:
             argv = Path(f"/proc/{pid}/cmdline").read_bytes()
-            marked = MARK in Path(f"/proc/{pid}/environ").read_bytes()
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             works = os.readlink(f"/proc/{pid}/cwd").startswith(directory)
         except OSError:
             continue  # it ended meanwhile, or is not ours to look at
-        if marked or works or directory.encode() in argv:
-            yield f"process {pid}", argv.replace(b"\0", b" ").decode(errors="backslashreplace").strip()
+        marks = [entry for entry in environment if entry.startswith(MARK)]
+        if marks or works or directory.encode() in argv:
+            yield f"process {pid}", b" ".join([*marks, *argv.split(b"\0")]).decode(errors="backslashreplace").strip()
 
 
 def _above(pid: int) -> Iterator[int]:

@@ -8,11 +8,12 @@ from .disk import Disk
 from .frequency import Frequency
 from .memory import Memory
 from .network import Network
+from .numa import Numa
 from .postgresql import PostgreSQL
 from .pressure import Pressure
 from .processes import Processes
 
-_ALL = (Cpu, Memory, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
+_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 
 __all__ = ["COLLECTORS", "Collector", "Column", "NotAvailable", "Subject", "columns"]

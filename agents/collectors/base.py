@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 from ..system import System
 
 if TYPE_CHECKING:
-    from ..cluster import Cluster
+    from ..instance import Target
     from ..processes import Child
 
 
@@ -49,7 +49,7 @@ class Subject:
     list, purpose) -> its process, whose stderr is kept with the run."""
 
     data_dir: Path
-    cluster: Optional[Cluster] = None
+    cluster: Optional[Target] = None
     postmaster: Optional[int] = None
     converse: Optional[Callable[[list[str], str], Child]] = None
 

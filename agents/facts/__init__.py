@@ -17,6 +17,7 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
                      "per_node" (total), "free_per_node" [v], "surplus_per_node" [v]: {node: pages}}]
     transparent_huge_pages  enabled, defrag, shmem_enabled: what is chosen; choices: {file: [text]};
                      khugepaged: {knob: number}
+    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
     sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
@@ -25,25 +26,27 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
 
 Only in `full`:
 
-    hostname, machine_id, boot_id [v], python, virtualization: such as "docker in qemu", or ""
+    hostname, machine_id, boot_id [v], python
+    postgresql       [{"bin_dir", "version", "major", "tools": [name]}]
     os               id, version, pretty, tuned_profile
-    kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
+    virtualization   such as "docker in qemu", or ""
     firmware         sys_vendor, product_name, board_name, bios_vendor, bios_version, bios_date, microcode
     file_systems     [{"mounted_on", "device", "type", "options": [text], "kb", "free_kb" [v]}]
     network          [{"name", "state", "mtu", "speed_mbit", "driver", "node"}]
     limits           of our control groups: cpu_quota (cpus), memory_max_bytes, memory_high_bytes, pids_max,
                      cpuset_cpus, cpuset_mems; only those that bind
-    postgresql       [{"bin_dir", "version", "major", "tools": [name]}]
     clusters         [{"name", "version", "major", "data_dir", "port", "running", "pid" [v], "owner", "config_file",
-                     "unit", "bin_dir", "has_include_dir": "" or the directory that its configuration includes,
+                     "unit": that it runs in, or would, "bin_dir", "has_include_dir": "" or the directory that its
+                     configuration includes,
                      "found_by": any of process, debian, systemd, directory, given}]
+    unread           {section: problem}, only where one of the sections from `os` on could not be made sense of
 """
 
 from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Any, Iterable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from ..system import System
 from .clusters import clusters
@@ -73,6 +76,7 @@ def core(system: System) -> Facts:
         "memory": memory(system),
         "huge_pages": huge_pages(system),
         "transparent_huge_pages": transparent_huge_pages(system),
+        "kernel": kernel(system),
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
         "tools": tools(system),
@@ -92,19 +96,32 @@ def full(
         tool["version"] = versions.of(tool["path"])
     installed = installations(system, versions, pg_bin_dirs)
     versions.keep()
-    return {
-        **facts,
-        "hostname": system.text("/proc/sys/kernel/hostname"),
-        "os": distribution(system),
-        "kernel": kernel(system),
-        "firmware": firmware(system),
-        "machine_id": system.machine_id(),
-        "boot_id": system.boot_id(),
-        "python": platform.python_version(),
-        "virtualization": virtualization(system),
-        "file_systems": file_systems(system),
-        "network": network(system),
-        "limits": limits(system),
-        "postgresql": installed,
-        "clusters": clusters(system, installed, pg_data_dirs),
+    facts.update(
+        hostname=system.text("/proc/sys/kernel/hostname"),
+        machine_id=system.machine_id(),
+        boot_id=system.boot_id(),
+        python=platform.python_version(),
+        postgresql=installed,
+    )
+    return {**facts, **_each(system, installed, pg_data_dirs)}
+
+
+def _each(system: System, installed: list[dict[str, Any]], pg_data_dirs: Iterable[str]) -> Facts:
+    """What nothing is planned on: where one of these cannot be made sense of, the others are told all the same."""
+    readers: dict[str, Callable[[], Any]] = {
+        "os": lambda: distribution(system),
+        "firmware": lambda: firmware(system),
+        "virtualization": lambda: virtualization(system),
+        "file_systems": lambda: file_systems(system),
+        "network": lambda: network(system),
+        "limits": lambda: limits(system),
+        "clusters": lambda: clusters(system, installed, pg_data_dirs),
     }
+    told: Facts = {}
+    unread = {}
+    for name, read in readers.items():
+        try:
+            told[name] = read()
+        except (ValueError, LookupError) as problem:
+            unread[name] = f"{type(problem).__name__}: {problem}"
+    return {**told, **({"unread": unread} if unread else {})}

@@ -52,12 +52,19 @@ def clusters(system: System, installed: list[dict[str, Any]], given: Iterable[st
     _debian(system, index)
     _units(system, index)
     _directories(system, index, given)
-    return [_told(system, found, installed) for _, found in sorted(index.items()) if not _ours(found.data_dir)]
+    there = (found for _, found in sorted(index.items()) if _is_there(system, found) and not _ours(found.data_dir))
+    return [_told(system, found, installed) for found in there]
 
 
 def _at(index: Index, data_dir: str) -> Found:
     path = os.path.normpath(data_dir)
     return index.setdefault(path, Found(path))
+
+
+def _is_there(system: System, found: Found) -> bool:
+    """Packages bring units and configuration for clusters that nobody has made."""
+    hidden = system.euid() != 0 and system.stat(found.data_dir) is not None
+    return hidden or system.exists(f"{found.data_dir}/PG_VERSION")
 
 
 def _ours(data_dir: str) -> bool:
@@ -84,7 +91,6 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
         "port": int(lines[3]) if len(lines) > 3 and lines[3].strip().isdigit() else 0,
         "config_file": config.group(1) if config else "",
         "bin_dir": os.path.dirname(system.link(f"/proc/{process.pid}/exe") or argv[0]),
-        "unit": _unit_of(system, process.pid),
     }
 
 
@@ -197,7 +203,7 @@ def _told(system: System, found: Found, installed: list[dict[str, Any]]) -> dict
         "pid": process.pid if process else None,
         "owner": system.account(owner.uid) if owner else "",
         "config_file": config_file,
-        "unit": found.unit,
+        "unit": _unit_of(system, process.pid) if process else found.unit,
         "bin_dir": bin_dir,
         "has_include_dir": config.get("include_dir", ""),
         "found_by": found.found_by,

@@ -30,7 +30,7 @@ def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
         "topology": rows,
         "frequency": _frequency(system),
         "idle": _idle(system),
-        **known((name, system.text(f"{CPUS}/{name}")) for name in ("isolated", "nohz_full")),
+        **known((name, _cpulist(system, name)) for name in ("isolated", "nohz_full")),
         **known([("smt", system.text(f"{CPUS}/smt/control"))]),
     }
 
@@ -38,6 +38,12 @@ def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 def online(system: System) -> str:
     """The cpus that run, as a list; those that we may use where /sys is not there."""
     return system.text(f"{CPUS}/online") or cpulist.render(system.allowed_cpus())
+
+
+def _cpulist(system: System, name: str) -> str:
+    """A kernel without the feature says "(null)"."""
+    text = system.text(f"{CPUS}/{name}")
+    return text if text[:1].isdigit() else ""
 
 
 def _place(system: System, cpu: int, block: Block, node: int) -> dict[str, Any]:

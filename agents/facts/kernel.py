@@ -10,15 +10,17 @@ from .cpu import CPUS, microcode
 from .read import known
 
 DMI = "/sys/class/dmi/id"
-# Directory -> which of its files are settings. What only counts, acts when it is read, or is a secret is left out.
+# Directory -> which of its files are settings. What counts, acts when it is read, is tuned by the kernel itself, drawn
+# at boot or a secret is left out.
 SYSCTLS = {
-    "vm": r"(?!compact_memory|drop_caches|stat_refresh|nr_pdflush_threads)\w+",
-    "kernel": r"sched_\w+|numa_\w+|shm\w+|sem|msgm\w+|pid_max|threads-max|perf_event_(max|mlock|paranoid)\w*|"
-    r"perf_cpu_\w+|randomize_va_space|(nmi_|soft)?watchdog|watchdog_\w+|timer_migration|io_uring_\w+|"
-    r"core_pattern|hung_task_\w+|kptr_restrict|unprivileged_\w+",
+    "vm": r"(?!compact_memory|drop_caches|stat_refresh|nr_pdflush_threads|nr_hugepages_mempolicy)\w+",
+    "kernel": r"sched_\w+|numa_\w+|shm(all|max|mni|_rmid_forced)|sem|msgm\w+|pid_max|threads-max|core_pattern|"
+    r"perf_event_(mlock_kb|paranoid)|randomize_va_space|(nmi_|soft)?watchdog|watchdog_\w+|timer_migration|"
+    r"io_uring_\w+|hung_task_timeout_secs|kptr_restrict|unprivileged_\w+",
     "fs": r"aio-max-nr|file-max|nr_open",
-    "net/core": r"somaxconn|[rw]mem_\w+|optmem_max|netdev_\w+|dev_weight|busy_\w+|default_qdisc|rps_sock_flow_entries",
-    "net/ipv4": r"tcp_(?!fastopen_key|available_)\w+|ip_local_port_range|udp_mem",
+    "net/core": r"somaxconn|[rw]mem_\w+|optmem_max|netdev_(?!rss_key)\w+|dev_weight|busy_\w+|default_qdisc|"
+    r"rps_sock_flow_entries",
+    "net/ipv4": r"tcp_(?!fastopen_key|available_ulp)\w+|ip_local_port_range|udp_mem",
 }
 # The scheduler's own, which moved out of sysctl with Linux 5.13.
 SCHED_DEBUG = "/sys/kernel/debug/sched"

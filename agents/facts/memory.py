@@ -13,6 +13,7 @@ NODES = "/sys/devices/system/node"
 HUGE = "/sys/kernel/mm/hugepages"
 THP = "/sys/kernel/mm/transparent_hugepage"
 POOL = {"per_node": "nr", "free_per_node": "free", "surplus_per_node": "surplus"}
+WEIGHTS = "/sys/kernel/mm/mempolicy/weighted_interleave"
 
 
 def numa(system: System) -> dict[str, Any]:
@@ -21,7 +22,16 @@ def numa(system: System) -> dict[str, Any]:
         whole = {"id": 0, "cpus": online(system), "mem_kb": meminfo(system).get("MemTotal", 0)}
         return {"nodes": [whole], "distances": [[10]]}
     distances = [[int(d) for d in system.text(f"{NODES}/node{n}/distance").split()] for n in ids]
-    return {"nodes": [_node(system, n) for n in ids], "distances": distances}
+    return {"nodes": [_node(system, n) for n in ids], "distances": distances, **_weights(system)}
+
+
+def _weights(system: System) -> dict[str, Any]:
+    """{"weights": {"0": 1, ...}, "weights_auto": file that says whether the kernel chose them}, since Linux 6.9."""
+    names = system.names(WEIGHTS)
+    weights = {name[4:]: int(system.text(f"{WEIGHTS}/{name}")) for name in names if name.startswith("node")}
+    # Named auto; some kernels were built with the name of what it means to their compiler, __auto_type.
+    modes = [f"{WEIGHTS}/{name}" for name in names if "auto" in name]
+    return {"weights": weights, "weights_auto": modes[0] if modes else ""} if weights else {}
 
 
 def node_ids(system: System) -> list[int]:

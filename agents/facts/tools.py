@@ -23,7 +23,16 @@ PG_HOME = "/usr/lib/postgresql"
 
 
 def tools(system: System) -> dict[str, dict[str, Any]]:
-    return {tool: {"path": path} for tool in TOOLS for path in [system.which(tool)] if path}
+    found: dict[str, dict[str, Any]] = {tool: {"path": path} for tool in TOOLS for path in [system.which(tool)] if path}
+    if "numactl" in found:
+        found["numactl"]["options"] = _options(system, found["numactl"]["path"])
+    return found
+
+
+def _options(system: System, path: str) -> list[str]:
+    """Memory policies of newer numactls that this one offers, too: from the text of its usage, which it holds."""
+    usage = system.text(path)
+    return [option for option in ("--preferred-many", "--weighted-interleave") if option in usage]
 
 
 class Versions:

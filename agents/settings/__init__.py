@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from .base import Plan, Proof, Scene, Setting, Write
+from .block_device import BlockDevice
+from .cache import Cache
 from .cpu_affinity import CpuAffinity
+from .cpu_power import CpuPower
 from .huge_pages import HugePages
+from .initdb import Initdb
 from .numa import Numa
 from .postgresql import PostgreSQL
+from .sysctl import Sysctl
 from .transparent_huge_pages import TransparentHugePages
 
 SETTINGS: dict[str, Setting] = {
@@ -14,9 +19,16 @@ SETTINGS: dict[str, Setting] = {
     for setting in (
         CpuAffinity(),
         Numa(),
+        CpuPower(),
+        # Huge pages are asked for while memory is still in the state that the kernel left it in; how much of it may be
+        # promised is said when they are taken.
         TransparentHugePages(),
         HugePages(),
+        Initdb(),
+        Sysctl(),
+        BlockDevice(),
         PostgreSQL(),
+        Cache(),
     )
 }
 

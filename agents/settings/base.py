@@ -18,6 +18,9 @@ _CHOSEN = re.compile(r"\[([^\]]+)\]")
 def current(system: System, key: str) -> str:
     """The value of a kernel file with single spaces; where it lists choices, the [chosen] one. OSError as it comes."""
     text = " ".join(system.read(key).split())
+    if key.startswith("/sys/") and key.endswith("/nr_hugepages"):
+        # Pages over what was asked go when their user does; /proc/sys/vm/nr_hugepages leaves them out by itself.
+        return str(int(text) - int(system.text(key.replace("/nr_hugepages", "/surplus_hugepages"), "0")))
     chosen = _CHOSEN.search(text)
     return chosen.group(1) if chosen else text
 
@@ -26,19 +29,26 @@ def current(system: System, key: str) -> str:
 class Write:
     """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
 
-    `also` holds files that the kernel changes along with this one, and what they read then: vm.dirty_bytes clears
-    vm.dirty_ratio. They are journalled with it and never written but to put them back.
+    `also` holds files that the kernel changes along with this one, and what they read then (a counter at the most):
+    vm.dirty_bytes clears vm.dirty_ratio. They are journalled with it and never written but to put them back. `resets`
+    are files that the kernel makes anew whenever this one is written, to what it thinks best: nr_requests with another
+    scheduler. They are put back after it, for putting it back resets them once more. `nudge` is a file into which 1 is
+    written when the value does not come, before it is asked for once more.
     """
 
     key: str
     wanted: str
     settle_s: float = 0.0
     also: dict[str, str] = field(default_factory=dict)
+    resets: tuple[str, ...] = ()
+    nudge: str = ""
 
     def line(self) -> str:
         if self.key.startswith("/proc/sys/"):
             return f"sysctl -w {self.key[len('/proc/sys/') :].replace('/', '.')}={self._value()}"
-        return f"echo {self._value()} > {shlex.quote(self.key)}"
+        # $DATA is the device below the data directory, which the dry run does not know.
+        key = f'"{self.key}"' if "$" in self.key else shlex.quote(self.key)
+        return f"echo {self._value()} > {key}"
 
     def _value(self) -> str:
         """A value that only the configured server can tell is shown as the command that asks it."""
@@ -47,22 +57,31 @@ class Write:
 
 @dataclass(frozen=True)
 class Hold:
-    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back."""
+    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back. `shown` is
+    what the data mean."""
 
     path: str
     data: bytes
     shown: str
 
+    def line(self) -> str:
+        octal = "".join(f"\\{byte:03o}" for byte in self.data)  # the one escape that every sh has
+        return f"exec 3> {self.path}; printf '{octal}' >&3  # {self.shown}, in effect while it stays open"
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What one setting wants of the host: writes, held devices, prefixes of the two command lines, lines of
-    configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else."""
+    """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
+    configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
+    `acts` and `sql` show what `act` does: commands, and statements for the running server."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
+    acts: list[str] = field(default_factory=list)
+    sql: list[str] = field(default_factory=list)
     server_prefix: list[str] = field(default_factory=list)
     client_prefix: list[str] = field(default_factory=list)
+    tracer_prefix: list[str] = field(default_factory=list)
     unit: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     initdb: dict[str, str] = field(default_factory=dict)
@@ -70,9 +89,8 @@ class Plan:
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
         lines = [write.line() for write in self.writes]
-        lines += [
-            f"exec 3> {hold.path}; printf '{hold.shown}' >&3  # in effect while it stays open" for hold in self.holds
-        ]
+        lines += [hold.line() for hold in self.holds]
+        lines += self.acts
         lines += (
             [shlex.join(["initdb", *(f"{n}={v}" if v else n for n, v in self.initdb.items())])] if self.initdb else []
         )
@@ -81,6 +99,9 @@ class Plan:
             lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
         if self.client_prefix:
             lines.append(f"{shlex.join(self.client_prefix)} pgbench ...")
+        lines += [f"psql -c {_quoted(statement)}" for statement in self.sql]
+        if self.tracer_prefix:
+            lines.append(f"{shlex.join(self.tracer_prefix)} perf ...")
         return lines
 
     def with_writes(self, writes: list[Write]) -> Plan:
@@ -110,17 +131,21 @@ class Proof:
 
 @dataclass
 class Scene:
-    """Where a setting looks for its proof: the processes of the run, the server's SQL, and notes kept between looks."""
+    """Where a setting looks for its proof: the processes of the run, the server's SQL, and notes kept between looks.
+    `data_dir` is the directory that the run was given, `pgdata` that of its cluster; "" without a target."""
 
     system: System
     facts: Facts
     postmaster: Optional[int] = None
     client: Optional[int] = None
     step: str = ""
+    last: bool = False  # no step follows
     major: int = 0
+    data_dir: str = ""
+    pgdata: str = ""
     conf_file: str = ""
     sql: Optional[Callable[[str], Any]] = None
-    huge_pages_needed: Optional[Callable[[], int]] = None
+    huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
     writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -168,8 +193,8 @@ class Setting(ABC):
         """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down) or
-        `measure` (the data is there, the load comes next)."""
+        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down), `warm` (the
+        data is there, a step's warm-up comes next) or `measure` (its load comes next)."""
         return []
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:

@@ -9,11 +9,7 @@ from ..errors import Unplannable
 from ..system import CLOCK_TICKS, Process
 from .base import Facts, Plan, Proof, Scene, Setting
 
-_CPUS = {
-    "type": "string",
-    "pattern": r"^(\d+(-\d+)?(,\d+(-\d+)?)*|0x[0-9a-fA-F]+|node:\d+(-\d+)?(,\d+(-\d+)?)*)$",
-    "description": "A list of cpus (0-3,5), a mask (0x6) or the cpus of a NUMA node (node:0)",
-}
+_CPUS = {"type": "string", "pattern": cpulist.PATTERN, "description": cpulist.GRAMMAR}
 
 
 class CpuAffinity(Setting):
@@ -29,6 +25,7 @@ class CpuAffinity(Setting):
         "properties": {
             "server": {**_CPUS, "title": "PostgreSQL's cpus"},
             "client": {**_CPUS, "title": "The load generator's cpus"},
+            "tracer": {**_CPUS, "title": "The tracer's cpus"},
         },
         "additionalProperties": False,
     }
@@ -41,7 +38,9 @@ class CpuAffinity(Setting):
         prefixes = {side: ["taskset", "-c", _cpus(facts, side, text)] for side, text in wanted.items()}
         if prefixes and not facts["tools"].get("taskset"):
             raise Unplannable("cpu_affinity", wanted, "hosts with taskset", "install util-linux")
-        return Plan(server_prefix=prefixes.get("server", []), client_prefix=prefixes.get("client", []))
+        server, client, tracer = (prefixes.get(side, []) for side in ("server", "client", "tracer"))
+        unit = {"CPUAffinity": server[-1]} if server else {}
+        return Plan(server_prefix=server, client_prefix=client, tracer_prefix=tracer, unit=unit)
 
     def watch(self, scene: Scene, wanted: Any) -> None:
         notes = scene.notes.setdefault(self.name, {})
@@ -65,9 +64,10 @@ class CpuAffinity(Setting):
 def _cpus(facts: Facts, side: str, text: str) -> str:
     field, cpus = f"cpu_affinity.{side}", facts["cpus"]
     try:
-        chosen = cpulist.choose(text, facts["numa"]["nodes"])
+        chosen = _chosen(facts, text)
     except ValueError as error:
-        raise Unplannable(field, text, f"a list such as 0-3,5, a mask such as 0x6, or node:N ({error})") from error
+        accepted = f"a list such as 0-3,5, a mask such as 0x6, node:N, socket:N or cores ({error})"
+        raise Unplannable(field, text, accepted) from error
     for known, words in (("online", "online"), ("allowed", "allowed to this account")):
         missing = set(chosen) - set(cpulist.parse(cpus[known]))
         if missing or not chosen:
@@ -76,14 +76,18 @@ def _cpus(facts: Facts, side: str, text: str) -> str:
     return cpulist.render(chosen)
 
 
+def _chosen(facts: Facts, text: str) -> list[int]:
+    return cpulist.choose(text, facts["numa"]["nodes"], facts["cpus"]["topology"])
+
+
 def _wanted(scene: Scene, side: str, wanted: Any) -> str:
-    return cpulist.render(cpulist.choose(wanted[side], scene.facts["numa"]["nodes"]))
+    return cpulist.render(_chosen(scene.facts, wanted[side]))
 
 
 def _tasks(scene: Scene, side: str) -> list[Process]:
-    """Server processes have one thread each; of the client every thread counts."""
-    if side == "server":
-        return scene.server_processes()
+    """Server processes have one thread each; of the client every thread counts. Nothing starts a tracer yet."""
+    if side != "client":
+        return scene.server_processes() if side == "server" else []
     return [task for process in scene.client_processes() for task in _threads(scene, process)]
 
 

@@ -1,4 +1,4 @@
-"""Huge pages for shared memory: PostgreSQL's parameter, and the kernel's pool that it takes them from."""
+"""Huge pages for shared memory: PostgreSQL's parameters, and the kernel's pools that it takes them from."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ from typing import Any
 
 from ..errors import NotApplied, Unplannable
 from ..facts import meminfo
+from ..facts.memory import HUGE, NODES
+from ..system import System
 from .base import Facts, Plan, Proof, Scene, Setting, Write
+from .huge_page_proofs import prove
 
 POOL = "/proc/sys/vm/nr_hugepages"
+COMPACT = "/proc/sys/vm/compact_memory"
 SETTLE_S = 5.0
 # Of the memory that is available, at most this share is asked for: a host without a free page kills its processes.
 MOST = 0.9
-_AUTO = "$(postgres -D $PGDATA -C shared_memory_size_in_huge_pages)"
+_NEED = "postgres -D $PGDATA -C shared_memory_size_in_huge_pages"
+_KB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
 
 
 class HugePages(Setting):
     name = "huge_pages"
     title = "Huge pages"
     help = "Shared memory in huge pages, and a pool in the kernel that is large enough (restored afterwards)"
-    unit = "pages of the default size"
+    unit = "pages of one size"
     risk = "takes memory from everybody else while the run lasts"
     level = "root"
     schema = {
@@ -29,106 +34,216 @@ class HugePages(Setting):
         "properties": {
             "use": {"type": "string", "enum": ["on", "off"], "title": "huge_pages of PostgreSQL"},
             "pool": {
+                "type": ["integer", "string"],
                 "title": "Pages in the kernel's pool",
-                "description": "auto (what this PostgreSQL needs, 15 or later) or a number of pages in total",
-                "anyOf": [{"type": "string", "enum": ["auto"]}, {"type": "integer", "minimum": 0}],
+                "description": "auto (grown by what this PostgreSQL misses) or exactly so many pages (it may shrink)",
+                "pattern": r"^(auto|\d+)$",
+                "minimum": 0,
                 "default": "auto",
+            },
+            "size": {
+                "type": "string",
+                "title": "Page size",
+                "description": "2MB, 1GB or another of this kernel (PostgreSQL 14 or later); default: the kernel's",
+                "pattern": r"^[1-9]\d*(kB|MB|GB)$",
+            },
+            "nodes": {
+                "type": "string",
+                "title": "Nodes",
+                "description": "Nodes (0-1 or all) over which the pool is spread evenly; else the kernel spreads it",
+                "pattern": r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$",
+            },
+            "per_node": {
+                "type": "object",
+                "title": "Pages per node",
+                "description": "Exactly so many pages on each node named, in place of pool and nodes",
+                "propertyNames": {"pattern": r"^\d+$", "description": "the number of a NUMA node"},
+                "additionalProperties": {
+                    "type": ["integer", "string"],
+                    "pattern": r"^\d+$",
+                    "minimum": 0,
+                    "description": "a number of pages",
+                },
             },
         },
         "required": ["use"],
         "additionalProperties": False,
     }
 
+    def discover(self, system: System) -> dict[str, Any]:
+        from ..facts.memory import huge_pages
+
+        return {"sizes": huge_pages(system)["sizes"]}
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
-        use, pool = wanted["use"], wanted.get("pool", "auto")
-        if use == "off":
-            if pool != "auto":
-                raise Unplannable("huge_pages.pool", pool, "no pool with use off")
-            return Plan(conf={"huge_pages": "off"})
-        if not facts["huge_pages"]["default_kb"]:
-            raise Unplannable("huge_pages.use", use, "off, as this kernel has no huge pages")
-        write = Write(POOL, _AUTO if pool == "auto" else str(pool), settle_s=SETTLE_S)
-        return Plan(writes=[write], conf={"huge_pages": "on"})
+        if wanted["use"] == "off":
+            return _off(wanted)
+        size = _size(facts, wanted)
+        nodes = _nodes(size, wanted)
+        conf = {"huge_pages": "on", **({"huge_page_size": wanted["size"]} if "size" in wanted else {})}
+        if not nodes:
+            pool = wanted.get("pool", "auto")
+            return Plan(writes=[_whole(facts, size, f"$({_NEED})" if pool == "auto" else str(int(pool)))], conf=conf)
+        return Plan(writes=[_on_node(size["kb"], n, pages) for n, pages in _planned(nodes, wanted).items()], conf=conf)
 
     def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
         if not plan.writes:
             return plan
-        needed = _needed(scene, wanted.get("pool", "auto"))
-        info = meminfo(scene.system)
-        total, spare = info["HugePages_Total"], info["HugePages_Free"] - info["HugePages_Rsvd"]
-        target = wanted["pool"] if wanted.get("pool", "auto") != "auto" else total + max(0, needed - spare)
-        _check_memory(info, target)
-        if needed > target - total + spare:
-            raise NotApplied(
-                "huge_pages",
-                f"{needed} free pages for this shared_buffers",
-                f"a pool of {target} pages",
-                "ask for a larger pool, or auto",
-            )
-        return plan.with_writes([Write(POOL, str(target), settle_s=SETTLE_S)])
+        if "size" in wanted and scene.major < 14:
+            accepted = f"the kernel's default size, as PostgreSQL {scene.major} has no huge_page_size (14 or later has)"
+            raise Unplannable("huge_pages.size", wanted["size"], accepted)
+        size = _size(scene.facts, wanted)
+        kb, nodes = size["kb"], _nodes(size, wanted)
+        needed = scene.huge_pages_needed(kb) if scene.huge_pages_needed else 0
+        pools = [_Pool(scene.system, kb, node) for node in nodes] or [_Pool(scene.system, kb)]
+        targets = _targets(pools, wanted, needed, _reserved(scene.system, kb))
+        everywhere, more = _Pool(scene.system, kb), sum(pool.more(target) for pool, target in zip(pools, targets))
+        _check_need(everywhere, _reserved(scene.system, kb), needed, more)
+        for pool, target in [*zip(pools, targets), (everywhere, everywhere.total + more)]:
+            _check_memory(pool, target)
+        if not nodes:
+            return plan.with_writes([_whole(scene.facts, size, str(targets[0]), everywhere.total)])
+        return plan.with_writes([_on_node(kb, node, str(target)) for node, target in zip(nodes, targets)])
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        written = super().verify(scene, wanted, phase)
-        if phase != "before" or not scene.postmaster:
-            return written
-        return [*written, _mapping(scene, wanted["use"]), *_status(scene, wanted["use"])]
+        kb = _size(scene.facts, wanted)["kb"] if wanted["use"] == "on" else 0
+        return [*super().verify(scene, wanted, phase), *prove(scene, kb, phase, "size" in wanted)]
 
 
-def _needed(scene: Scene, pool: Any) -> int:
-    """Pages that the configured server will ask for; 0 where it cannot tell and the user did."""
-    if scene.major >= 15 and scene.huge_pages_needed:
-        return max(0, scene.huge_pages_needed())
-    if pool != "auto":
-        return 0
-    raise Unplannable(
-        "huge_pages.pool",
-        "auto",
-        f"a number of pages, as PostgreSQL {scene.major} cannot tell its need (15 or later can)",
-        "about 1.1 x shared_buffers / 2 MB",
-    )
+def _off(wanted: Any) -> Plan:
+    for name in ("pool", "size", "nodes", "per_node"):
+        if wanted.get(name, "auto") != "auto":
+            raise Unplannable(f"huge_pages.{name}", wanted[name], f"no {name} with use off")
+    return Plan(conf={"huge_pages": "off"})
 
 
-def _check_memory(info: dict[str, int], target: int) -> None:
-    size = info["Hugepagesize"]
-    more, available = (target - info["HugePages_Total"]) * size, info["MemAvailable"]
-    if more > available * MOST:
+def _size(facts: Facts, wanted: Any) -> dict[str, Any]:
+    """The kernel's pools of the wanted size, or of its default: {"kb", "total", "free", "per_node": {node: pages}}."""
+    if not facts["huge_pages"]["default_kb"]:
+        raise Unplannable("huge_pages.use", wanted["use"], "off, as this kernel has no huge pages")
+    known = {size["kb"]: size for size in facts["huge_pages"]["sizes"]}
+    kb = _kb(wanted["size"]) if "size" in wanted else facts["huge_pages"]["default_kb"]
+    if kb not in known:
+        raise Unplannable("huge_pages.size", wanted["size"], f"sizes of this host: {', '.join(map(shown, known))}")
+    return dict(known[kb])
+
+
+def _kb(text: str) -> int:
+    return int(text[:-2]) * _KB[text[-2:]]
+
+
+def shown(kb: int) -> str:
+    """2048 -> "2MB", as PostgreSQL and `size` spell it."""
+    unit = "GB" if kb % _KB["GB"] == 0 else "MB" if kb % _KB["MB"] == 0 else "kB"
+    return f"{kb // _KB[unit]}{unit}"
+
+
+def _nodes(size: dict[str, Any], wanted: Any) -> list[int]:
+    """Nodes whose pools are set one by one; none when the kernel is asked for a total."""
+    from .. import cpulist
+
+    known = sorted(int(node) for node in size["per_node"])
+    per_node, text = wanted.get("per_node", {}), wanted.get("nodes", "")
+    if per_node and (text or "pool" in wanted):
+        raise Unplannable("huge_pages.per_node", per_node, "per_node alone, without pool and nodes")
+    field = "huge_pages.per_node" if per_node else "huge_pages.nodes"
+    nodes = sorted(int(n) for n in per_node) or (known if text == "all" else cpulist.parse(text))
+    if set(nodes) - set(known):
+        raise Unplannable(field, per_node or text, f"nodes of this host: {cpulist.render(known) or 'none'}")
+    return nodes
+
+
+def _planned(nodes: list[int], wanted: Any) -> dict[int, str]:
+    """What can be said of each node's pool before the server is asked."""
+    if "per_node" in wanted:
+        return {node: str(int(wanted["per_node"][str(node)])) for node in nodes}
+    pool = wanted.get("pool", "auto")
+    if pool == "auto":
+        return dict.fromkeys(nodes, f"$(( ($({_NEED}) + {len(nodes) - 1}) / {len(nodes)} ))")
+    return dict(zip(nodes, map(str, _shares(int(pool), len(nodes)))))
+
+
+def _shares(pages: int, nodes: int) -> list[int]:
+    """Even shares; what is left over goes to the first nodes."""
+    return [pages // nodes + (place < pages % nodes) for place in range(nodes)]
+
+
+def _file(kb: int, node: int) -> str:
+    return f"{NODES}/node{node}/hugepages/hugepages-{kb}kB/nr_hugepages"
+
+
+def _on_node(kb: int, node: int, pages: str) -> Write:
+    return Write(_file(kb, node), pages, settle_s=SETTLE_S, nudge=COMPACT)
+
+
+def _whole(facts: Facts, size: dict[str, Any], pages: str, total: int = 0) -> Write:
+    """The total; the kernel spreads it over the nodes, which would not come back by themselves as they were."""
+    kb, nodes = size["kb"], sorted(size["per_node"], key=int)
+    path = POOL if kb == facts["huge_pages"]["default_kb"] else f"{HUGE}/hugepages-{kb}kB/nr_hugepages"
+    bound = pages if not pages.isdigit() or int(pages) >= total else "0"
+    also = {_file(kb, int(node)): bound for node in nodes} if len(nodes) > 1 else {}
+    return Write(path, pages, settle_s=SETTLE_S, also=also, nudge=COMPACT)
+
+
+class _Pool:
+    """Counters of the pages of one size, on one node or on all, and the memory that they could come from (kB)."""
+
+    def __init__(self, system: System, kb: int, node: Any = None) -> None:
+        self.kb, self.node = kb, node
+        base = HUGE if node is None else f"{NODES}/node{node}/hugepages"
+        self.total, self.free, self.surplus = (
+            int(system.text(f"{base}/hugepages-{kb}kB/{name}_hugepages", "0")) for name in ("nr", "free", "surplus")
+        )
+        self.available_kb = meminfo(system)["MemAvailable"]
+        if node is not None:
+            # The kernel estimates no MemAvailable of a node: what is free, and file pages, which can be moved away.
+            text = system.text(f"{NODES}/node{node}/meminfo")
+            on_node = re.findall(r"(?:MemFree|Active\(file\)|Inactive\(file\)):\s+(\d+) kB", text)
+            self.available_kb = min(self.available_kb, sum(map(int, on_node)))
+
+    def grown(self, pages: int) -> int:
+        """What to ask for so that so many more are free: the kernel first makes its surplus pages lasting ones."""
+        return self.total + pages if pages else self.total - self.surplus
+
+    def more(self, target: int) -> int:
+        """Pages that the pool gains, or loses, by this target."""
+        return target - max(self.total - self.surplus, min(self.total, target))
+
+
+def _reserved(system: System, kb: int) -> int:
+    """Free pages that somebody was promised already; the kernel counts them for all nodes together."""
+    return int(system.text(f"{HUGE}/hugepages-{kb}kB/resv_hugepages", "0"))
+
+
+def _targets(pools: list[_Pool], wanted: Any, needed: int, reserved: int) -> list[int]:
+    """Pages that each pool shall have."""
+    if "per_node" in wanted:
+        return [int(wanted["per_node"][str(pool.node)]) for pool in pools]
+    if wanted.get("pool", "auto") != "auto":
+        return _shares(int(wanted["pool"]), len(pools))
+    missing = max(0, needed - max(0, sum(pool.free for pool in pools) - reserved))
+    return [pool.grown(share) for pool, share in zip(pools, _shares(missing, len(pools)))]
+
+
+def _check_need(everywhere: _Pool, reserved: int, needed: int, more: int) -> None:
+    """The server may take pages of any node, those beyond our pools too."""
+    if needed > everywhere.free - reserved + more:
         raise NotApplied(
             "huge_pages",
-            f"{target} pages of {size} kB ({more // 1024} MB more)",
-            f"{info['HugePages_Total']} pages, and {available // 1024} MB available, "
-            f"which allow {info['HugePages_Total'] + int(available * MOST) // size} pages",
-            "the kernel was not asked: it would have taken every free page from the host",
+            f"{needed} free pages for this shared_buffers",
+            f"a pool of {everywhere.total + more} pages",
+            "ask for a larger pool, or auto",
         )
 
 
-def counters(info: dict[str, int]) -> dict[str, int]:
-    """The HugePages_* lines of /proc/meminfo."""
-    return {name: value for name, value in info.items() if name.startswith("HugePages_")}
-
-
-def shared_mapping_kb(smaps: str) -> int:
-    """KernelPageSize of the largest shared anonymous mapping, 0 when there is none."""
-    largest, page, shared, size = 0, 0, False, 0
-    for line in smaps.splitlines():
-        if re.match(r"^[0-9a-f]+-[0-9a-f]+ ", line):
-            shared = " rw-s " in line and ("/dev/zero" in line or "/anon_hugepage" in line or "/SYSV" in line)
-        elif shared and line.startswith("Size:"):
-            size = int(line.split()[1])
-        elif shared and line.startswith("KernelPageSize:") and size > largest:
-            largest, page = size, int(line.split()[1])
-    return page
-
-
-def _mapping(scene: Scene, use: str) -> Proof:
-    info = meminfo(scene.system)
-    wanted = info["Hugepagesize"] if use == "on" else 4
-    found = shared_mapping_kb(scene.system.text(f"/proc/{scene.postmaster}/smaps"))
-    ok = found >= 1024 if use == "on" else 0 < found < 1024  # other architectures have small pages of 16 or 64 kB
-    evidence = {"source": "/proc/PID/smaps, /proc/meminfo", "pid": scene.postmaster, **counters(info)}
-    return Proof("page size of the shared memory (kB)", wanted, found, ok, evidence)
-
-
-def _status(scene: Scene, use: str) -> list[Proof]:
-    name = "huge_pages_status" if scene.major >= 17 else "huge_pages"
-    found = scene.sql(f"select to_json(current_setting('{name}'))") if scene.sql else ""
-    return [Proof(name, use, found, found == use, {"source": "pg_settings"})]
+def _check_memory(pool: _Pool, target: int) -> None:
+    more_kb = (target - pool.total) * pool.kb
+    if more_kb > pool.available_kb * MOST:
+        where = "" if pool.node is None else f" on node {pool.node}"
+        allowed = pool.total + int(pool.available_kb * MOST) // pool.kb
+        raise NotApplied(
+            "huge_pages",
+            f"{target} pages of {pool.kb} kB{where} ({more_kb // 1024} MB more)",
+            f"{pool.total} pages, and {pool.available_kb // 1024} MB available, which allow {allowed} pages",
+            "the kernel was not asked: it would have taken every free page from the host",
+        )

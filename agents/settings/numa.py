@@ -1,35 +1,34 @@
-"""Where PostgreSQL's memory comes from, by numactl; children inherit the policy from the postmaster."""
+"""Where PostgreSQL's memory comes from and which nodes' cpus it runs on, by numactl; children inherit both."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from .. import cpulist
 from ..errors import Unplannable
-from .base import Facts, Plan, Proof, Scene, Setting
+from ..facts.memory import WEIGHTS
+from ..system import System
+from . import numa_proofs
+from .base import Facts, Plan, Proof, Scene, Setting, Write
 
-# Policy -> numactl's option, and the word of numa_maps (newer kernels write `interleave:0`, older `interleave=0`).
-_OPTIONS = {
-    "interleave": "--interleave",
-    "localalloc": "--localalloc",
-    "membind": "--membind",
-    "preferred": "--preferred",
-    "cpunodebind": "--cpunodebind",
+# Policy -> systemd's word for NUMAPolicy=; it has none for those that came to the kernel last.
+_POLICIES = {
+    "interleave": "interleave",
+    "weighted-interleave": "",
+    "localalloc": "local",
+    "membind": "bind",
+    "preferred": "preferred",
+    "preferred-many": "",
 }
-_WORDS = {"interleave": "interleave", "localalloc": "local", "membind": "bind", "preferred": "prefer"}
-# A shared mapping has a policy of its own, which stays `default` whatever the process was given.
-_SHARED = re.compile(r"file=(/dev/zero|/SYSV|/dev/shm|/anon_hugepage|/memfd)")
-_PAGES = re.compile(r"\bN(\d+)=(\d+)")
-_PAGE_KB = re.compile(r"kernelpagesize_kB=(\d+)")
+_NODES = r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$"
 
 
 class Numa(Setting):
     name = "numa"
     title = "NUMA policy"
-    help = "Starts PostgreSQL under numactl with a memory policy, or bound to the cpus of nodes"
+    help = "Starts PostgreSQL under numactl with a memory policy, bound to the cpus of nodes, or both"
     unit = "policy and node list"
-    risk = "none: ends with the processes"
+    risk = "none: ends with the processes (weights are put back)"
     tools = ("numactl",)
     schema = {
         "type": "object",
@@ -37,91 +36,142 @@ class Numa(Setting):
         "properties": {
             "policy": {
                 "type": "string",
-                "title": "Policy",
-                "enum": ["default", *_OPTIONS],
-                "description": "numactl's own words; default starts PostgreSQL without numactl",
+                "title": "Memory policy",
+                "enum": ["default", *_POLICIES],
+                "default": "default",
+                "description": "numactl's own words; default lets the kernel allocate where a process runs",
             },
             "nodes": {
                 "type": "string",
-                "title": "Nodes",
-                "pattern": r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$",
+                "title": "Memory nodes",
+                "pattern": _NODES,
                 "description": "A list of nodes (0-1) or all; one node for preferred, none for default and localalloc",
             },
+            "cpunodebind": {
+                "type": "string",
+                "title": "Cpus of nodes",
+                "pattern": _NODES,
+                "description": "Run on the cpus of these nodes only (0-1 or all), whatever the memory policy",
+            },
+            "weights": {
+                "type": "object",
+                "title": "Weights of nodes",
+                "description": "Pages in turn on each node, for weighted-interleave; needs level root and Linux 6.9",
+                "propertyNames": {"pattern": r"^\d+$", "description": "the number of a NUMA node"},
+                "additionalProperties": {
+                    "type": ["integer", "string"],
+                    "pattern": r"^([1-9]\d?|1\d\d|2[0-4]\d|25[0-5])$",
+                    "minimum": 1,
+                    "maximum": 255,
+                    "description": "1 to 255",
+                },
+            },
         },
-        "required": ["policy"],
         "additionalProperties": False,
     }
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        policy = wanted["policy"]
-        nodes = _nodes(facts, wanted)
-        if policy == "default":
-            return Plan()
-        if not facts["tools"].get("numactl"):
-            raise Unplannable("numa.policy", policy, "default, as numactl is not installed", "install numactl")
-        option = _OPTIONS[policy]
-        return Plan(server_prefix=["numactl", f"{option}={cpulist.render(nodes)}" if nodes else option])
+    def discover(self, system: System) -> dict[str, Any]:
+        """A server that is started without us has the policy default."""
+        from ..facts.memory import numa
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        processes = scene.server_processes()
-        if phase == "before":
-            return [_proof(scene, wanted, process.pid, "postmaster") for process in processes[:1]]
-        if phase == "during":
-            return [_proof(scene, wanted, process.pid, "backend") for process in processes[1:][-1:]]
+        return {"policy": "default", "weights": numa(system).get("weights", {})}
+
+    def plan(self, facts: Facts, wanted: Any) -> Plan:
+        policy, nodes, bound = wanted.get("policy", "default"), memory_nodes(facts, wanted), cpu_nodes(facts, wanted)
+        options = _options(facts, policy, nodes)
+        unit = {"NUMAPolicy": _POLICIES[policy]} if _POLICIES.get(policy) else {}
+        if unit and nodes:
+            unit["NUMAMask"] = cpulist.render(nodes)
+        if bound:
+            options.append(f"--cpunodebind={cpulist.render(bound)}")
+            unit["CPUAffinity"] = cpulist.render(numa_proofs.cpus_of(facts, bound))
+        if options and not facts["tools"].get("numactl"):
+            raise Unplannable("numa.policy", policy, "default, as numactl is not installed", "install numactl")
+        writes = _weights(facts, policy, wanted.get("weights", {}))
+        return Plan(writes=writes, server_prefix=["numactl", *options] if options else [], unit=unit)
+
+    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+        auto = scene.facts["numa"].get("weights_auto", "")
+        if plan.writes and auto and scene.system.text(auto) == "true" and not _chooses(scene.system, auto):
+            raise Unplannable(
+                "numa.weights",
+                wanted["weights"],
+                "no weights: this kernel chooses them until the first is set, and could not be told to choose again, "
+                "as it has no table of bandwidths",
+                f"give that up by hand (echo false > {auto}); then weights can be set and put back",
+            )
+        return plan
+
+    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+        if moment == "measure":
+            numa_proofs.note(scene)
         return []
 
+    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+        nodes, bound = memory_nodes(scene.facts, wanted), cpu_nodes(scene.facts, wanted)
+        policy = wanted.get("policy", "default")
+        return [*super().verify(scene, wanted, phase), *numa_proofs.prove(scene, policy, nodes, bound, phase)]
 
-def _nodes(facts: Facts, wanted: Any) -> list[int]:
-    """The nodes meant; none where the policy takes none."""
-    policy, text = wanted["policy"], wanted.get("nodes", "")
-    known = [int(node["id"]) for node in facts["numa"]["nodes"]]
+
+def _chooses(system: System, auto: str) -> bool:
+    """Whether the kernel can be told to choose the weights; where it does already, asking changes nothing."""
+    try:
+        system.write(auto, "true")
+    except OSError:
+        return False
+    return True
+
+
+def memory_nodes(facts: Facts, wanted: Any) -> list[int]:
+    """The nodes that the policy is about; none where it takes none."""
+    policy, text = wanted.get("policy", "default"), wanted.get("nodes", "")
     if policy in ("default", "localalloc"):
         if text:
             raise Unplannable("numa.nodes", text, f"no nodes with {policy}")
         return []
-    nodes = known if text in ("all", "") else cpulist.parse(text)
-    if set(nodes) - set(known):
-        raise Unplannable("numa.nodes", text, f"nodes of this host: {cpulist.render(known)}")
+    nodes = _listed(facts, "numa.nodes", text or "all")
     if policy == "preferred" and len(nodes) != 1:
         raise Unplannable("numa.nodes", text, "one node with preferred")
     return nodes
 
 
-def policies(numa_maps: str) -> set[str]:
-    """Policy words of the private mappings, without their nodes where they name none: {"interleave:0-1"}."""
-    lines = (line.split(" ", 2) for line in numa_maps.splitlines() if not _SHARED.search(line))
-    return {line[1].replace("=", ":") for line in lines if len(line) > 1}
+def cpu_nodes(facts: Facts, wanted: Any) -> list[int]:
+    """The nodes whose cpus are meant; none when any may run PostgreSQL."""
+    return _listed(facts, "numa.cpunodebind", wanted["cpunodebind"]) if "cpunodebind" in wanted else []
 
 
-def pages(numa_maps: str) -> dict[str, dict[str, int]]:
-    """kB per node: {"shared": {"0": 1024, ...}, "private": {...}}."""
-    found: dict[str, dict[str, int]] = {"shared": {}, "private": {}}
-    for line in numa_maps.splitlines():
-        kb = int((_PAGE_KB.search(line) or ["", "4"])[1])
-        kind = found["shared" if _SHARED.search(line) else "private"]
-        for node, count in _PAGES.findall(line):
-            kind[node] = kind.get(node, 0) + int(count) * kb
-    return found
+def _listed(facts: Facts, field: str, text: str) -> list[int]:
+    known = [int(node["id"]) for node in facts["numa"]["nodes"]]
+    nodes = known if text == "all" else cpulist.parse(text)
+    if set(nodes) - set(known):
+        raise Unplannable(field, text, f"nodes of this host: {cpulist.render(known)}")
+    return nodes
 
 
-def _proof(scene: Scene, wanted: Any, pid: int, subject: str) -> Proof:
-    policy, nodes = wanted["policy"], _nodes(scene.facts, wanted)
-    maps = scene.system.text(f"/proc/{pid}/numa_maps")
-    evidence = {"source": "/proc/PID/numa_maps", "pid": pid, "kb_per_node": pages(maps)}
-    if policy == "cpunodebind":
-        return _bound(scene, nodes, pid, subject, evidence)
-    found = policies(maps)
-    word, listed = _WORDS.get(policy, "default"), cpulist.render(nodes)
-    accepted = {f"{word}:{listed}" if listed else word}
-    if policy == "localalloc":
-        accepted.add("prefer")  # kernels before 5.14 have no word of its own for it
-    return Proof(subject, sorted(accepted)[0], " ".join(sorted(found)), bool(found) and found <= accepted, evidence)
+def _options(facts: Facts, policy: str, nodes: list[int]) -> list[str]:
+    if policy == "default":
+        return []
+    option = f"--{policy}"
+    newer = policy in ("preferred-many", "weighted-interleave")
+    if newer and facts["tools"].get("numactl") and option not in facts["tools"]["numactl"].get("options", []):
+        raise Unplannable(
+            "numa.policy", policy, f"what this numactl knows; it has no {option}", "install a newer numactl"
+        )
+    return [f"{option}={cpulist.render(nodes)}" if nodes else option]
 
 
-def _bound(scene: Scene, nodes: list[int], pid: int, subject: str, evidence: dict[str, Any]) -> Proof:
-    cpus = {cpu for n in scene.facts["numa"]["nodes"] if n["id"] in nodes for cpu in cpulist.parse(n["cpus"])}
-    wanted = cpulist.render(cpus & set(cpulist.parse(scene.facts["cpus"]["allowed"])))
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)", scene.system.text(f"/proc/{pid}/status"), re.MULTILINE)
-    shown = found.group(1) if found else "none"
-    inside = set(cpulist.parse(shown if found else "")) <= cpus
-    return Proof(subject, f"cpus of node {cpulist.render(nodes)}: {wanted}", shown, bool(found) and inside, evidence)
+def _weights(facts: Facts, policy: str, weights: dict[str, Any]) -> list[Write]:
+    known = facts["numa"].get("weights", {})
+    if policy == "weighted-interleave" and not known:
+        raise Unplannable("numa.policy", policy, "interleave; weights came with Linux 6.9, and this kernel has none")
+    if weights and policy != "weighted-interleave":
+        raise Unplannable("numa.weights", weights, f"no weights with {policy}")
+    if set(weights) - set(known):
+        raise Unplannable("numa.weights", weights, f"nodes of this host: {', '.join(known)}")
+    # With the first weight of ours, the kernel stops choosing them; put back last, it chooses again.
+    modes = [{facts["numa"]["weights_auto"]: "false"} if facts["numa"].get("weights_auto") else {}]
+    changed = [node for node in sorted(weights, key=int) if int(weights[node]) != known[node]]
+    return [
+        Write(f"{WEIGHTS}/node{node}", str(int(weights[node])), also=modes[0] if node == changed[0] else {})
+        for node in changed
+    ]

@@ -1,4 +1,4 @@
-"""PostgreSQL's own parameters, in an include file of the private cluster."""
+"""PostgreSQL's own parameters, in a file of ours that the cluster includes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _BOOL = {"on": "on", "true": "on", "yes": "on", "1": "on", "off": "off", "false"
 class PostgreSQL(Setting):
     name = "postgresql"
     title = "PostgreSQL parameters"
-    help = "Parameters of postgresql.conf for the private cluster, e.g. shared_buffers, work_mem, synchronous_commit"
+    help = "Parameters of postgresql.conf in a file of our own that the cluster includes, e.g. shared_buffers, work_mem"
     unit = "as in postgresql.conf"
-    risk = "none: the cluster is the run's own"
+    risk = "none on a private cluster; an existing one is reloaded, or restarted where a parameter needs it"
     schema = {
         "type": "object",
         "title": "PostgreSQL parameters",
@@ -58,7 +58,7 @@ class PostgreSQL(Setting):
         return Plan(conf={name: spell(value) for name, value in wanted.items()})
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        if phase != "before" or scene.sql is None or not wanted:
+        if phase not in ("before", "after") or scene.sql is None or not wanted:
             return []
         names = ", ".join(f"'{name}'" for name in wanted)
         shown = scene.sql(_QUERY.format(names=names))
@@ -69,7 +69,8 @@ class PostgreSQL(Setting):
 _QUERY = """
 select json_build_object(
   'settings', (select json_object_agg(name, json_build_object('setting', setting, 'unit', unit, 'vartype', vartype,
-      'source', source, 'sourcefile', sourcefile, 'pending_restart', pending_restart, 'show', current_setting(name)))
+      'source', source, 'sourcefile', sourcefile, 'sourceline', sourceline, 'pending_restart', pending_restart,
+      'show', current_setting(name)))
     from pg_settings where name in ({names})),
   'file', (select json_agg(json_build_object('file', sourcefile, 'name', name, 'setting', setting, 'applied', applied,
       'error', error)) from pg_file_settings where name in ({names})))
@@ -81,7 +82,7 @@ def _refuse(name: str, value: Any) -> None:
     if name in ELSEWHERE:
         raise Unplannable(field, value, f"nothing here; use {ELSEWHERE[name]}")
     if name in OURS:
-        raise Unplannable(field, value, "nothing; the agent decides where the private cluster lives and listens")
+        raise Unplannable(field, value, "nothing; where a cluster lives and listens is not for a profile")
     if name in CODE:
         raise Unplannable(field, value, "nothing; this parameter would run code")
     if name == "shared_preload_libraries":
@@ -128,8 +129,19 @@ def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Pro
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]
     same = _same(wanted, row)
+    ok = bool(applied and ours and same)
+    found = row["show"] if ok else _overridden(row, conf_file)
     evidence = {"source": "pg_settings, pg_file_settings", "pg_settings": row, "file": lines}
-    return Proof(name, wanted, row["show"], bool(applied and ours and same), evidence)
+    return Proof(name, wanted, found, ok, evidence)
+
+
+def _overridden(row: dict[str, Any], conf_file: str) -> str:
+    """What is in effect, and who says so in our place."""
+    if row["pending_restart"]:
+        return f"{row['show']}, waiting for a restart"
+    if row["sourcefile"] in (None, conf_file):
+        return str(row["show"]) if row["source"] == "configuration file" else f"{row['show']} ({row['source']})"
+    return f"{row['show']} of {row['sourcefile']} line {row['sourceline']}"
 
 
 def _same(wanted: str, row: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Transparent huge pages: what the kernel does for anonymous memory by itself."""
+"""Transparent huge pages: what the kernel does for anonymous memory and shared memory by itself."""
 
 from __future__ import annotations
 
@@ -6,33 +6,108 @@ from typing import Any
 
 from ..errors import Unplannable
 from ..facts import THP
-from .base import Facts, Plan, Setting, Write
+from ..system import System
+from .base import Facts, Plan, Setting, Write, current
+
+# The kernel keeps another amount of memory free when it has huge pages to make.
+MIN_FREE = "/proc/sys/vm/min_free_kbytes"
+_WORDS = ("enabled", "defrag", "shmem_enabled")
+_MS = {"type": "integer", "minimum": 0, "maximum": 3600000}
 
 
 class TransparentHugePages(Setting):
     name = "transparent_huge_pages"
     title = "Transparent huge pages"
-    help = "The kernel's enabled and defrag choices for transparent huge pages (restored afterwards)"
+    help = "The kernel's choices for transparent huge pages, and the pace of khugepaged (restored afterwards)"
+    unit = "as told for each"
     risk = "changes memory management for every process while the run lasts"
     level = "root"
     schema = {
         "type": "object",
         "title": "Transparent huge pages",
         "properties": {
-            "enabled": {"type": "string", "enum": ["always", "madvise", "never"], "title": "enabled"},
+            "enabled": {
+                "type": "string",
+                "enum": ["always", "madvise", "never"],
+                "title": "enabled",
+                "description": "For memory of a process alone; PostgreSQL's backends, not its shared memory",
+            },
             "defrag": {
                 "type": "string",
                 "enum": ["always", "defer", "defer+madvise", "madvise", "never"],
                 "title": "defrag",
+                "description": "Whether a process waits for memory to be put together",
+            },
+            "shmem_enabled": {
+                "type": "string",
+                "enum": ["always", "within_size", "advise", "never", "deny", "force"],
+                "title": "shmem_enabled",
+                "description": "For shared memory, of which PostgreSQL's is the largest part",
+            },
+            "khugepaged": {
+                "type": "object",
+                "title": "khugepaged",
+                "properties": {
+                    "defrag": {
+                        "type": "boolean",
+                        "title": "khugepaged/defrag",
+                        "description": "Whether it puts memory together",
+                    },
+                    "pages_to_scan": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": 10000000,
+                        "title": "khugepaged/pages_to_scan (pages)",
+                        "description": "How many it looks at before it sleeps",
+                    },
+                    "scan_sleep_millisecs": {
+                        **_MS,
+                        "title": "khugepaged/scan_sleep_millisecs (ms)",
+                        "description": "How long it sleeps between two scans",
+                    },
+                    "alloc_sleep_millisecs": {
+                        **_MS,
+                        "title": "khugepaged/alloc_sleep_millisecs (ms)",
+                        "description": "How long it sleeps when there was no huge page to have",
+                    },
+                    "max_ptes_none": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": 511,
+                        "title": "khugepaged/max_ptes_none (pages)",
+                        "description": "How many unused small pages one huge page may take in",
+                    },
+                },
+                "additionalProperties": False,
             },
         },
         "additionalProperties": False,
     }
 
+    def discover(self, system: System) -> dict[str, Any]:
+        words = {name: current(system, f"{THP}/{name}") for name in _WORDS if system.exists(f"{THP}/{name}")}
+        knobs = self.schema["properties"]["khugepaged"]["properties"]
+        texts = {name: system.text(f"{THP}/khugepaged/{name}") for name in knobs}
+        found: dict[str, Any] = {name: int(text) for name, text in texts.items() if text.isdigit()}
+        if "defrag" in found:
+            found["defrag"] = bool(found["defrag"])
+        return {**words, **({"khugepaged": found} if found else {})}
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
-        choices = facts["transparent_huge_pages"].get("choices", {})
-        for name, value in wanted.items():
-            if value not in choices.get(name, []):
-                accepted = ", ".join(choices.get(name, [])) or "nothing; this kernel has no transparent huge pages"
-                raise Unplannable(f"{self.name}.{name}", value, accepted)
-        return Plan(writes=[Write(f"{THP}/{name}", value) for name, value in wanted.items()])
+        known = facts["transparent_huge_pages"]
+        knobs = wanted.get("khugepaged", {})
+        words = {name: wanted[name] for name in _WORDS if name in wanted}
+        for name, value in words.items():
+            _check_word(known.get("choices", {}).get(name, []), name, value)
+        for name, value in knobs.items():
+            if name not in known.get("khugepaged", {}):
+                raise Unplannable(f"{self.name}.khugepaged.{name}", value, "nothing; this kernel does not have it")
+        resets = {"enabled": (MIN_FREE,), "shmem_enabled": (MIN_FREE,)}
+        writes = [Write(f"{THP}/{name}", word, resets=resets.get(name, ())) for name, word in words.items()]
+        return Plan(writes=[*writes, *(Write(f"{THP}/khugepaged/{name}", str(int(knobs[name]))) for name in knobs)])
+
+
+def _check_word(choices: list[str], name: str, value: str) -> None:
+    if value not in choices:
+        nothing = "nothing; this kernel has no transparent huge pages"
+        raise Unplannable(f"transparent_huge_pages.{name}", value, ", ".join(choices) or nothing)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ..cluster import Cluster
+    from ..instance import Target
 
     class Stage(Protocol):
         """A step of a run, as its workload sees it (stage.py)."""
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         def scratch(self) -> Path: ...
 
         @property
-        def cluster(self) -> Cluster: ...
+        def cluster(self) -> Target: ...
 
         def tool(self, name: str) -> str: ...
 
@@ -69,6 +69,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    traces = False  # whether it starts a tracer beside the load
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""

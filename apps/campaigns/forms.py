@@ -53,9 +53,7 @@ class CampaignForm(forms.Form):
         initial=1, min_value=0.1, max_value=3600, label="Seconds between samples", help_text="of each collector"
     )
     sources = forms.MultipleChoiceField(
-        choices=[
-            (name, f"{name}: {collector.help[0].lower()}{collector.help[1:]}") for name, collector in COLLECTORS.items()
-        ],
+        choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
         initial=list(COLLECTORS),
         required=False,
         widget=forms.CheckboxSelectMultiple,

@@ -78,6 +78,21 @@ class ProgressSerializer(serializers.Serializer[queries.Progress]):
     eta_s = serializers.FloatField(allow_null=True, help_text="seconds to the end; null before the start")
 
 
+class WeightyChangeSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="of the fact, such as kernel.release")
+    before = serializers.JSONField(allow_null=True, help_text="null: not told")
+    after = serializers.JSONField(allow_null=True, help_text="null: not told")
+
+
+class BreakSerializer(serializers.Serializer[Any]):
+    """The host changed between two runs; those on both sides are not alike."""
+
+    before = serializers.UUIDField(help_text="the last run before it")
+    after = serializers.UUIDField(help_text="the first run after it")
+    sentence = serializers.CharField()
+    changes = WeightyChangeSerializer(many=True)
+
+
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     """One campaign, whole."""
 
@@ -90,14 +105,14 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
+    host_changes = serializers.SerializerMethodField(help_text="between its runs, in what matters")
 
     class Meta:
         model = Campaign
         fields = [
             *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
             *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
-            *("progress", "results_ready"),
-            *("created_by", "created_at", "started_at", "ended_at"),
+            *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:
@@ -107,6 +122,10 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, campaign: Campaign) -> Any:
         return ProgressSerializer(self._progress).data
+
+    @extend_schema_field(BreakSerializer(many=True))
+    def get_host_changes(self, campaign: Campaign) -> Any:
+        return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
     def get_results_ready(self, campaign: Campaign) -> bool:
         return campaign.ended_at is not None and self._progress.read == self._progress.total
@@ -136,7 +155,7 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     sources = serializers.ListField(
         child=serializers.ChoiceField(choices=list(COLLECTORS)),
         required=False,
-        help_text="collectors; all unless named",
+        help_text="collectors; else all",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -193,9 +212,17 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
 class RunSerializer(RunRowSerializer):
     spec = serializers.DictField(help_text="resolved and immutable")
     manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
+    facts = serializers.IntegerField(
+        source="facts.number", allow_null=True, default=None, help_text="version of the host's facts when it started"
+    )
+    host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest", "facts", "host_changes"]
+
+    @extend_schema_field(BreakSerializer(many=True))
+    def get_host_changes(self, run: Run) -> Any:
+        return BreakSerializer(queries.breaks_at(run), many=True).data
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):

@@ -10,17 +10,18 @@ from django.contrib import messages
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, contact, services, topology
+from apps.hosts import changes, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
-from apps.hosts.models import Facts, Host, HostKey, Identity, Lease
+from apps.hosts.models import Facts, Host, HostKey, Identity, Lease, Trouble
 
+TROUBLES = 50
 USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
 
 
@@ -43,6 +44,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     history = list(host.facts_history.order_by("-number")[:20])
     keys = list(host.host_keys.select_related("approved_by"))
     facts = history[0].data if history else {}
+    troubles = list(host.troubles.select_related("closed_by", "host")[:TROUBLES])
     context = {
         "host": host,
         "facts": facts,
@@ -57,25 +59,18 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first()
         if host.machine_id
         else None,
+        "troubles": [each for each in troubles if each.closed_at is None],
+        "seen_to": [each for each in troubles if each.closed_at],
         "user_cannot": USER_CANNOT,
-        "agent_command": _command(host, "guard"),
+        "agent_command": host.guard_command,
     }
     return page(request, "hosts/detail.html", context)
-
-
-def _command(host: Host, verb: str) -> str:
-    """What a person types on the host itself; server and shell do the same."""
-    agent = f"{host.spool_dir}/agent/{host.agent_digest}.pyz"
-    return f"{'sudo ' if host.sudo else ''}{host.python} -I {agent} {verb} --spool {host.spool_dir}"
 
 
 def _changes(history: list[Facts]) -> list[dict[str, Any]]:
     """What each revision of the facts changed against the one before it, newest first."""
     pairs = pairwise(history)
-    return [
-        {"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]}
-        for new, old in pairs
-    ]
+    return [{"facts": new, "differences": changes.between(old.data, new.data)[:40]} for new, old in pairs]
 
 
 def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:
@@ -187,7 +182,18 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     return redirect("host_detail", host.name)
 
 
+@require_POST
+@needs(Role.OPERATOR)
+def trouble_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
+    """Back to the page where the button was: home, or the host."""
+    trouble, by = get_object_or_404(Trouble.objects.select_related("host"), pk=pk), user_of(request)
+    attempt(request, lambda: services.dismiss(trouble, by=by), f"Noted: you have seen the conflict on {trouble.host}.")
+    home = request.POST.get("next") == reverse("home")
+    return redirect("home") if home else redirect("host_detail", trouble.host.name)
+
+
 urlpatterns = [
+    path("troubles/<int:pk>/dismiss/", trouble_dismiss, name="trouble_dismiss"),
     path("hosts/", host_list, name="host_list"),
     path("hosts/add/", host_add, name="host_add"),
     path("hosts/keys/add/", identity_add, name="identity_add"),

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns.models import Campaign, Run
-from apps.results import observed, queries
+from apps.results import observed, proof, queries, story
 from apps.results.models import Mark, Measurement, Series
 from apps.results.series import declared
 
@@ -71,6 +71,55 @@ class ResultsViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request, campaign: UUID) -> Response:
         table = queries.campaign_table(get_object_or_404(Campaign, pk=campaign))
         return Response(CampaignTableSerializer(table).data)
+
+
+class LookSerializer(serializers.Serializer[Any]):
+    phase = serializers.CharField(help_text="before, during or after the load")
+    wanted = serializers.JSONField(allow_null=True)
+    found = serializers.JSONField(allow_null=True)
+    ok = serializers.BooleanField()
+    read_from = serializers.CharField(source="source")  # `source` is a word of the serializers' own
+    evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
+
+
+class SubjectSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="a process, a parameter, a file of the kernel")
+    looks = LookSerializer(many=True)
+
+
+class ProvenSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    wanted = serializers.JSONField(allow_null=True)
+    status = serializers.CharField(help_text="held, drifted, not_in_effect or unproven")
+    sentence = serializers.CharField(allow_blank=True)
+    subjects = SubjectSerializer(many=True)
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField()
+    key = serializers.CharField()
+    original = serializers.JSONField(allow_null=True, help_text="null: there was no such file")
+    wanted = serializers.JSONField(allow_null=True, help_text="null: the kernel changed it along with another")
+    found = serializers.JSONField(allow_null=True, help_text="after it was written")
+    restored = serializers.JSONField(allow_null=True, help_text="after it was put back; null before")
+    state = serializers.CharField(help_text="open, put_back, left_alone (somebody else's) or not_put_back")
+
+
+class ProofSerializer(serializers.Serializer[proof.Report]):
+    """Whether a run's settings were in effect, as they were found in each phase, and whether they were put back."""
+
+    status = serializers.CharField(help_text="the worst of its settings, or nothing where it asked for none")
+    sentence = serializers.CharField()
+    settings = ProvenSerializer(many=True)
+    changes = ChangeSerializer(many=True)
+
+
+class ProofViewSet(viewsets.ViewSet):
+    """What the host said of itself before, during and after a run, and after the restore."""
+
+    @extend_schema(responses=ProofSerializer)
+    def retrieve(self, request: Request, run: UUID) -> Response:
+        return Response(ProofSerializer(story.proof_of(get_object_or_404(Run, pk=run))).data)
 
 
 class FiniteField(serializers.FloatField):

@@ -140,6 +140,7 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
             "repetitions": campaign.repetitions,
             "order": campaign.order,
             "seed": campaign.seed,
+            "reboot": campaign.reboot,
             "delta": campaign.delta,
         },
         "table": campaign_table(campaign).as_dict(),

@@ -19,7 +19,7 @@ from django.views.decorators.cache import cache_control
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import progress
+from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, observed, queries, series, story
 
 LIVE_BATCH = 500
@@ -37,6 +37,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
+        "breaks": breaks(campaign.pk),
         "table": queries.campaign_table(campaign) if planned else None,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
@@ -113,6 +114,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         raise Http404(f"{tab} is not one of {', '.join(TABS)}")
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
     context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    context["breaks"] = breaks_at(run)
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
         context |= _panels(request, run, context["as_table"])
@@ -143,9 +145,10 @@ def _around(run: Run) -> dict[str, Any]:
 def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
-        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run)}
+        drawn = run.ingested_at is None or run.series.exists()
+        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
     if tab == "settings":
-        return {"settings": story.proofs_of(run), "writes": story.writes_of(run)}
+        return {"proof": story.proof_of(run)}
     if tab == "commands":
         return {"commands": story.commands_of(run)}
     if tab == "log":

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from agents import protocol
 from agents.protocol import FrameReader
@@ -29,9 +30,12 @@ class Refused(Exception):
 class Connection:
     """One `agent rpc`, with a limit on every answer."""
 
-    def __init__(self, program: Path, spool: Path) -> None:
-        argv = [sys.executable, "-I", str(program), "rpc", "--spool", str(spool)]
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(
+        self, program: Path, spool: Path, python: Sequence[str] = (sys.executable,), stderr: IO[bytes] | None = None
+    ) -> None:
+        """`python` is the interpreter with its options, and what it is started under."""
+        argv = [*python, "-I", str(program), "rpc", "--spool", str(spool)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
         self._reader, self._id = FrameReader(), 0
 
     def call(self, verb: str, **args: Any) -> Any:

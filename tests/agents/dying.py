@@ -1,23 +1,31 @@
 """A run, or a recovery, in a forked process that is killed at its n-th boundary.
 
-A boundary lies before and after each record, each sealed file and each write to the kernel.
+A boundary lies before and after each thing that a run does to its records and to the host. Which things count is the
+test's choice: `around_all` for every record, `around_the_journal` for what a rollback depends on.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents import recover
+from agents import journal, recover
 from agents.rpc import Agent
+from agents.service import Service
 from agents.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
 from agents.spool import Log, Spool
 from agents.system import System
 
+LOOK_S = 0.0005
+DUE, DONE = 1, 2
+SIZE = 1 << 20
 RUN = "11111111-2222-3333-4444-555555555555"
 
 
@@ -53,51 +61,128 @@ class Knobs(Setting):
 
 
 class Death:
-    """Counts boundaries, and kills at the chosen one."""
+    """Counts boundaries, and kills the agent at the chosen one; 0 never does.
+
+    The count is shared with children: one that was forked to become PostgreSQL writes the journal as well, and goes on
+    to become PostgreSQL when its agent is dead. It has given its privileges up by then, so that the test must kill.
+    """
 
     def __init__(self, at: int) -> None:
-        self.left = at
+        self.at = at
+        self._shared = mmap.mmap(-1, SIZE)
 
-    def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    @property
+    def trail(self) -> list[str]:
+        """What each boundary was, the newest last."""
+        return self._shared[1:].rstrip(b"\0").decode().split("\0") if self._shared[1] else []
 
-    def around(self, act: Callable[..., Any]) -> Callable[..., Any]:
+    def step(self, where: str) -> None:
+        trail = [*self.trail, where]
+        told = "\0".join(trail).encode() + b"\0"
+        self._shared[1 : 1 + len(told)] = told
+        if len(trail) == self.at:
+            self._shared[0] = DUE
+            while self._shared[0] == DUE:
+                time.sleep(LOOK_S)
+
+    def around(self, act: Callable[..., Any], tell: Callable[..., str]) -> Callable[..., Any]:
+        """`act` with a boundary before and after it; where `tell` of its arguments is "" there is none."""
+
         def acted(*args: Any, **kwargs: Any) -> Any:
-            self.step()
+            what = tell(*args)
+            if what:
+                self.step(f"before {what}")
             result = act(*args, **kwargs)
-            self.step()
+            if what:
+                self.step(f"after {what}")
             return result
 
         return acted
 
+    def of(self, live: Callable[[], None]) -> bool:
+        """Whether `live`, in a forked process, was killed; False when it came through."""
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                live()
+                code = 0
+            finally:
+                os._exit(code)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        while not ended:
+            if self._shared[0] == DUE:
+                os.kill(pid, signal.SIGKILL)
+                status = os.waitpid(pid, 0)[1]
+                self._shared[0] = DONE
+                break
+            time.sleep(LOOK_S)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        assert status in (0, signal.SIGKILL), status
+        return status != 0
 
-def die(mode: str, root: Path, at: int) -> bool:
-    """Whether the forked run (or restore) was killed at boundary `at`; False when it came through before that."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            _live(mode, root, at)
-            code = 0
-        finally:
-            os._exit(code)
-    status = os.waitpid(pid, 0)[1]
-    assert status in (0, signal.SIGKILL), status
-    return status != 0
+
+def around_all(death: Death) -> None:
+    """Every record of any kind, each sealed file, each write to the kernel. Patches: only for a forked process."""
+    Log._put = death.around(Log._put, lambda log, line, durable: f"{log._path.name} {line!r}")  # type: ignore[method-assign]
+    Machine.write = death.around(Machine.write, lambda *args: f"write {args[1:]}")  # type: ignore[method-assign]
+    recover.replace = death.around(recover.replace, lambda path, data: f"replace {path}")  # type: ignore[attr-defined]
+    _around_what_lasts(death)
 
 
-def _live(mode: str, root: Path, at: int) -> None:
-    SETTINGS["knobs"] = Knobs()
-    death = Death(at)
-    Log._put = death.around(Log._put)  # type: ignore[method-assign]
-    Machine.write = death.around(Machine.write)  # type: ignore[method-assign]
-    recover.replace = death.around(recover.replace)  # type: ignore[attr-defined]
-    spool = Spool(root / "spool", Machine(root / "boot"))
-    if mode == "restore":
-        Agent(spool, "test", lambda *ignored: None).restore()
-        return
+def around_the_journal(death: Death) -> None:
+    """Every record of the journal, each write to the kernel, each held device, each file of configuration and command
+    to a service. Patches: only for a forked process."""
+    Log._put = death.around(  # type: ignore[method-assign]
+        Log._put, lambda log, line, durable: _record(line) if log._path.name == "journal.jsonl" else ""
+    )
+    System.write = death.around(System.write, lambda system, path, text: f"write {text} to {path}")  # type: ignore[method-assign]
+    System.hold = death.around(System.hold, lambda system, path, data: f"hold {path}")  # type: ignore[method-assign]
+    _around_what_lasts(death)
+
+
+def _around_what_lasts(death: Death) -> None:
+    journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")
+    Service._command = death.around(Service._command, lambda *args, **rest: f"command {args[1:]}")  # type: ignore[method-assign]
+
+
+def _record(line: bytes) -> str:
+    record = json.loads(line)
+    about = record.get("key") or record.get("purpose") or record.get("path") or f"of record {record.get('of')}"
+    return f"the record {record['entry']} {about}"
+
+
+def run(spool: Spool, run: str) -> None:
+    """Carry out a submitted run, as the detached process does."""
     lock = spool.lock_host()
     assert lock is not None
-    Session(spool, spool.need(RUN), "test").execute()
+    Session(spool, spool.need(run), "test").execute()
+
+
+def die(mode: str, root: Path, at: int) -> bool:
+    """Whether the knobs' run (or restore) was killed at boundary `at`; False when it came through before that.
+
+    Mode "verified" is a run that is killed when all is in effect.
+    """
+    death, spool = Death(at), Spool(root / "spool", Machine(root / "boot"))
+
+    def live() -> None:
+        SETTINGS["knobs"] = Knobs()
+        around_all(death)
+        if mode == "restore":
+            Agent(spool, "test", lambda *ignored: None).restore()
+            return
+        if mode == "verified":
+            Session.enter = _dying_at("VERIFIED", Session.enter)  # type: ignore[method-assign]
+        run(spool, RUN)
+
+    return death.of(live)
+
+
+def _dying_at(last: str, enter: Callable[..., None]) -> Callable[..., None]:
+    def entered(self: Session, state: str, **more: Any) -> None:
+        if state == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        enter(self, state, **more)
+
+    return entered

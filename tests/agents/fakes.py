@@ -23,6 +23,9 @@ class FakeSystem(System):
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.files[path]
 
+    def head(self, path: str, size: int) -> str:
+        return self.read(path)[:size]
+
     def write(self, path: str, text: str) -> None:
         self.read(path)
         self.files[path] = self.kernel(path, text) if self.kernel else text

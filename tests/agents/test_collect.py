@@ -1,8 +1,7 @@
-"""Numbers from /proc, facts from /sys, and the zipapp that carries it all."""
+"""Numbers from /proc, and the zipapp that carries it all."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agents import build, cpulist, facts
+from agents import build, cpulist
 from agents.collectors import COLLECTORS
 from agents.collectors.cpu import parse as parse_cpu
 from agents.collectors.disk import Disk
-from agents.facts.cpu import topology
 from agents.system import System, parse_stat
 
 from .fakes import FakeSystem
@@ -78,25 +76,6 @@ def test_a_process_name_may_hold_brackets_and_spaces() -> None:
     process = parse_stat(f"42 (a) b) {fields}")
 
     assert (process.pid, process.name, process.ticks, process.start, process.cpu) == (42, "a) b", 7, 99, 2)
-
-
-CPUINFO = "".join(f"processor : {n}\nphysical id : {n % 2}\ncore id : {n // 2}\nmodel name : X\n\n" for n in range(4))
-
-
-def test_topology_falls_back_to_cpuinfo_where_sys_is_silent() -> None:
-    system = FakeSystem({"/proc/cpuinfo": CPUINFO})
-
-    found = topology(system, "0-3", [])
-
-    assert (found["sockets"], found["cores"], found["threads"], found["model"]) == (2, 4, 4, "X")
-    assert found["topology"][1] == {"cpu": 1, "socket": 1, "core": 0, "node": 0}
-
-
-def test_facts_are_json_and_stable() -> None:
-    first, second = (facts.core(System()) for _ in range(2))
-
-    first["memory"] = second["memory"] = {}
-    assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
 def test_the_zipapp_is_the_same_bytes_wherever_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

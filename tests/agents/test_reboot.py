@@ -6,7 +6,6 @@ The host is a process that ends, a boot id that changes, and knobs that fall bac
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from agents.planning import plan_steps
 from agents.rpc import Agent
 from agents.session import Session
 from agents.settings import SETTINGS
-from agents.spool import Job, Log, Spool, read_log
+from agents.spool import Job, Spool, read_log
 
-from .dying import RUN, Death, Knobs, Machine
+from .dying import RUN, Death, Knobs, Machine, around_all
 
 RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 100}}
 
@@ -163,12 +162,13 @@ def test_a_host_that_dies_while_resuming_is_not_restarted_into_it(host: Host, at
 
 def die(spool: Spool, job: Job, at: int) -> None:
     """The resumed run, killed at its `at`-th boundary."""
-    pid = os.fork()
-    if not pid:
-        Log._put = Death(at).around(Log._put)  # type: ignore[method-assign]
+    death = Death(at)
+
+    def live() -> None:
+        around_all(death)
         Session(spool, job, "test").execute()
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+    assert death.of(live)
 
 
 def test_what_a_restart_undid_is_nobodys_conflict(host: Host) -> None:

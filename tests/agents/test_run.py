@@ -33,7 +33,7 @@ as_root = os.geteuid() == 0
 def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
     wanted = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
 
-    run = agent.submit(spec(wanted, prewarm=True, report_per_command=True, mode="prepared"))
+    run = agent.submit(spec(wanted, report_per_command=True, mode="prepared"))
     events = agent.events(run)
 
     assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
@@ -203,6 +203,7 @@ def test_what_the_host_cannot_is_refused_before_anything_is_stored(agent: Connec
     assert agent.call("hello")["busy"] is None
 
 
+@pytest.mark.usefixtures("host_wide")
 def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(agent: Connection, spec: Spec) -> None:
     wanted = spec({"huge_pages": {"use": "on", "pool": 10_000_000}}, time_s=1)
     before = POOL.read_text()
@@ -220,6 +221,7 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
 
 
 @pytest.mark.proves("huge_pages", where="here")
+@pytest.mark.usefixtures("host_wide")
 def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) -> None:
     wanted = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
     before = POOL.read_text()
@@ -239,6 +241,7 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
 
 
 @pytest.mark.proves("transparent_huge_pages", where="here")
+@pytest.mark.usefixtures("host_wide")
 def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: Connection, spec: Spec) -> None:
     other = {"madvise": "never"}.get(bracketed(THP.read_text()), "madvise")
     wanted, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()
@@ -301,14 +304,16 @@ def test_read_stays_inside_the_job(agent: Connection, spec: Spec) -> None:
     agent.events(run)
 
 
-def test_facts_tell_the_host_as_json(agent: Connection, bin_dir: str) -> None:
+def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
+    agent: Connection, bin_dir: str, tmp_path: Path
+) -> None:
     facts = agent.call("facts", pg_bin_dirs=[bin_dir])
 
-    assert facts["cpus"]["threads"] == os.cpu_count() == len(facts["cpus"]["topology"])
     assert facts["numa"]["nodes"][0]["cpus"] and facts["numa"]["distances"][0][0] == 10
     assert facts["level"] == ("root" if as_root else "user")
     found = {installation["bin_dir"]: installation for installation in facts["postgresql"]}
     assert found[os.path.realpath(bin_dir)]["major"] == 18
+    assert f"{os.path.realpath(bin_dir)}/postgres" in (tmp_path / "spool/versions.json").read_text()
 
 
 def test_unknown_verbs_and_arguments_are_answers_not_crashes(agent: Connection) -> None:

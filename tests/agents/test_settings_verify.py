@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.errors import NotApplied, Unplannable
 from agents.settings import SETTINGS, Scene
-from agents.settings.huge_pages import shared_mapping_kb
-from agents.settings.numa import pages, policies
 from agents.settings.postgresql import _same, normalise
 
 from .fakes import FakeSystem, stat_line
@@ -68,89 +65,6 @@ def test_cpu_time_outside_the_wanted_cpus_is_counted(cpu: int, share: float) -> 
     assert (proof.found, proof.ok) == (share, share == 0)
 
 
-MAPS = """\
-55d0 interleave:0-1 heap anon=4 dirty=4 N0=2 N1=2 kernelpagesize_kB=4
-7f00 {shared} file=/dev/zero\\040(deleted) dirty=9 N0=4 N1=5 kernelpagesize_kB=2048
-7f10 interleave:0-1 anon=1 N0=1 kernelpagesize_kB=4
-"""
-
-
-def test_numa_policy_is_read_from_private_mappings_as_the_shared_segment_says_default() -> None:
-    maps = MAPS.format(shared="default")
-
-    assert policies(maps) == {"interleave:0-1"}
-    assert policies(maps.replace("interleave:", "interleave=")) == {"interleave:0-1"}
-    assert pages(maps) == {"shared": {"0": 8192, "1": 10240}, "private": {"0": 12, "1": 8}}
-
-
-def test_numa_default_is_not_interleave() -> None:
-    at = scene(
-        {**server(postmaster="0", backend="0"), "/proc/10/numa_maps": MAPS.replace("interleave:0-1", "default")},
-        postmaster=10,
-    )
-
-    (proof,) = SETTINGS["numa"].verify(at, {"policy": "interleave", "nodes": "all"}, "before")
-
-    assert (proof.ok, proof.wanted, proof.found) == (False, "interleave:0-1", "default")
-
-
-SMAPS = """\
-7f0000000000-7f0000200000 rw-p 00000000 00:00 0 [heap]
-Size:            9999999 kB
-KernelPageSize:        4 kB
-7f0000000000-7f0010000000 rw-s 00000000 00:0f 123 /anon_hugepage (deleted)
-Size:             262144 kB
-KernelPageSize:     2048 kB
-7f0000000000-7f0000001000 rw-s 00000000 00:01 9 /dev/zero (deleted)
-Size:                  4 kB
-KernelPageSize:        4 kB
-"""
-
-
-def test_page_size_is_that_of_the_largest_shared_mapping() -> None:
-    assert shared_mapping_kb(SMAPS) == 2048
-    assert shared_mapping_kb("") == 0
-
-
-def meminfo(total: int, free: int, reserved: int = 0, available: int = 8_000_000) -> dict[str, str]:
-    text = (
-        f"MemAvailable: {available} kB\nHugePages_Total: {total}\nHugePages_Free: {free}\nHugePages_Rsvd: {reserved}\n"
-    )
-    return {"/proc/meminfo": text + "HugePages_Surp: 0\nHugepagesize: 2048 kB\n"}
-
-
-def resolved(files: dict[str, str], wanted: dict[str, Any], needed: int, major: int = 18) -> list[str]:
-    setting = SETTINGS["huge_pages"]
-    at = scene(files, major=major, huge_pages_needed=lambda: needed)
-    return [write.wanted for write in setting.resolve(at, setting.plan(FACTS, wanted), wanted).writes]
-
-
-@pytest.mark.parametrize(
-    ("total", "free", "reserved", "target"),
-    [(0, 0, 0, "100"), (40, 40, 0, "100"), (40, 30, 0, "110"), (200, 150, 0, "200"), (200, 150, 100, "250")],
-)
-def test_the_pool_grows_by_what_is_not_free_already(total: int, free: int, reserved: int, target: str) -> None:
-    assert resolved(meminfo(total, free, reserved), {"use": "on"}, needed=100) == [target]
-
-
-def test_more_than_the_memory_is_not_even_asked_of_the_kernel() -> None:
-    with pytest.raises(NotApplied) as failure:
-        resolved(meminfo(0, 0, available=1_000_000), {"use": "on", "pool": 5000}, needed=100)
-
-    assert failure.value.details["wanted"] == "5000 pages of 2048 kB (10000 MB more)"
-    assert "which allow 439 pages" in failure.value.details["found"]
-
-
-def test_a_pool_too_small_for_the_server_is_told_before_it_starts() -> None:
-    with pytest.raises(NotApplied, match="wanted 100 free pages for this shared_buffers, found a pool of 50 pages"):
-        resolved(meminfo(0, 0), {"use": "on", "pool": 50}, needed=100)
-
-
-def test_auto_needs_a_server_that_knows_its_need() -> None:
-    with pytest.raises(Unplannable, match="a number of pages"):
-        resolved(meminfo(0, 0), {"use": "on"}, needed=0, major=14)
-
-
 def row(setting: str, unit: str | None, vartype: str, **more: Any) -> dict[str, Any]:
     return {"setting": setting, "unit": unit, "vartype": vartype, **more}
 
@@ -190,7 +104,14 @@ def test_units_are_normalised() -> None:
 
 def parameter(**changes: Any) -> dict[str, Any]:
     setting = row(
-        "4096", "kB", "integer", source="configuration file", sourcefile="/c", pending_restart=False, show="4MB"
+        "4096",
+        "kB",
+        "integer",
+        source="configuration file",
+        sourcefile="/c",
+        sourceline=1,
+        pending_restart=False,
+        show="4MB",
     )
     line = {"file": "/c", "name": "work_mem", "setting": "4MB", "applied": True, "error": None}
     return {

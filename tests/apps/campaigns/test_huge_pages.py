@@ -13,7 +13,7 @@ from apps.errors import PlanError
 from apps.hosts.models import Host
 from tests import campaigns
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("host_wide")]
 
 POOL = Path("/proc/sys/vm/nr_hugepages")
 IMPOSSIBLE = 10_000_000  # 20 TB of 2 MB pages

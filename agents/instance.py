@@ -1,0 +1,116 @@
+"""A PostgreSQL that a run works with, whoever owns it: its programs, its SQL, how a client finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from .errors import HostFailure, Unplannable, WorkloadFailure
+from .processes import Account, environment
+from .settings import Plan
+from .system import Finished, System
+
+
+class Instance:
+    """What all clusters have in common. `user` and `database` are those of the load."""
+
+    pgdata: Path
+    socket_dir: Path
+    port: int
+    user: str
+    database: str
+
+    def __init__(self, system: System, bin_dir: str, account: Account) -> None:
+        self._system, self.bin_dir, self.account = system, Path(bin_dir), account
+        self.version = self._version()
+        self.major = int(re.split(r"[.a-z]", self.version)[0])
+
+    def _version(self) -> str:
+        shown = self._system.run([str(self.bin_dir / "postgres"), "--version"])
+        found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
+        if shown.code or not found:
+            raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")
+        return found.group(1)
+
+    def tool(self, name: str) -> str:
+        """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
+        own = self.bin_dir / name
+        found = str(own) if os.access(own, os.X_OK) else self._system.which(name)
+        if not found:
+            raise HostFailure(
+                f"{name} is neither in {self.bin_dir} nor on the PATH", "install PostgreSQL's client tools"
+            )
+        return found
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How a client finds the cluster."""
+        return {
+            "PGHOST": str(self.socket_dir),
+            "PGPORT": str(self.port),
+            "PGUSER": self.user,
+            "PGDATABASE": self.database,
+        }
+
+    @property
+    def options(self) -> list[str]:
+        """What the server is started with, besides its programs."""
+        return ["-D", str(self.pgdata)]
+
+    def parameter(self, name: str) -> str:
+        """A parameter as the configuration of now gives it: postgres -C. Computed ones need a stopped server."""
+        shown = self._run([str(self.bin_dir / "postgres"), *self.options, "-C", name], {})
+        if shown.code:
+            raise HostFailure(f"postgres -C {name} failed: {shown.stderr.strip()}")
+        return shown.stdout.strip()
+
+    def sql(self, query: str, database: str = "") -> Any:
+        """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
+        where = ["-d", database or self.database, "-f", "-"]
+        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", *where]
+        shown = self._run(argv, self.env, query)
+        if shown.code:
+            raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
+        return json.loads(shown.stdout) if shown.stdout.strip() else None
+
+    def _run(self, argv: Sequence[str], env: Mapping[str, str], stdin: str = "") -> Finished:
+        account, env = self.account, environment("", env)
+        argv = [*account.wrapper, *argv]
+        return self._system.run(argv, env=env, user=account.user, group=account.group, stdin=stdin, limit_s=60.0)
+
+
+class Target(Instance, ABC):
+    """What a session and its workloads ask of the PostgreSQL that is measured."""
+
+    conf_file: str
+
+    @abstractmethod
+    def prepare(self, plans: Mapping[str, Plan]) -> None:
+        """Make or look at the cluster, and put the run's parameters where it will read them."""
+
+    @abstractmethod
+    def start(self, prefix: Sequence[str], log: Path) -> int:
+        """Have the server run with all that was prepared; pid of the postmaster."""
+
+    def start_without_huge_pages(self, log: Path) -> int:
+        """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
+        accepted = f"a number of pages, as PostgreSQL {self.major} of somebody else's cannot tell its need"
+        raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
+
+    def dataset(self) -> str:
+        """Fingerprint of the data that an earlier run prepared and nobody has changed since, or ""."""
+        return ""
+
+    def keep_dataset(self, fingerprint: str) -> None:
+        """Remember what was prepared, where it is kept for later runs."""
+
+    def forget_dataset(self) -> None:
+        """What was prepared is about to change."""
+
+    def foreign_clients(self) -> list[str]:
+        """Who is connected besides us, in words."""
+        return []

@@ -1,0 +1,56 @@
+"""How much of a file is in the page cache, by mincore(2): what fincore(1) tells, without it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+# A segment of PostgreSQL: one byte of answer for each page of it.
+CHUNK = 1 << 30
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def resident(path: str) -> tuple[int, int]:
+    """(size in bytes, of them in memory). OSError as it comes; without the right to write the file, newer kernels
+    answer that all of it is."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        pages = sum(_chunk(fd, start, min(CHUNK, size - start)) for start in range(0, size, CHUNK))
+        return size, min(size, pages * mmap.PAGESIZE)
+    finally:
+        os.close(fd)
+
+
+def _chunk(fd: int, offset: int, length: int) -> int:
+    """Pages in memory of this part. It is mapped without being touched: a page that is looked at is read."""
+    libc = _libc()
+    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
+    if address == _MAP_FAILED:
+        raise _failed("mmap")
+    try:
+        answer = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+        if libc.mincore(address, length, answer):
+            raise _failed("mincore")
+        # Only the lowest bit has a meaning.
+        return bytes(answer).translate(_LOWEST).count(1)
+    finally:
+        libc.munmap(address, length)
+
+
+_LOWEST = bytes(byte & 1 for byte in range(256))
+
+
+def _failed(call: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    return libc

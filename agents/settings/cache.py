@@ -1,0 +1,169 @@
+"""What of the data is in memory when the measurement begins: nothing of it, or all of it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import NotApplied, Unplannable
+from ..facts import meminfo
+from ..system import System
+from .base import Facts, Plan, Proof, Scene, Setting
+
+DROP = "/proc/sys/vm/drop_caches"
+PAGE_CACHE_AND_SLAB = "3"
+COLD = 0.01  # the share of the data that may be left
+WARM = 0.99  # the share of each relation that must be there
+_NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?"
+_EACH = "select oid::regclass, pg_prewarm(oid) from pg_class where relkind in ('r', 'i', 'm') and oid >= 16384"
+# Where PostgreSQL keeps relations; its own log and WAL are not read by queries.
+_DATA = ("base", "global", "pg_tblspc")
+
+
+class Cache(Setting):
+    name = "cache"
+    title = "Cache state"
+    help = "Starts PostgreSQL with no data in memory, or loads tables and indexes into it before the load"
+    risk = "cold drops the page cache of the whole host, once: everybody reads from disk again"
+    level = "user"
+    schema = {
+        "type": "object",
+        "title": "Cache state",
+        "properties": {
+            "state": {
+                "type": "string",
+                "enum": ["cold", "warm"],
+                "title": "State",
+                "description": "cold: drop the page cache while PostgreSQL is down (root); what the run then makes "
+                "or reads itself is in memory again. warm: pg_prewarm before each step",
+            },
+            "relations": {
+                "type": "string",
+                "maxLength": 2000,
+                "pattern": rf"^{_NAME}(, *{_NAME})*$",
+                "title": "Relations to load",
+                "description": "For warm: tables and indexes with commas between; without it all of the user's",
+            },
+        },
+        "required": ["state"],
+        "additionalProperties": False,
+    }
+
+    def plan(self, facts: Facts, wanted: Any) -> Plan:
+        relations = wanted.get("relations", "")
+        if wanted["state"] == "warm":
+            return Plan(sql=[f"select pg_prewarm('{name}')" for name in _names(relations)] or [_EACH])
+        if relations:
+            raise Unplannable("cache.relations", relations, "no relations with state cold, which drops everything")
+        if facts["level"] != "root":
+            raise Unplannable(
+                "cache.state", "cold", "warm; cold needs level root and the agent is an ordinary user here"
+            )
+        return Plan(acts=["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"])
+
+    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+        """drops the page cache while PostgreSQL is down, or runs pg_prewarm before each step"""
+        if (wanted["state"], moment) == ("cold", "stopped"):
+            return drop(scene)
+        if (wanted["state"], moment) == ("warm", "warm"):
+            return prewarm(scene, _names(wanted.get("relations", "")))
+        return []
+
+
+def _names(relations: str) -> list[str]:
+    return [name.strip() for name in relations.split(",") if name.strip()]
+
+
+def drop(scene: Scene) -> list[Proof]:
+    """Write out what is dirty, drop all that is clean, and count what is left of the data."""
+    system = scene.system
+    before, drops = meminfo(system), _drops(system)
+    system.sync()
+    try:
+        system.write(DROP, PAGE_CACHE_AND_SLAB)
+    except OSError as error:
+        raise NotApplied("cache", "an empty page cache", f"{DROP}: {error.strerror}") from error
+    evidence = {"source": "/proc/vmstat, /proc/meminfo", "cached_kb": [_cached(before), _cached(meminfo(system))]}
+    after = _drops(system)
+    proofs = [Proof("times that the page cache was dropped", "more", after - drops, after > drops, evidence)]
+    return [*proofs, left(system, scene.pgdata)] if scene.pgdata else proofs
+
+
+def _cached(info: dict[str, int]) -> int:
+    """Page cache in kB, without the shared memory that the kernel counts there."""
+    return info["Cached"] - info.get("Shmem", 0)
+
+
+def _drops(system: System) -> int:
+    counters = dict(line.split() for line in system.text("/proc/vmstat").splitlines())
+    return int(counters.get("drop_pagecache", 0))
+
+
+def left(system: System, pgdata: str) -> Proof:
+    """The share of a cluster's data that is in the page cache."""
+    files = [file for place in _DATA for file in _files(os.path.join(pgdata, place))]
+    sizes = [system.in_page_cache(file) for file in files]
+    size, cached = sum(one[0] for one in sizes), sum(one[1] for one in sizes)
+    share = round(cached / size, 4) if size else 0.0
+    evidence = {"source": "mincore(2)", "files": len(files), "bytes": size, "in_memory": cached}
+    return Proof("share of the data in the page cache", f"< {COLD}", share, share < COLD, evidence)
+
+
+def _files(directory: str) -> list[str]:
+    found = []
+    for place, _, names in os.walk(directory, followlinks=True):
+        found += [os.path.join(place, name) for name in names]
+    return found
+
+
+# Schemas of PostgreSQL's own begin with pg_, but for that of the standard.
+_USERS = """
+select json_agg(c.oid::regclass::text order by c.oid) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'i', 'm') and c.relpersistence <> 't' and n.nspname !~ '^(pg_|information_schema$)'
+"""
+_AVAILABLE = "select json_agg(name) from pg_available_extensions where name in ('pg_prewarm', 'pg_buffercache')"
+_LOAD = """
+create extension if not exists pg_prewarm;
+select json_build_object('blocks', pg_prewarm(c), 'bytes', pg_relation_size(c), 'path', pg_relation_filepath(c),
+  'block', current_setting('block_size')::int) from (select {name}::regclass as c) as named
+"""
+_BUFFERS = """
+create extension if not exists pg_buffercache;
+select json_build_object('blocks', count(*)) from pg_buffercache
+where relfilenode = pg_relation_filenode({name}::regclass) and relforknumber = 0
+  and reldatabase = (select oid from pg_database where datname = current_database())
+"""
+
+
+def prewarm(scene: Scene, names: list[str]) -> list[Proof]:
+    """Load each relation and prove that it is in the page cache, or in shared buffers where it is there no more."""
+    assert scene.sql  # noqa: S101 - for the type checker; planning asks for a target
+    available = scene.sql(_AVAILABLE) or []
+    if "pg_prewarm" not in available:
+        found = "a PostgreSQL without it"
+        raise NotApplied("cache", "relations loaded by pg_prewarm", found, "install PostgreSQL's contrib modules")
+    return [_load(scene, name, "pg_buffercache" in available) for name in names or scene.sql(_USERS) or []]
+
+
+def _load(scene: Scene, name: str, can_count: bool) -> Proof:
+    assert scene.sql  # noqa: S101 - for the type checker
+    literal = "'" + name.replace("'", "''") + "'"
+    told = scene.sql(_LOAD.format(name=literal))
+    blocks = told["bytes"] // told["block"]
+    cached = in_memory(scene.system, os.path.join(scene.pgdata, told["path"])) // told["block"]
+    evidence = {"source": "pg_prewarm, mincore(2)", "blocks": blocks, "loaded": told["blocks"], "in_page_cache": cached}
+    if cached < blocks * WARM and can_count:
+        evidence["in_shared_buffers"] = scene.sql(_BUFFERS.format(name=literal))["blocks"]
+        evidence["source"] += ", pg_buffercache"
+    most = max(cached, evidence.get("in_shared_buffers", 0))
+    share = round(most / blocks, 4) if blocks else 1.0
+    ok = told["blocks"] == blocks and share >= WARM
+    return Proof(f"share of {name} in memory", f">= {WARM}", share, ok, evidence)
+
+
+def in_memory(system: System, path: str) -> int:
+    """Bytes in the page cache of a relation, which is a file and its segments: 16384, 16384.1, 16384.2, ..."""
+    segments = [path]
+    while system.exists(f"{path}.{len(segments)}"):
+        segments.append(f"{path}.{len(segments)}")
+    return sum(system.in_page_cache(segment)[1] for segment in segments)

@@ -1,0 +1,180 @@
+"""Whether memory lies where the policy puts it: numa_maps and cpus of every process, numastat around each step.
+
+Reading all of numa_maps makes the kernel walk a process's page tables: 40 ms for a backend that has touched 4 GB in
+pages of 4 kB (smaps: 130 ms), 3 ms for a postmaster. The first line, which tells the policy, costs 0.05 ms. So every
+process is asked for its first line, and only the postmaster and the newest backends for all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from .. import cpulist
+from ..errors import Failure
+from ..facts.memory import NODES, node_ids
+from ..system import Process, System
+from . import numa_maps
+from .base import Facts, Proof, Scene
+from .numa_maps import Mapping, PerNode
+
+HEAD = 256  # bytes that hold the first line's policy
+WHOLE = 2  # backends that are read wholly at one look
+MANY = 200  # processes that are looked at
+SLOW_S = 1.0  # a look that took longer is not repeated during the step
+# The kernel's word for a policy in numa_maps, where it is not numactl's.
+_WORDS = {
+    "weighted-interleave": "weighted interleave",
+    "localalloc": "local",
+    "membind": "bind",
+    "preferred": "prefer",
+    "preferred-many": "prefer (many)",
+}
+_SHMEM = """\
+select case when pg_numa_available() then (select json_object_agg(numa_node, bytes) from
+  (select numa_node, sum(size) as bytes from pg_shmem_allocations_numa group by 1 order by 1) as by_node) end"""
+
+Stat = dict[str, dict[str, int]]
+
+
+def prove(scene: Scene, policy: str, nodes: list[int], bound: list[int], phase: str) -> list[Proof]:
+    """Policy, cpus and placement of the server's processes now. None when no process is there to be looked at."""
+    look = _Look(scene, phase)
+    if not look.rows:
+        return []
+    proofs = [_policy(look, policy, nodes), *([_cpus(scene.facts, look, bound)] if bound else [])]
+    if look.mappings:
+        proofs.append(_placement(look, policy, nodes))
+    if phase == "after":
+        proofs[-1].evidence.update(_after(scene))
+    return proofs
+
+
+class _Look:
+    """One look at the server's processes: rows of evidence, and the mappings of those that were read wholly."""
+
+    def __init__(self, scene: Scene, phase: str) -> None:
+        self._system, began = scene.system, scene.system.mono()
+        everyone = scene.server_processes()
+        notes = scene.notes.setdefault("numa", {})
+        whole = [*everyone[:1], *everyone[1:][-WHOLE:]] if phase != "during" or not notes.get("slow") else []
+        self.of, self.rows, self._maps = len(everyone), list[dict[str, Any]](), list[list[Mapping]]()
+        for process in [*whole, *sample([p for p in everyone if p not in whole], MANY)]:
+            self._take(process, process in whole)
+        self.read_s = round(scene.system.mono() - began, 3)
+        notes["slow"] = self.read_s > SLOW_S
+        self.mappings = self._once()
+
+    def _take(self, process: Process, wholly: bool) -> None:
+        path = f"/proc/{process.pid}/numa_maps"
+        mappings = numa_maps.parse(self._system.text(path) if wholly else self._head(path))
+        policies = numa_maps.policies(mappings)
+        if not policies:
+            return  # it ended between two looks
+        cpus = self._system.field(f"/proc/{process.pid}/status", "Cpus_allowed_list")
+        row = {"pid": process.pid, "name": process.name, "policies": policies, "cpus": cpus, "last_cpu": process.cpu}
+        self.rows.append(row)
+        if wholly:
+            self._maps.append(mappings)
+
+    def _head(self, path: str) -> str:
+        """The first line, whose end may be cut off; of what follows it, the policy might be."""
+        try:
+            return self._system.head(path, HEAD).split("\n")[0]
+        except OSError:
+            return ""
+
+    def _once(self) -> list[Mapping]:
+        """Private mappings of all; shared ones of the process that has touched most, for all map the same pages."""
+        most: list[Mapping] = []
+        for mappings in self._maps:
+            shared = [mapping for mapping in mappings if mapping.kind == "shared"]
+            most = max(most, shared, key=lambda each: sum(numa_maps.total(each).values()))
+        return most + [mapping for mappings in self._maps for mapping in mappings if mapping.kind != "shared"]
+
+
+def sample(processes: list[Process], most: int) -> list[Process]:
+    """All of them, or `most` of them evenly over their order."""
+    step = max(1.0, len(processes) / most)
+    return [processes[int(place * step)] for place in range(min(len(processes), most))]
+
+
+def _policy(look: _Look, policy: str, nodes: list[int]) -> Proof:
+    word, listed = _WORDS.get(policy, policy), cpulist.render(nodes)
+    accepted = {f"{word}:{listed}" if listed else word}
+    if policy == "localalloc":
+        accepted.add("prefer")  # what kernels before 3.8 say for it
+    found = sorted({each for row in look.rows for each in row["policies"]})
+    evidence = {"source": "/proc/PID/numa_maps", "processes": look.rows, "of": look.of, "read_s": look.read_s}
+    return Proof("memory policy", sorted(accepted)[0], " ".join(found), set(found) <= accepted, evidence)
+
+
+def cpus_of(facts: Facts, nodes: list[int]) -> list[int]:
+    """The cpus of these nodes that this account may use."""
+    cpus = {cpu for node in facts["numa"]["nodes"] if node["id"] in nodes for cpu in cpulist.parse(node["cpus"])}
+    return sorted(cpus & set(cpulist.parse(facts["cpus"]["allowed"])))
+
+
+def _cpus(facts: Facts, look: _Look, nodes: list[int]) -> Proof:
+    wanted = cpulist.render(cpus_of(facts, nodes))
+    found = sorted({row["cpus"] for row in look.rows if row["cpus"]})
+    evidence = {"source": "Cpus_allowed_list of /proc/PID/status", "processes": look.rows, "of": look.of}
+    return Proof(f"cpus of node {cpulist.render(nodes)}", wanted, " ".join(found), found == [wanted], evidence)
+
+
+def _placement(look: _Look, policy: str, nodes: list[int]) -> Proof:
+    """Under membind, no page of ours may lie elsewhere; pages of files that were cached before are not ours."""
+    kinds = numa_maps.by_kind(look.mappings)
+    outside = {kind: sum(kb for node, kb in kinds[kind].items() if int(node) not in nodes) for kind in kinds}
+    ours = outside["shared"] + outside["private"] if policy == "membind" else 0
+    evidence: dict[str, Any] = {
+        "source": "/proc/PID/numa_maps of the postmaster and the newest backends",
+        "kb_per_node": kinds,
+        "by_policy": numa_maps.by_policy(look.mappings),
+        "share": _share(kinds["shared"]),
+    }
+    if policy == "membind":
+        evidence.update(kb_outside=ours, tolerated_kb_outside=outside["file"])
+    wanted = {"membind": f"none outside node {cpulist.render(nodes)}"}.get(policy, f"as {policy} places it")
+    found = ", ".join(f"node {node}: {kb}" for node, kb in kinds["shared"].items())
+    private = f"; private outside: {outside['private']}" if ours and outside["private"] else ""
+    return Proof("shared memory by node (kB)", wanted, found + private, ours == 0, evidence)
+
+
+def _share(per_node: PerNode) -> dict[str, float]:
+    whole = sum(per_node.values())
+    return {node: round(kb / whole, 3) for node, kb in per_node.items()}
+
+
+def numastat(system: System) -> Stat:
+    """Pages by node since boot, as the kernel counts them: {"0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
+    found = {}
+    for node in node_ids(system):
+        rows = (line.split() for line in system.text(f"{NODES}/node{node}/numastat").splitlines())
+        found[str(node)] = {row[0]: int(row[1]) for row in rows}
+    return found
+
+
+def note(scene: Scene) -> None:
+    """Remember numastat as it is before a load."""
+    scene.notes.setdefault("numa", {}).update(numastat=numastat(scene.system), slow=False)
+
+
+def _after(scene: Scene) -> dict[str, Any]:
+    """What the load did to numastat, and after the last one what PostgreSQL itself says of its shared memory."""
+    before, after = scene.notes["numa"].get("numastat"), numastat(scene.system)
+    evidence: dict[str, Any] = {}
+    if before:
+        difference = {n: {name: count - before[n].get(name, 0) for name, count in after[n].items()} for n in before}
+        evidence["numastat"] = {"before": before, "after": after, "difference": difference}
+    told = _allocations(scene)
+    return {**evidence, **({"pg_shmem_allocations_numa": told} if told else {})}
+
+
+def _allocations(scene: Scene) -> Optional[Any]:
+    """Bytes by node, or why there are none. The view touches all of the memory first: later steps would see that."""
+    if scene.major < 18 or not scene.sql or not scene.last:
+        return None
+    try:
+        return scene.sql(_SHMEM) or "this PostgreSQL was built without libnuma"
+    except Failure as failure:
+        return failure.message

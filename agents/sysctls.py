@@ -1,0 +1,150 @@
+"""The sysctls that a profile may set: an allow-list with types, units and ranges. Pure.
+
+A range is what makes sense for a database host; where the kernel's own is wider, ours is the stricter one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+MAX = 2**31 - 1
+# Two pages of the largest size that Linux is built with (64 kB): the least that the kernel takes everywhere.
+TWO_PAGES = 131072
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One sysctl. Of `rival`, the kernel keeps either this one or that one: setting one clears the other. `words` are
+    its choices, `words_in` the sysctl that lists them; `numbers` says how many it takes. `debug` is its file in
+    /sys/kernel/debug/sched since Linux 5.13, where it is one."""
+
+    name: str
+    about: str
+    low: int = 0
+    high: int = MAX
+    unit: str = ""
+    rival: str = ""
+    words: tuple[str, ...] = ()
+    words_in: str = ""
+    numbers: int = 1
+    debug: str = ""
+
+    @property
+    def path(self) -> str:
+        return "/proc/sys/" + self.name.replace(".", "/")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        shown = {"title": f"{self.name} ({self.unit})" if self.unit else self.name, "description": self.about}
+        if self.words or self.words_in:
+            choice = {"enum": list(self.words)} if self.words else {"pattern": "^[a-z0-9_-]{1,40}$"}
+            return {"type": "string", **choice, **shown}
+        if self.numbers > 1:
+            return {"type": "string", "pattern": r"^\d{1,10}( \d{1,10})" + f"{{{self.numbers - 1}}}$", **shown}
+        return {"type": "integer", "minimum": self.low, "maximum": self.high, **shown}
+
+
+def _flag(name: str, about: str) -> Knob:
+    return Knob(name, about, 0, 1)
+
+
+# In the order in which they are written: what a mode needs comes before the mode.
+KNOBS = (
+    Knob("vm.dirty_background_ratio", "Share of available memory that may be dirty before it is written out in the "
+         "background", 1, 89, "%", rival="vm.dirty_background_bytes"),
+    Knob("vm.dirty_background_bytes", "The same in bytes, instead of the ratio", TWO_PAGES, 2**40, "bytes",
+         rival="vm.dirty_background_ratio"),
+    Knob("vm.dirty_ratio", "Share of available memory that may be dirty before writers have to wait", 2, 90, "%",
+         rival="vm.dirty_bytes"),
+    Knob("vm.dirty_bytes", "The same in bytes, instead of the ratio", TWO_PAGES, 2**40, "bytes",
+         rival="vm.dirty_ratio"),
+    Knob("vm.dirty_expire_centisecs", "Age from which dirty data is written out", 1, 360000, "1/100 s"),
+    Knob("vm.dirty_writeback_centisecs", "How often dirty data is looked for; 0 never", 0, 360000, "1/100 s"),
+    Knob("vm.swappiness", "How readily memory is swapped out rather than the page cache dropped; over 100 from Linux "
+         "5.8 on", 0, 200),
+    Knob("vm.overcommit_ratio", "Share of memory that may be promised with overcommit_memory 2", 1, 1000, "%",
+         rival="vm.overcommit_kbytes"),
+    Knob("vm.overcommit_kbytes", "The same in kB, instead of the ratio", 65536, 2**40, "kB",
+         rival="vm.overcommit_ratio"),
+    Knob("vm.overcommit_memory", "0: promise memory by a guess, 1: always, 2: within the ratio and swap; refused where "
+         "more is promised already", 0, 2),
+    Knob("vm.zone_reclaim_mode", "Bits: 1 free memory of the node first, 2 write dirty pages for it, 4 swap for it",
+         0, 7),
+    Knob("vm.min_free_kbytes", "Memory kept free for the kernel; at most 5 % of the host's", 1024, 2**30, "kB"),
+    Knob("vm.watermark_scale_factor", "Distance at which kswapd wakes and rests", 1, 1000, "1/10000 of memory"),
+    Knob("vm.vfs_cache_pressure", "How readily directory and inode caches are given up; 100 as readily as pages",
+         1, 1000),
+    Knob("vm.compaction_proactiveness", "How hard the kernel keeps free memory in large pieces; 0 not at all", 0, 100),
+    Knob("vm.page-cluster", "Pages read at once from swap, as a power of two", 0, 10),
+    Knob("vm.stat_interval", "How often memory statistics of each cpu are folded", 1, 3600, "s"),
+    Knob("kernel.numa_balancing", "Move tasks and memory together: 0 off, 1 on, 2 promote from slow memory (5.18)",
+         0, 2),
+    _flag("kernel.sched_autogroup_enabled", "Share cpu time by session, which sets terminals before services"),
+    Knob("kernel.sched_migration_cost_ns", "Time since it last ran for which a task counts as cache-hot",
+         0, 100_000_000, "ns", debug="migration_cost_ns"),
+    Knob("kernel.sched_min_granularity_ns", "Least time that a task runs; gone since Linux 6.6", 100_000, 1_000_000_000,
+         "ns", debug="min_granularity_ns"),
+    Knob("kernel.sched_wakeup_granularity_ns", "Lead that a woken task needs to preempt; gone since Linux 6.6",
+         0, 1_000_000_000, "ns", debug="wakeup_granularity_ns"),
+    Knob("kernel.sched_latency_ns", "Time in which every task shall run once; gone since Linux 6.6",
+         100_000, 1_000_000_000, "ns", debug="latency_ns"),
+    Knob("net.core.somaxconn", "Longest queue of connections that wait to be accepted", 16, 65535),
+    Knob("net.core.rmem_max", "Largest receive buffer that a program may ask for", 4096, 2**30, "bytes"),
+    Knob("net.core.wmem_max", "Largest send buffer that a program may ask for", 4608, 2**30, "bytes"),
+    Knob("net.core.rmem_default", "Receive buffer of sockets other than TCP", 4096, 2**30, "bytes"),
+    Knob("net.core.wmem_default", "Send buffer of sockets other than TCP", 4608, 2**30, "bytes"),
+    Knob("net.core.netdev_max_backlog", "Packets that may wait for a cpu", 100, 1_000_000),
+    Knob("net.core.netdev_budget", "Packets taken in one round of polling", 1, 100_000),
+    Knob("net.core.busy_poll", "How long poll and select wait on the device itself; 0 off", 0, 1000, "us"),
+    Knob("net.core.busy_read", "How long reads wait on the device itself; 0 off", 0, 1000, "us"),
+    Knob("net.core.default_qdisc", "Queueing of devices that come up from now on",
+         words=("pfifo_fast", "fq", "fq_codel", "cake", "sfq", "pfifo")),
+    Knob("net.ipv4.tcp_rmem", "Receive buffer of TCP: least, default, most", 4096, MAX, "3 x bytes", numbers=3),
+    Knob("net.ipv4.tcp_wmem", "Send buffer of TCP: least, default, most", 4096, MAX, "3 x bytes", numbers=3),
+    Knob("net.ipv4.tcp_congestion_control", "Congestion control of new connections, from those that this kernel has",
+         words_in="net.ipv4.tcp_available_congestion_control"),
+    Knob("net.ipv4.tcp_keepalive_time", "Silence after which the first probe is sent", 1, 32767, "s"),
+    Knob("net.ipv4.tcp_keepalive_intvl", "Time between probes", 1, 32767, "s"),
+    Knob("net.ipv4.tcp_keepalive_probes", "Probes without answer that end a connection", 1, 127),
+    Knob("net.ipv4.tcp_max_syn_backlog", "Connections that may be half open", 16, 1_000_000),
+    Knob("net.ipv4.tcp_fin_timeout", "How long an orphaned connection waits for its end", 1, 3600, "s"),
+    Knob("net.ipv4.tcp_tw_reuse", "Reuse ports in TIME-WAIT: 0 no, 1 yes, 2 on loopback", 0, 2),
+    _flag("net.ipv4.tcp_slow_start_after_idle", "Begin anew with a small window after silence"),
+    _flag("net.ipv4.tcp_autocorking", "Collect small writes into one packet"),
+    Knob("net.ipv4.tcp_notsent_lowat", "Unsent bytes from which a socket counts as full", 4096, MAX, "bytes"),
+)  # fmt: skip
+BY_NAME = {knob.name: knob for knob in KNOBS}
+
+
+def nested(flat: dict[str, Any]) -> dict[str, Any]:
+    """{"vm.swappiness": 10} -> {"vm": {"swappiness": 10}}."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *parents, last = name.split(".")
+        here = tree
+        for parent in parents:
+            here = here.setdefault(parent, {})
+        here[last] = value
+    return tree
+
+
+def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"vm": {"swappiness": 10}} -> {"vm.swappiness": 10}."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value})
+    return found
+
+
+def schema() -> dict[str, Any]:
+    return _object(nested({knob.name: knob for knob in KNOBS}), "Kernel parameters (sysctl)")
+
+
+def _object(tree: dict[str, Any], title: str) -> dict[str, Any]:
+    inner = {name: _object(each, name) if isinstance(each, dict) else each.schema for name, each in tree.items()}
+    return {"type": "object", "title": title, "properties": inner, "additionalProperties": False}
+
+
+def number(text: Optional[str]) -> Optional[int]:
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,303 @@
+"""Clusters of somebody else: what is needed before they are touched, what is in effect, and how they are given back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import protocol
+from agents.existing import include_path
+from agents.rpc import Agent
+from agents.spool import Spool
+
+from .conftest import Connect
+from .driver import Connection, Refused, of
+from .dying import RUN, Machine, die
+from .theirs import Theirs
+
+Spec = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[Theirs]:
+    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
+    root.chmod(0o755)
+    yield Theirs(root / "template").create()
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def theirs(template: Theirs) -> Iterator[Theirs]:
+    """A stopped cluster of somebody else's."""
+    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
+    root.chmod(0o755)
+    cluster = template.copy(root / "c")
+    yield cluster
+    cluster.stop()
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def run(agent: Connection, spec: Spec) -> Callable[..., list[dict[str, Any]]]:
+    """Submits a run with this target and these settings, and gives its events."""
+
+    def run(target: dict[str, Any], settings: dict[str, Any] | None = None, **options: Any) -> list[dict[str, Any]]:
+        return agent.events(agent.submit({**spec(settings, time_s=1, **options), "target": target}))
+
+    return run
+
+
+def outcome(events: list[dict[str, Any]]) -> str:
+    found = of(events, "outcome")[0]
+    return found["outcome"] if found["error"] is None else f"{found['outcome']}: {found['error']['message']}"
+
+
+def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs, run: Any) -> None:
+    before, pid = theirs.start().snapshot(), theirs.postmaster()
+
+    events = run(theirs.target(), {"postgresql": {"work_mem": "8MB", "max_wal_size": "2GB"}})
+
+    assert outcome(events) == "ok"
+    proofs = [
+        (p["phase"], p["found"], p["ok"]) for p in of(events, "proof", subject="work_mem") if p["phase"] != "restored"
+    ]
+    assert proofs == [("before", "8MB", True), ("after", "8MB", True)]
+    restored = of(events, "proof", phase="restored", subject="work_mem")[0]
+    assert (restored["found"]["setting"], restored["ok"]) == ("4096", True)
+    assert theirs.postmaster() == pid and theirs.snapshot() == before
+
+
+def test_the_server_is_started_anew_on_chosen_cpus_and_comes_back_as_it_was(theirs: Theirs, run: Any) -> None:
+    before = theirs.start("-c work_mem=5MB", "-c application_name='a b'", prefix=("taskset", "-c", "1")).snapshot()
+
+    events = run(
+        theirs.target(restart=True), {"postgresql": {"shared_buffers": "32MB"}, "cpu_affinity": {"server": "0"}}
+    )
+
+    assert outcome(events) == "ok"
+    assert of(events, "proof", subject="shared_buffers")[0]["found"] == "32MB"
+    during = of(events, "proof", setting="cpu_affinity", phase="during")[-1]
+    assert (during["found"], during["ok"]) == ("0", True)
+    assert of(events, "proof", subject="cpus of the server")[0]["found"] == "1"
+    assert theirs.snapshot() == before
+
+
+def test_a_cluster_that_was_stopped_is_stopped_again(theirs: Theirs, run: Any) -> None:
+    theirs.start()
+    theirs.stop()
+    before = theirs.snapshot()
+
+    events = run(theirs.target(restart=True), {"postgresql": {"shared_buffers": "32MB"}})
+
+    assert outcome(events) == "ok"
+    assert of(events, "proof", subject="server", phase="restored")[0]["found"] == "stopped"
+    assert theirs.snapshot() == before
+    assert "proving_ground" not in theirs.start().snapshot()["databases"]
+
+
+def test_a_restart_needs_consent(theirs: Theirs, run: Any) -> None:
+    before, pid = theirs.start().snapshot(), theirs.postmaster()
+
+    assert "consent to restart PostgreSQL, for shared_buffers" in outcome(
+        run(theirs.target(), {"postgresql": {"shared_buffers": "32MB"}})
+    )
+    with pytest.raises(Refused, match="consent to restart PostgreSQL, for cpu_affinity"):
+        run(theirs.target(), {"cpu_affinity": {"server": "0"}})
+    assert theirs.postmaster() == pid and theirs.snapshot() == before
+
+
+def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_allowed(theirs: Theirs, run: Any) -> None:
+    shop = theirs.start().client()
+    try:
+        refused = run(theirs.target(restart=True), {"postgresql": {"work_mem": "8MB"}})
+        allowed = run(theirs.target(disturb_clients=True), {"postgresql": {"work_mem": "8MB"}})
+
+        assert "their shop (nobody) from this host: 1" in outcome(refused)
+        assert outcome(allowed) == "ok" and shop.poll() is None
+        warnings = [log["message"] for log in of(allowed, "log", level="warning")]
+        assert [words.partition(":")[0] for words in warnings[:2]] == [
+            "clients that are not ours are disturbed, as allowed",
+            "clients that are not ours disturbed step measure",
+        ]
+    finally:
+        shop.kill()
+        shop.wait()
+
+
+def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) -> None:
+    conf = theirs.data / "postgresql.conf"
+    conf.write_text(conf.read_text().replace("include_dir 'conf.d'", "#include_dir 'conf.d'"))
+
+    said = run(theirs.target(restart=True))
+
+    assert "target.include" in outcome(said)
+    assert "include_if_exists 'proving_ground.conf'" in of(said, "outcome")[0]["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda t: t.include.write_text("work_mem = 1MB\n"), "is not ours"),
+        (lambda t: t.include.symlink_to("/etc/hostname"), "is not ours"),
+        (lambda t: t.sql("create database proving_ground"), "has a database proving_ground already"),
+        (lambda t: t.sql("alter system set work_mem = '3MB'"), "was changed after"),
+        (
+            lambda t: (t.sql("alter system set max_connections = 30"), t.sql("select pg_reload_conf()")),
+            "waits for a restart",
+        ),
+    ],
+    ids=["another file", "a link", "a database", "an edit without reload", "a pending restart"],
+)
+def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, words: str) -> None:
+    theirs.start()
+    spoil(theirs)
+    time.sleep(0.1)
+    before, pid = theirs.snapshot(), theirs.postmaster()
+
+    events = run(theirs.target(restart=True), {"postgresql": {"shared_buffers": "32MB"}})
+
+    assert words in outcome(events)
+    assert of(events, "state")[-1]["state"] == "CLEAN"
+    assert theirs.postmaster() == pid and theirs.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"port": 5498}, "5499, where it listens now"),
+        ({"os_user": "daemon"}, "who owns"),
+        ({"bin_dir": "the other"}, "not 15"),
+        ({"unit": "postgresql@15-main.service"}, "target.unit"),
+    ],
+)
+def test_a_target_that_is_not_what_the_host_says_is_refused(
+    theirs: Theirs, run: Any, bin_dir: str, change: dict[str, Any], words: str
+) -> None:
+    before = theirs.start().snapshot()
+    change = {"bin_dir": bin_dir} if "bin_dir" in change else change
+
+    said = outcome(run({**theirs.target(restart=True), **change}))
+
+    assert words in said and said.startswith("failed")
+    assert theirs.snapshot() == before
+
+
+def test_a_line_that_overrides_ours_is_named(theirs: Theirs, run: Any) -> None:
+    theirs.configure("work_mem = 6MB")
+    theirs.start()
+
+    said = outcome(run(theirs.target(), {"postgresql": {"work_mem": "8MB"}}))
+
+    line = len((theirs.data / "postgresql.conf").read_text().splitlines())
+    assert said.startswith("not_in_effect") and f"6MB of {theirs.data}/postgresql.conf line {line}" in said
+
+
+def test_a_parameter_that_drifts_voids_the_run_and_stays_theirs(theirs: Theirs, agent: Connection, spec: Spec) -> None:
+    theirs.start()
+    wanted = {**spec({"postgresql": {"work_mem": "8MB"}}, time_s=3), "target": theirs.target()}
+    run = agent.submit(wanted)
+    agent.events(run, until="RUNNING")
+    theirs.sql("alter system set work_mem = '9MB'")
+    theirs.sql("select pg_reload_conf()")
+
+    events = agent.events(run)
+
+    assert outcome(events).startswith("not_in_effect") and "postgresql.auto.conf line" in outcome(events)
+    assert [conflict["key"] for conflict in agent.manifest(run)[0]["conflicts"]] == ["postgresql.work_mem"]
+    assert theirs.sql("show work_mem") == "9MB" and not theirs.include.exists()
+
+
+@pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
+def test_a_killed_supervisor_gives_the_cluster_back_on_the_next_contact(
+    theirs: Theirs, connect: Connect, spec: Spec, tmp_path: Path, settings: Any
+) -> None:
+    from .test_run import supervisor
+
+    before, agent = theirs.start().snapshot(), connect()
+    run = agent.submit({**spec({"postgresql": settings}, time_s=60), "target": theirs.target(restart=True)})
+    agent.events(run, until="RUNNING")
+    time.sleep(0.4)
+    os.kill(supervisor(tmp_path, run), signal.SIGKILL)
+
+    hello = connect().call("hello")
+
+    assert (hello["busy"], hello["dirty"]) == (None, [])
+    assert theirs.snapshot() == before
+
+
+@pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
+def test_a_supervisor_killed_at_a_boundary_gives_the_cluster_back(
+    theirs: Theirs, tmp_path: Path, settings: Any
+) -> None:
+    before, at, died, outcomes = theirs.start().snapshot(), 1, True, []
+    while died:
+        borrowed = Borrowed(tmp_path / str(at), theirs.target(restart=True), settings)
+        died = borrowed.die("run", at)
+        outcomes.append(borrowed.restore())
+        assert theirs.snapshot() == before, at
+        at += 5  # an odd number: before a record, after one
+
+    assert len(outcomes) > 10 and set(outcomes) == {"interrupted", "ok"}
+
+
+@pytest.mark.parametrize("was", ["running", "stopped"])
+def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, tmp_path: Path, was: str) -> None:
+    theirs.start()
+    if was == "stopped":
+        theirs.stop()
+    before, at, killed = theirs.snapshot(), 1, True
+    while killed:
+        borrowed = Borrowed(tmp_path / str(at), theirs.target(restart=True), {"shared_buffers": "32MB"})
+        assert borrowed.die("verified", 0)
+        assert theirs.sql("show shared_buffers") == "32MB"
+        killed = borrowed.die("restore", at)
+        assert borrowed.restore() == "interrupted"
+        assert theirs.snapshot() == before, at
+        at += 5
+
+
+class Borrowed:
+    """A spool with one submitted job that borrows a cluster and measures nothing."""
+
+    def __init__(self, root: Path, target: dict[str, Any], parameters: dict[str, Any]) -> None:
+        root.mkdir()
+        self.root, self.spool = root, Spool(root / "spool", Machine())
+        self.spool.prepare()
+        settings, collect = {"postgresql": parameters}, {"interval_s": 1, "sources": []}
+        spec = {"version": 1, "target": target, "settings": settings, "steps": [], "collect": collect}
+        self.job = self.spool.create({"run": RUN, "epoch": 1, "digest": protocol.digest(spec), "spec": spec})
+        self.job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
+
+    def die(self, mode: str, at: int) -> bool:
+        return die(mode, self.root, at)
+
+    def restore(self) -> str:
+        agent = Agent(self.spool, "test", lambda *ignored: None)
+        agent.restore()
+        hello = agent.hello()
+        assert (hello["busy"], hello["dirty"]) == (None, []), self.job.manifest
+        return str((self.job.manifest or {})["outcome"])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("include_dir = 'conf.d'", "/etc/pg/conf.d/zz_proving_ground.conf"),
+        ("  INCLUDE_DIR '/etc/more'  # of ours", "/etc/more/zz_proving_ground.conf"),
+        ("include_if_exists 'proving_ground.conf'", "/etc/pg/proving_ground.conf"),
+        ("include_if_exists '../pg/proving_ground.conf'", "/etc/pg/proving_ground.conf"),
+        ("include_if_exists 'theirs.conf'", ""),
+        ("#include_dir = '...'", ""),
+        ("include 'proving_ground.conf'", ""),
+    ],
+)
+def test_the_file_that_we_may_write_is_one_that_is_included(text: str, found: str) -> None:
+    assert include_path("/etc/pg/postgresql.conf", f"port = 5432\n{text}\n") == found

@@ -1,0 +1,158 @@
+"""Campaigns that restart their host: where they stand in the plan, who may, and a server that waits patiently."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.protocol import digest
+from apps.accounts.models import User
+from apps.campaigns import dispatch, plan, queries, services
+from apps.campaigns.models import Run
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from tests import campaigns, populate
+from tests.factories import FACTS, browser, end_run, make_campaign, make_host
+
+RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 1800}}
+
+
+def root_host(**fields: Any) -> Host:
+    return make_host(facts=FACTS | {"level": "root"}, level="root", **{"may_reboot": True, **fields})
+
+
+@pytest.mark.parametrize(
+    ("reboot", "restarted"),
+    [("never", [0, 0, 0, 0]), ("each_repetition", [1, 0, 1, 0]), ("each_run", [1, 1, 1, 1])],
+)
+def test_the_host_is_restarted_in_front_of_the_runs_concerned(db: None, reboot: str, restarted: list[int]) -> None:
+    campaign = make_campaign(host=root_host(), repetitions=2, reboot=reboot)
+
+    runs = services.preview(campaign).runs
+
+    assert [run.spec["steps"].count(RESTART) for run in runs] == restarted
+    assert all(run.spec["steps"][-1]["name"] == "measure" for run in runs)
+    assert all(run.digest == digest(run.spec) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"may_reboot": False}, "must not be restarted"), ({"facts": FACTS, "may_reboot": True}, "level user")],
+)
+def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str, Any], words: str) -> None:
+    host = make_host(**{"facts": FACTS | {"level": "root"}, **fields})
+
+    answer = browser(operator).post(
+        "/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk, "reboot": "each_run"}
+    )
+
+    assert (answer.status_code, answer.json()["field"]) == (400, "reboot")
+    assert words in answer.json()["title"]
+
+
+def test_a_word_that_is_none_is_refused() -> None:
+    with pytest.raises(PlanError, match="'hourly' is not known"):
+        plan.expand({}, (), 1, "as_given", 1, "hourly")
+
+
+def test_the_preview_says_how_long_restarts_take_and_whether_that_is_known(client: Client, operator: User) -> None:
+    host = root_host()
+    known = make_campaign(host=host, reboot="each_run", repetitions=1)
+    guessed = services.preview(known)
+    services.start_campaign(known, by=operator)
+    for took_s, run in zip((40.0, 60.0), known.runs.all(), strict=True):
+        run.manifest = {"timings": {"REBOOTING": took_s}}
+        end_run(run)
+
+    measured = services.preview(known)
+
+    assert (guessed.restarts, guessed.restart_s, guessed.restart_known) == (2, plan.REBOOT_S, False)
+    assert (measured.restarts, measured.restart_s, measured.restart_known) == (2, 50.0, True)
+    assert guessed.seconds - measured.seconds == 2 * (plan.REBOOT_S - 50)
+    assert queries.restart_seconds(root_host()) is None
+
+
+def test_the_form_previews_restarts(client: Client, operator: User) -> None:
+    host = root_host()
+    client.force_login(operator)
+    typed = {
+        "host": host.pk,
+        "name": "n",
+        "question": "q",
+        "recipe": "cpu-scaling",
+        "repetitions": 2,
+        "delta": 2,
+        "order": "randomised",
+        "metric": "tps",
+        "reboot": "each_repetition",
+        "factor": "cpus",
+        "level": "",
+        "path": "settings.cpu_affinity.server",
+        "value": "0",
+    }
+
+    page = client.post(reverse("campaign_preview"), typed).content.decode()
+
+    assert "restarted 2 times, about 2 min each (a guess" in page
+
+
+@pytest.fixture
+def restarting(host: Host, admin: User) -> Run:
+    """A run whose host went down a minute ago and does not answer."""
+    run = campaigns.start(host, admin).runs.get()
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(
+        state=Run.State.RUNNING,
+        started_at=now,
+        agent_state="REBOOTING",
+        step="restart",
+        agent_state_at=now - timedelta(minutes=1),
+        spec={**run.spec, "steps": [RESTART, *run.spec["steps"]]},
+    )
+    Host.objects.filter(pk=host.pk).update(port=1)
+    return run
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_host_that_a_run_restarts_is_not_called_unreachable(restarting: Run) -> None:
+    campaigns.step()
+
+    run = Run.objects.get(pk=restarting.pk)
+    assert (run.host.state, run.error) == (Host.State.READY, None)
+    assert run.next_tick_at is not None and run.next_tick_at <= timezone.now() + timedelta(
+        seconds=dispatch.RESTART_RETRY_S
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_the_limit_it_is(restarting: Run) -> None:
+    Run.objects.filter(pk=restarting.pk).update(agent_state_at=timezone.now() - timedelta(seconds=1801))
+
+    campaigns.step()
+
+    assert Run.objects.get(pk=restarting.pk).host.state == Host.State.UNREACHABLE
+
+
+def test_the_run_s_page_says_since_when(client: Client, db: None) -> None:
+    team = populate.team()
+    client.force_login(team["operator"])
+    run = team["live_run"]
+    at = timezone.now().replace(hour=14, minute=2)
+    Run.objects.filter(pk=run.pk).update(agent_state="REBOOTING", step="restart", agent_state_at=at)
+
+    live = client.get(reverse("run_live", args=[run.pk])).json()
+    page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
+
+    assert live["doing"] == "restarting the host since 14:02"
+    assert live["doing"] in page
+
+
+def test_a_restart_takes_time_and_measures_nothing() -> None:
+    spec = {"steps": [{"name": "measure", "kind": "pgbench", "options": {"time_s": 5}}]}
+
+    assert plan.seconds(plan.restarted(spec), overhead_s=3, reboot_s=100) == 5 + 3 + 100

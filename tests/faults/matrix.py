@@ -1,0 +1,191 @@
+"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left.
+
+python -m tests.faults.matrix      kills at every boundary of every setting, and writes docs/faults.md
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from agents import facts, protocol
+from agents.planning import plan_settings
+from agents.rpc import Agent
+from agents.spool import Spool
+from agents.system import System
+from tests import snapshot
+from tests.agents.dying import Death, around_the_journal, run
+from tests.faults.cases import CASES, IMPOSSIBLE
+
+CONTACT_S = 60.0
+SEED = 14
+
+
+def wishes(*names: str) -> dict[str, Any]:
+    """{setting: wanted} for these settings; derived anew, as it depends on what the host reads now."""
+    return {name: CASES[name]() for name in names}
+
+
+def possible() -> list[str]:
+    return [name for name in CASES if name not in IMPOSSIBLE]
+
+
+@dataclass
+class Row:
+    """What was seen of one setting, or of several at once."""
+
+    name: str
+    boundaries: int = 0
+    kills: int = 0
+    differences: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.boundaries} boundaries, {self.kills} kills, {len(self.differences)} differences"
+
+
+class Ground:
+    """A spool of its own and a directory for clusters, on this machine."""
+
+    def __init__(self, root: Path, bin_dir: Path) -> None:
+        self.root, self.bin_dir, self.data_dir = root, bin_dir, root / "data"
+        self.data_dir.mkdir(mode=0o755, exist_ok=True)
+        self.spool = Spool(root / "spool", System())
+        self.spool.prepare()
+
+    def spec(self, settings: dict[str, Any], steps: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
+        """A run that applies, proves and restores; on a private cluster where a setting acts on PostgreSQL."""
+        plans = plan_settings(facts.core(self.spool.system), settings).values()
+        needed = any(plan.server_prefix or plan.conf or plan.initdb for plan in plans)
+        target = {"kind": "private", "bin_dir": str(self.bin_dir), "data_dir": str(self.data_dir), "os_user": ""}
+        return {
+            "version": 1,
+            "target": target if needed else None,
+            "settings": settings,
+            "steps": list(steps),
+            "collect": {"interval_s": 0.2, "sources": []},
+        }
+
+    def look(self) -> snapshot.Snapshot:
+        """Everything but the runs of somebody else on this machine."""
+        clusters = [str(path) for path in self.data_dir.iterdir()]
+        found, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
+        mark = snapshot.MARK.decode()
+        return {k: v for k, v in found.items() if not v.startswith(mark) or v[len(mark) :].split()[0] in ours}
+
+    def submit(self, spec: dict[str, Any]) -> str:
+        name = str(uuid.uuid4())
+        job = self.spool.create({"run": name, "epoch": 1, "digest": protocol.digest(spec), "spec": spec})
+        job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
+        return name
+
+    def live(self, spec: dict[str, Any], at: int = 0) -> tuple[Death, str]:
+        """(what was counted, the run) of a run that is killed at boundary `at`; at 0 it is not."""
+        death, name = Death(at), self.submit(spec)
+
+        def live() -> None:
+            around_the_journal(death)
+            run(self.spool, name)
+
+        killed = death.of(live)
+        assert killed == (at > 0), f"boundary {at} was not reached: the last one was {death.trail[-1]}"
+        return death, name
+
+    def contact(self) -> dict[str, Any]:
+        """The answer of hello, once it finds nobody at work: a child that was just forked holds the host a moment."""
+        agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + CONTACT_S
+        while (hello := agent.hello())["busy"]:
+            assert time.monotonic() < deadline, hello
+            time.sleep(0.005)
+        return hello
+
+    def outcome(self, name: str) -> dict[str, Any]:
+        """The manifest of a sealed run."""
+        return self.spool.need(name).manifest or {}
+
+
+class Victims:
+    """One wish, killed again and again; what it should leave was looked at once, before the first."""
+
+    def __init__(self, ground: Ground, name: str, settings: dict[str, Any]) -> None:
+        self.ground, self.spec, self.row = ground, ground.spec(settings), Row(name)
+        self.trail: list[str] = []
+        if self.spec["target"]:
+            ground.live(self.spec)  # makes the cluster, which stays
+        self._before = ground.look()
+
+    def count(self) -> None:
+        """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
+        death, run = self.ground.live(self.spec)
+        manifest = self.ground.outcome(run)
+        assert manifest["outcome"] == "ok", manifest["error"]
+        self.row.boundaries, self.trail = len(death.trail), death.trail
+        self._compare("not killed", run)
+
+    def kill(self, at: int) -> None:
+        """Kill the run at a boundary, make contact, compare."""
+        death, run = self.ground.live(self.spec, at)
+        self.row.kills += 1
+        self._compare(f"killed at {at}, {death.trail[-1]}", run)
+
+    def kill_twice(self, at: int, again: int) -> bool:
+        """Kill the run at one boundary and the recovery at another, then make contact and compare. False when the
+        recovery came through before that."""
+        first, run = self.ground.live(self.spec, at)
+        death = Death(again)
+
+        def recover() -> None:
+            around_the_journal(death)
+            self.ground.contact()
+
+        killed = death.of(recover)
+        self.row.kills += killed
+        self._compare(f"killed at {at}, {first.trail[-1]}; its recovery at {again}, {death.trail[-1]}", run)
+        return killed
+
+    def _compare(self, where: str, run: str) -> None:
+        hello = self.ground.contact()
+        after = self.ground.look()
+        found: dict[str, Any] = dict(snapshot.differences(self._before, after))
+        manifest = self.ground.outcome(run)
+        if hello["dirty"] or manifest["conflicts"]:
+            found["manifest"] = manifest
+        if found:
+            self.row.differences[where] = found
+            self._before = after
+
+
+def every_boundary(ground: Ground, name: str, settings: dict[str, Any]) -> Row:
+    victims = Victims(ground, name, settings)
+    victims.count()
+    for at in range(1, victims.row.boundaries + 1):
+        victims.kill(at)
+    return victims.row
+
+
+def some_boundaries(ground: Ground, name: str, settings: dict[str, Any], kills: int) -> Row:
+    """A sample that is the same each time, as long as the number of boundaries is."""
+    victims = Victims(ground, name, settings)
+    victims.count()
+    everywhere = range(1, victims.row.boundaries + 1)
+    for at in sorted(Random(SEED).sample(everywhere, min(kills, len(everywhere)))):
+        victims.kill(at)
+    return victims.row
+
+
+def every_boundary_of_a_recovery(ground: Ground, name: str, settings: dict[str, Any], step: int = 1) -> Row:
+    """The run is killed when all is applied and nothing is put back; its recovery at every `step`-th boundary."""
+    victims = Victims(ground, name, settings)
+    victims.count()
+    back = ("the record ended", "the record restored")
+    applied = next(at for at, where in enumerate(victims.trail) if any(word in where for word in back))
+    again = 1
+    while victims.kill_twice(applied, again):
+        victims.row.boundaries = again
+        again += step
+    return victims.row

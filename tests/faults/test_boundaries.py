@@ -1,0 +1,90 @@
+"""SIGKILL of the agent at every boundary of its journal, for every setting: the next contact puts back all of it.
+
+A boundary lies before and after each record of the journal and each write to the host: the original is on disk but
+the value is not written yet, it is written but not marked, PostgreSQL was forked but does not run yet, and so on. What
+"all of it" means is a snapshot of everything that could be left changed, in tests/snapshot.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from agents.errors import Unplannable
+from agents.settings import SETTINGS
+from embedded.postgres import bin_dir
+from tests import remote
+from tests.alone import alone
+from tests.faults import matrix
+from tests.faults.cases import CASES, IMPOSSIBLE
+
+# Written out for docs/settings.md, which reads the marks from the source.
+HERE = [
+    pytest.param("cpu_affinity", marks=pytest.mark.proves("cpu_affinity", where="here")),
+    pytest.param("numa", marks=pytest.mark.proves("numa", where="here")),
+    pytest.param("transparent_huge_pages", marks=pytest.mark.proves("transparent_huge_pages", where="here")),
+    pytest.param("huge_pages", marks=pytest.mark.proves("huge_pages", where="here")),
+    pytest.param("postgresql", marks=pytest.mark.proves("postgresql", where="here")),
+]
+ALLOWED = [name for name in CASES if os.geteuid() == 0 or SETTINGS[name].level == "user"]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[matrix.Ground]:
+    with alone(), remote.short_dir() as root:
+        root.chmod(0o755)  # PostgreSQL's account has to reach its cluster
+        yield matrix.Ground(root, bin_dir())
+
+
+def check(row: matrix.Row, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\n{row} ")
+    assert not row.differences
+
+
+def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
+    assert set(SETTINGS) == CASES.keys() | IMPOSSIBLE.keys()
+    assert not CASES.keys() & IMPOSSIBLE.keys()
+    assert [param.values[0] for param in HERE] == list(CASES)
+    assert [name for name, why in IMPOSSIBLE.items() if not why.holds()] == []
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_run_killed_at_any_boundary_leaves_the_host_as_it_was(
+    ground: matrix.Ground, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name not in ALLOWED:
+        with pytest.raises(Unplannable, match="needs level root"):
+            ground.spec(matrix.wishes(name))
+        return
+    check(matrix.every_boundary(ground, name, matrix.wishes(name)), capsys)
+
+
+def test_a_run_of_all_settings_killed_at_some_boundaries_leaves_the_host_as_it_was(
+    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(matrix.some_boundaries(ground, "all at once", matrix.wishes(*ALLOWED), kills=8), capsys)
+
+
+def test_a_recovery_killed_at_some_boundaries_is_taken_up_again(
+    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", matrix.wishes(*ALLOWED), step=5)
+    check(row, capsys)
+
+
+@pytest.mark.slow
+def test_a_run_of_all_settings_killed_at_any_boundary_leaves_the_host_as_it_was(
+    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(matrix.every_boundary(ground, "all at once", matrix.wishes(*ALLOWED)), capsys)
+
+
+@pytest.mark.slow
+def test_a_recovery_killed_at_any_boundary_is_taken_up_again(
+    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", matrix.wishes(*ALLOWED)), capsys)

@@ -1,0 +1,161 @@
+"""Power cuts at every boundary of a run: after the next boot, without any contact, the host is as it was before.
+
+The emulator is killed when the run's journal has so many records; the boundary is drawn by seed over all of a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agents import protocol
+from agents.spool import parse_line
+from apps.campaigns.services import target
+from apps.hosts import ssh
+from apps.hosts.models import Host
+from tests import campaigns
+from tests.lab.conftest import BASE, differences, look, wait
+from tests.lab.machine import Machine
+
+pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
+
+SEEDS = int(os.environ.get("PROVING_LAB_SEEDS", "20"))
+SETTINGS = {
+    "transparent_huge_pages": {"enabled": "never", "defrag": "never"},
+    "huge_pages": {"use": "on", "pool": 80},
+    "postgresql": {"shared_buffers": "64MB", "work_mem": "8MB"},
+    "cpu_affinity": {"server": "0"},
+}
+# Prints how many records the journal has, each time it grows.
+COUNT = """
+import sys, time
+path, known = sys.argv[1], -1
+while True:
+    try:
+        count = open(path, "rb").read().count(b"\\n")
+    except FileNotFoundError:
+        count = 0
+    if count != known:
+        known = count
+        print(count, flush=True)
+    time.sleep(0.002)
+"""
+
+
+@dataclass(frozen=True)
+class Cut:
+    seed: int
+    boundary: int
+    on_disk: int
+    boot_s: float
+    sealed_s: float
+    outcome: str
+    differences: dict[str, Any]
+
+
+@pytest.fixture
+def spec(supervised: Host) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "target": target(supervised, supervised.facts),
+        "settings": SETTINGS,
+        "steps": [{"name": "measure", "kind": "pgbench", "options": {**campaigns.PGBENCH, "time_s": 2}}],
+        "collect": {"interval_s": 1, "sources": ["cpu"]},
+    }
+
+
+def submit(host: Host, spec: dict[str, Any]) -> str:
+    run = str(uuid.uuid4())
+    with ssh.Link(host) as link:
+        epoch = link.hello["epoch"] + 1
+        link.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec)
+    return run
+
+
+def file(vm: Machine, run: str, name: str) -> str:
+    return vm.shell(f"sudo cat {BASE}/spool/jobs/{run}/{name}", check=False)
+
+
+def sealed(vm: Machine, run: str) -> dict[str, Any]:
+    return dict(json.loads(file(vm, run, "manifest.json") or "{}"))
+
+
+def forget(vm: Machine, run: str) -> None:
+    vm.shell(f"sudo rm -r {BASE}/spool/jobs/{run}")
+
+
+def cut_when(vm: Machine, run: str, ready: Callable[[int], bool], extra_s: float) -> None:
+    watcher = vm.follow(f"sudo python3 -I -c '{COUNT}' {BASE}/spool/jobs/{run}/journal.jsonl")
+    assert watcher.stdout
+    for line in watcher.stdout:
+        if ready(int(line)):
+            break
+    time.sleep(extra_s)
+    vm.cut_power()
+    watcher.wait(60)
+
+
+def test_the_power_is_cut_at_any_boundary(
+    supervised: Host, vm: Machine, spec: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = submit(supervised, spec)
+    wait(lambda: bool(sealed(vm, whole)), limit_s=200)
+    records = file(vm, whole, "journal.jsonl").count("\n")
+    assert sealed(vm, whole)["outcome"] == "ok", sealed(vm, whole)
+    forget(vm, whole)
+    before = look(vm)
+    tell(capsys, f"{records} records in the journal of a whole run; {len(before)} values are compared")
+
+    cuts = []
+    for seed in range(SEEDS):
+        cuts.append(cut(supervised, vm, spec, seed, records, before))
+        tell(capsys, row(cuts[-1]))
+
+    assert [cut.differences for cut in cuts] == [{}] * SEEDS
+
+
+def cut(host: Host, vm: Machine, spec: dict[str, Any], seed: int, records: int, before: dict[str, Any]) -> Cut:
+    chance = random.Random(seed)
+    boundary = 1 + (seed * records // SEEDS + chance.randrange(-(-records // SEEDS))) % records
+    run = submit(host, spec)
+    cut_when(vm, run, lambda count: count >= boundary, chance.uniform(0, 0.2))
+
+    boot_s = vm.up()
+    on_disk = file(vm, run, "journal.jsonl").count("\n")
+    began = time.monotonic()
+    wait(lambda: bool(sealed(vm, run)), limit_s=120)
+    manifest, after = sealed(vm, run), look(vm)
+    check_whole(vm, run, manifest)
+    forget(vm, run)
+    sealed_s = time.monotonic() - began
+    return Cut(seed, boundary, on_disk, boot_s, sealed_s, manifest["outcome"], differences(before, after))
+
+
+def check_whole(vm: Machine, run: str, manifest: dict[str, Any]) -> None:
+    """Every event is there once and undamaged; the run ended as interrupted, or had ended before the cut."""
+    events = [parse_line(line.encode()) for line in file(vm, run, "events.ndjson").splitlines()]
+    assert [event["seq"] for event in events if event] == list(range(1, len(events) + 1))
+    assert manifest["clean"] and manifest["conflicts"] == [] and manifest["last_seq"] == len(events)
+    assert manifest["outcome"] in ("interrupted", "ok")
+
+
+def tell(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\n{line}")
+        sys.stdout.flush()
+
+
+def row(cut: Cut) -> str:
+    return (
+        f"seed {cut.seed:2}  cut at record {cut.boundary:2}  on disk {cut.on_disk:2}  boot {cut.boot_s:5.1f} s  "
+        f"{cut.outcome:11}  differences {len(cut.differences)} {cut.differences or ''}"
+    )

@@ -1,0 +1,134 @@
+"""Real restarts of a real kernel: the run goes on by itself, or is put back where it must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.protocol import digest
+from apps.accounts.models import User
+from apps.campaigns import dispatch, services
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from apps.hosts.services import install_units, uninstall_units
+from tests import campaigns
+from tests.lab.conftest import differences, look
+from tests.lab.machine import Machine
+
+pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
+
+LEVELS = [
+    {"label": "never", "set": {"settings.transparent_huge_pages.enabled": "never"}},
+    {"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}},
+]
+RESTART_S = 600
+
+
+def planned(host: Host, admin: User, steps: list[dict[str, Any]]) -> Run:
+    """A queued run of these steps."""
+    run = campaigns.start(host, admin, {"name": "thp", "levels": LEVELS[:1]}, time_s=3).runs.get()
+    spec = {**run.spec, "steps": steps}
+    Run.objects.filter(pk=run.pk).update(spec=spec, digest=digest(spec))
+    return Run.objects.get(pk=run.pk)
+
+
+def finish(campaign: Campaign) -> Campaign:
+    def ended() -> bool:
+        campaign.refresh_from_db()
+        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
+
+    campaigns.drive(ended, timeout_s=RESTART_S)
+    return campaign
+
+
+def restart(limit_s: float = RESTART_S) -> dict[str, Any]:
+    return {"name": "restart", "kind": "reboot", "options": {"limit_s": limit_s}}
+
+
+def measure(name: str) -> dict[str, Any]:
+    return {"name": name, "kind": "pgbench", "options": {**campaigns.PGBENCH, "time_s": 3}}
+
+
+def boots(run: Run, kind: str) -> list[str]:
+    """The boot of each event of a kind: seen in its first or its second half, told by REBOOTING."""
+    states = [(event.seq, event.data["state"]) for event in run.events.filter(kind="state")]
+    (gone,) = [seq for seq, state in states if state == "REBOOTING"]
+    return ["before" if event.seq < gone else "after" for event in run.events.filter(kind=kind).order_by("seq")]
+
+
+@pytest.mark.parametrize("units", [True, False], ids=["units", "next contact"])
+def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, units: bool) -> None:
+    (install_units if units else uninstall_units)(host, by=admin)
+    before, boot = look(vm), vm.boot_id()
+
+    run = planned(host, admin, [measure("first"), restart(), measure("second")])
+    finish(run.campaign)
+
+    run.refresh_from_db()
+    states = list(run.events.filter(kind="state").order_by("seq").values_list("data__state", flat=True))
+    assert run.outcome == "ok", run.error
+    assert states[2:6] == ["RUNNING", "REBOOTING", "APPLYING", "VERIFIED"]
+    assert vm.boot_id() != boot
+    assert {row.step for row in run.measurements.all()} == {"first", "second"}
+    assert set(boots(run, "write")) == {"before", "after"}
+    assert differences(before, look(vm)) == {}
+
+
+def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, admin: User, vm: Machine) -> None:
+    workload = campaigns.workloads.save_workload("small", "pgbench", campaigns.PGBENCH, by=admin)
+    campaign = services.create_campaign(
+        by=admin,
+        host=supervised,
+        name="restarts",
+        question="does it go on?",
+        workload=workload,
+        factors=[{"name": "levels", "levels": LEVELS}],
+        repetitions=2,
+        reboot="each_repetition",
+    )
+    services.start_campaign(campaign, by=admin)
+
+    finish(campaign)
+
+    runs = list(campaign.runs.order_by("position"))
+    restarted = ["REBOOTING" in run.manifest["timings"] for run in runs]
+    assert [run.outcome for run in runs] == ["ok"] * 4, [run.error for run in runs]
+    assert restarted == [True, False, True, False]
+    assert services.preview(campaign).restart_known
+    supervised.refresh_from_db()
+    assert supervised.state == Host.State.READY
+
+
+def test_a_run_cancelled_during_the_restart_does_not_go_on(
+    supervised: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look(vm)
+    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    run = planned(supervised, admin, [restart(), measure("second")])
+    campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "REBOOTING", timeout_s=RESTART_S)
+
+    services.cancel_run(run, by=admin)
+    finish(run.campaign)
+
+    run.refresh_from_db()
+    assert run.outcome == "cancelled" and run.manifest["clean"]
+    assert not run.measurements.exists()
+    assert differences(before, look(vm)) == {}
+
+
+def test_a_restart_that_takes_too_long_is_put_back(supervised: Host, admin: User, vm: Machine) -> None:
+    """The shutdown is held up for longer than the run allows."""
+    before = look(vm)
+    slow = (
+        b"[Unit]\nDescription=slow\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\nExecStop=sleep 45\n"
+    )
+    vm.shell("sudo tee /run/systemd/system/slow.service", stdin=slow)
+    vm.shell("sudo systemctl daemon-reload && sudo systemctl start slow")
+
+    run = planned(supervised, admin, [restart(limit_s=30), measure("second")])
+    finish(run.campaign)
+
+    run.refresh_from_db()
+    assert run.outcome == "interrupted" and "30 s were allowed" in run.error["message"], run.error
+    assert differences(before, look(vm)) == {}
