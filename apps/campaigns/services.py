@@ -53,6 +53,8 @@ def create_campaign(
     reboot: str = Campaign.Reboot.NEVER,
     metric: str = "tps",
     delta: float = 0.02,
+    interval_s: float = 1.0,
+    sources: list[str] | None = None,
     recipe: str = "",
     target: dict[str, str] | None = None,
 ) -> Campaign:
@@ -76,6 +78,8 @@ def create_campaign(
         metric=metric,
         delta=delta,
         target=target or {},
+        interval_s=interval_s,
+        sources=list(COLLECTORS) if sources is None else sources,
         created_by=by,
     )
     preview(campaign)
@@ -127,7 +131,7 @@ def preview(campaign: Campaign) -> Preview:
         "target": targets.target(campaign.host, facts, campaign.target) if kind.needs_postgres else None,
         "settings": _settings(campaign),
         "workload": {"kind": kind.kind, "options": options},
-        "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
+        "collect": collect(campaign, kind.needs_postgres),
     }
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
@@ -138,6 +142,16 @@ def preview(campaign: Campaign) -> Preview:
     took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
     restarts = sum(plan.restarts(run.spec) for run in planned)
     return Preview(planned, took, restarts, restart_s, measured_s is not None)
+
+
+def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
+    """What looks on, in the shape of a spec; without PostgreSQL its collectors have nothing to look at."""
+    for place, name in enumerate(campaign.sources):
+        if name not in COLLECTORS:
+            raise PlanError(f"sources.{place}", f"{name!r} is no collector", hint=f"known: {', '.join(COLLECTORS)}")
+    wanted = [name for name in COLLECTORS if name in campaign.sources]
+    useful = [name for name in wanted if with_postgres or not COLLECTORS[name].needs_postgres]
+    return {"interval_s": campaign.interval_s, "sources": useful}
 
 
 def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
