@@ -178,10 +178,14 @@ def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan:
     if plan.server_prefix and target["unit"] and not plan.unit:
         raise Unplannable(f"settings.{name}", wanted, f"what systemd can say to {target['unit']}; this it cannot")
     if plan.server_prefix and not target["consent"]["restart"]:
-        hint = "an admin gives it on the host's page"
-        raise Unplannable("target.consent.restart", False, f"consent to restart it, for {name}", hint)
+        raise _no_consent(name)
     if plan.server_prefix and target["unit"] and facts["level"] != "root":
         raise Unplannable(name, wanted, "level root, to restart a service; the agent is an ordinary user here")
+
+
+def _no_consent(reason: str) -> Unplannable:
+    hint = "an admin gives it on the host's page"
+    return Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reason}", hint)
 
 
 def check_spec(facts: Record, spec: Spec) -> None:
@@ -193,6 +197,8 @@ def check_spec(facts: Record, spec: Spec) -> None:
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
+    if restarts and not (spec["target"] or {}).get("consent", {"restart": True})["restart"]:
+        raise _no_consent(f"step {restarts[0]}, which restarts the host")
     _check_tracer(spec, plans)
 
 

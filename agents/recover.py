@@ -173,7 +173,7 @@ def told(journal: Journal, after: int) -> list[str]:
     return [
         _words(record, by_seq[record["of"]])
         for record in journal.records
-        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed")
+        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned")
     ]
 
 
@@ -182,6 +182,12 @@ def _words(record: Record, of: Record) -> str:
         return f"ended {of['purpose']} (pid {of['pid']})"
     if record["entry"] == "removed":
         return f"removed {of['path']}"
+    if record["entry"] == "dropped":
+        return f"dropped the database {of['name']}"
+    if record["entry"] == "stopped":
+        return "stopped the server that ran with the run's values"
+    if record["entry"] == "owned":
+        return f"gave back the cluster in {of['data_dir']}, {of['was']} as before"
     if record.get("by") == "restart":
         return f"{of['key']} reads {_short(record['found'])} since the host was restarted"
     if record["conflict"]:

@@ -8,12 +8,13 @@ from apps.accounts.api import MeViewSet, TokenViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.decisions.api import DecisionViewSet
-from apps.hosts.api import HostViewSet, IdentityViewSet
-from apps.results.api import MeasurementViewSet, ResultsViewSet, SeriesViewSet
+from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
+from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
 router.register("hosts", HostViewSet)
+router.register("troubles", TroubleViewSet)
 router.register("identities", IdentityViewSet)
 router.register("profiles", ProfileViewSet)
 router.register("settings", SettingViewSet, basename="setting")
@@ -29,6 +30,8 @@ router.register("tokens", TokenViewSet)
 
 v1 = [
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
+    path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
+    path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

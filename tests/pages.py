@@ -11,6 +11,10 @@ from apps.accounts.models import Role
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
 
+def _dry_run(team: dict[str, Any]) -> str:
+    return f"{reverse('dry_run')}?profile={team['big_profile'].name}&host={team['host'].pk}"
+
+
 def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
     """(a name for the screenshot, address, the least role that may see it)."""
     ok, failed = team["ok_run"].pk, team["failed_run"].pk
@@ -40,6 +44,11 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("campaign-finished", reverse("campaign_detail", args=[team["finished"].pk]), Role.VIEWER),
         ("campaign-table", reverse("campaign_detail", args=[team["finished"].pk]) + "?view=table", Role.VIEWER),
         *((f"run-{tab}", reverse("run_detail", args=[ok]) + f"?tab={tab}", Role.VIEWER) for tab in TABS),
+        ("run-conflict", reverse("run_detail", args=[team["conflict_run"].pk]) + "?tab=settings", Role.VIEWER),
+        ("run-drifted", reverse("run_detail", args=[team["drifted_run"].pk]) + "?tab=settings", Role.VIEWER),
+        ("run-dirty", reverse("run_detail", args=[team["dirty_run"].pk]) + "?tab=settings", Role.VIEWER),
+        ("dry-run", reverse("dry_run"), Role.VIEWER),
+        ("dry-run-refused", _dry_run(team), Role.VIEWER),
         ("run-table", reverse("run_detail", args=[ok]) + "?view=table", Role.VIEWER),
         ("run-failed", reverse("run_detail", args=[failed]), Role.VIEWER),
         ("run-live", reverse("run_detail", args=[team["live_run"].pk]), Role.VIEWER),

@@ -17,16 +17,18 @@ from apps.campaigns import queue, services, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
-from apps.hosts import keys
-from apps.hosts.models import Facts, Host, HostKey, Identity
+from apps.hosts import contact, keys
+from apps.hosts import services as hosts
+from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.results import ingest
 from apps.results.models import Measurement, Series
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
+from tests import proofs
+from tests.machine import facts, kernel
 
 PASSWORD = "correct horse battery"
 TPS = {"1 cpu": 9810.0, "2 cpus": 18650.0, "4 cpus": 30120.0}
-SERVER_TOOLS = ["postgres", "initdb", "psql", "pgbench", "pg_test_fsync"]
 
 
 def user(role: Role, name: str = "") -> User:
@@ -37,51 +39,6 @@ def user(role: Role, name: str = "") -> User:
 def _hashed() -> str:
     """Once for all: hashing is slow on purpose."""
     return make_password(PASSWORD)
-
-
-def facts(**changes: Any) -> dict[str, Any]:
-    """Two sockets of four cores with two threads each, two nodes, as agents.facts tells them."""
-    topology = [{"cpu": cpu, "socket": cpu % 8 // 4, "core": cpu % 4, "node": cpu % 8 // 4} for cpu in range(16)]
-    nodes = [
-        {"id": 0, "cpus": "0-3,8-11", "mem_kb": 32_800_000},
-        {"id": 1, "cpus": "4-7,12-15", "mem_kb": 33_000_000},
-    ]
-    found = {
-        "level": "root",
-        "euid": 0,
-        "hostname": "bench-01",
-        "os": {"id": "debian", "version": "13", "pretty": "Debian GNU/Linux 13 (trixie)"},
-        "kernel": {"release": "6.12.48-amd64", "version": "#1 SMP", "arch": "x86_64"},
-        "machine_id": "0123456789abcdef0123456789abcdef",
-        "boot_id": "b1",
-        "python": "3.13.5",
-        "virtualization": "",
-        "cpus": {
-            "online": "0-15",
-            "allowed": "0-15",
-            "sockets": 2,
-            "cores": 8,
-            "threads": 16,
-            "model": "Intel(R) Xeon(R) Gold 6134 CPU @ 3.20GHz",
-            "topology": topology,
-        },
-        "numa": {"nodes": nodes, "distances": [[10, 21], [21, 10]]},
-        "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
-        "huge_pages": {
-            "default_kb": 2048,
-            "sizes": [{"kb": 2048, "total": 0, "free": 0}, {"kb": 1048576, "total": 0, "free": 0}],
-        },
-        "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise"},
-        "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1"},
-        "tools": {
-            name: {"path": f"/usr/bin/{name}", "version": version}
-            for name, version in (("taskset", "2.41"), ("numactl", "2.0.19"), ("fio", "3.39"), ("psql", "17.6"))
-        },
-        "postgresql": [
-            {"bin_dir": "/usr/lib/postgresql/17/bin", "version": "17.6", "major": 17, "tools": SERVER_TOOLS}
-        ],
-    }
-    return found | changes
 
 
 def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool = True, **fields: Any) -> Host:
@@ -106,7 +63,8 @@ def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool
     if checked:
         key.state, key.approved_at = HostKey.State.PINNED, timezone.now()
         key.approved_by = User.objects.filter(role=Role.ADMIN).first()
-        Facts.objects.create(host=added, number=1, digest=digest(1), data=facts(kernel={"release": "6.12.41-amd64"}))
+        older = facts(kernel=kernel(release="6.12.41-amd64"))
+        Facts.objects.create(host=added, number=1, digest=digest(1), data=older)
         Facts.objects.create(host=added, number=2, digest=digest(2), data=facts())
     key.save()
     return added
@@ -175,7 +133,7 @@ def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
             "command",
             {"purpose": "measure", "argv": ["pgbench", "-n", "-M", "prepared", "-c", "8"], "env": {"PGHOST": "/run/x"}},
         ),
-        (2.0, "log", {"level": "info", "message": "prewarmed pgbench_accounts: 16394 blocks"}),
+        (2.0, "log", {"level": "info", "message": "PostgreSQL and the load generator run as postgres"}),
     ]
     for second in range(1, seconds + 1):
         events.append(
@@ -288,6 +246,18 @@ def profile(by: User, name: str = "oltp") -> Profile:
     return first.profile
 
 
+def big_profile(by: User, name: str = "everything") -> Profile:
+    """Every kind of setting, two of which no host of ours can have."""
+    wanted = {
+        "cpu_affinity": {"server": "0-3", "client": "99"},
+        "numa": {"policy": "membind", "nodes": "7"},
+        "transparent_huge_pages": {"enabled": "never", "defrag": "madvise"},
+        "huge_pages": {"use": "on", "pool": "auto"},
+        "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB", "max_wal_size": "16GB", "jit": "off"},
+    }
+    return tuning.create_profile(name, wanted, description="all at once", by=by).profile
+
+
 def workload(by: User, name: str = "tpcb-small") -> Any:
     options = {"builtin": "tpcb-like", "scale": 10, "clients": 8, "jobs": 2, "time_s": 10}
     return workloads.save_workload(name, "pgbench", options, description="a small TPC-B", by=by)
@@ -306,9 +276,18 @@ def team() -> dict[str, Any]:
     admin, operator, tuner = people["admin"], people["operator"], people["tuner"]
     here, busy = host(), host("bench-02")
     fresh = host("bench-03", checked=False)
-    broken = host("bench-04", state=Host.State.QUARANTINED)
-    Host.objects.filter(pk=broken.pk).update(state_reason="settings of run 3f0c could not be put back: vm.nr_hugepages")
+    broken = host("bench-04")
     done = finished(operator, here)
+    ok_runs = list(done.runs.filter(outcome=Run.Outcome.OK).order_by("position"))
+    not_in_effect = done.runs.filter(outcome=Run.Outcome.NOT_IN_EFFECT).get()
+    proofs.told_more(ok_runs[0])
+    proofs.drifted(not_in_effect)
+    conflict = proofs.conflicted(ok_runs[1])
+    left = finished(operator, broken, name="Huge pages on the old kernel", repetitions=3)
+    dirty_run = left.runs.filter(outcome=Run.Outcome.FAILED).get()
+    proofs.dirty(dirty_run)
+    contact.report(broken, left.runs.order_by("position")[0].pk, Trouble.Kind.CONFLICT, conflict.keys)
+    hosts.dismiss(Trouble.objects.get(host=broken, kind=Trouble.Kind.CONFLICT), by=operator)
     running = started(operator, busy, name="Scaling on the new kernel")
     now = timezone.now()
     runs = list(running.runs.order_by("position"))
@@ -328,10 +307,15 @@ def team() -> dict[str, Any]:
         "finished": done,
         "running": running,
         "live_run": runs[4],
-        "ok_run": done.runs.filter(outcome=Run.Outcome.OK).order_by("position")[0],
+        "ok_run": ok_runs[0],
+        "conflict": conflict,
+        "conflict_run": ok_runs[1],
+        "drifted_run": not_in_effect,
+        "dirty_run": dirty_run,
         "failed_run": done.runs.filter(outcome=Run.Outcome.FAILED).order_by("position")[0],
         "queued_run": runs[-1],
         "profile": profile(tuner),
+        "big_profile": big_profile(tuner),
         "workload": workload(tuner),
         "decision": agreed,
     }

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from agents.planning import plan_settings
@@ -88,15 +89,29 @@ def _read(call: ast.Call, name: str) -> tuple[str, str]:
 
 
 def sources(setting: Setting) -> list[str]:
-    """Where the proofs of a setting are read: each `"source": ...` of its module, constants put in."""
-    module = sys.modules[type(setting).__module__]
+    """Where the proofs of a setting are read: each `"source": ...` of its modules, constants put in."""
+    told = [each for module in _modules(setting) for each in _sources(module)]
+    own = sys.modules[type(setting).__module__]
+    reads_back = "verify" not in vars(type(setting)) or "super().verify" in inspect.getsource(own)
+    written = ["each file that was written"] if reads_back and any(plan.writes for plan in plans(setting)) else []
+    return list(dict.fromkeys(told + written))
+
+
+def _modules(setting: Setting) -> list[ModuleType]:
+    """A setting's own module, and those that it keeps its proofs in: next to it, and no other setting's."""
+    own = sys.modules[type(setting).__module__]
+    names = {getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in vars(own).values()}
+    settings = {type(each).__module__ for each in SETTINGS.values()}
+    beside = [name for name in sorted(names - settings) if name.startswith("agents.settings.") and ".base" not in name]
+    return [own, *(sys.modules[name] for name in beside)]
+
+
+def _sources(module: ModuleType) -> list[str]:
     dicts = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Dict)]
     pairs = [pair for node in dicts for pair in zip(node.keys, node.values, strict=True)]
-    told = [
+    return [
         _text(value, vars(module)) for key, value in pairs if isinstance(key, ast.Constant) and key.value == "source"
     ]
-    own = "verify" in vars(type(setting)) and "super().verify" not in inspect.getsource(module)
-    return list(dict.fromkeys(told + ([] if own else ["each file that was written"])))
 
 
 def _text(node: ast.expr, names: dict[str, Any]) -> str:
@@ -124,7 +139,11 @@ def acts(setting: Setting, found: list[Plan]) -> list[str]:
     keys = dict.fromkeys(_general(write.key) for plan in found for write in plan.writes)
     names = dict.fromkeys(name for plan in found for name in plan.conf)
     told = [f"writes {_few(keys)}"] if keys else []
-    for who, prefixes in (("PostgreSQL", "server_prefix"), ("the load generator", "client_prefix")):
+    for who, prefixes in (
+        ("PostgreSQL", "server_prefix"),
+        ("the load generator", "client_prefix"),
+        ("the tracer", "tracer_prefix"),
+    ):
         tools = dict.fromkeys(getattr(plan, prefixes)[0] for plan in found if getattr(plan, prefixes))
         told += [f"starts {who} under {_few(tools)}"] if tools else []
     held = dict.fromkeys(hold.path for plan in found for hold in plan.holds)

@@ -18,6 +18,9 @@ _CHOSEN = re.compile(r"\[([^\]]+)\]")
 def current(system: System, key: str) -> str:
     """The value of a kernel file with single spaces; where it lists choices, the [chosen] one. OSError as it comes."""
     text = " ".join(system.read(key).split())
+    if key.startswith("/sys/") and key.endswith("/nr_hugepages"):
+        # Pages over what was asked go when their user does; /proc/sys/vm/nr_hugepages leaves them out by itself.
+        return str(int(text) - int(system.text(key.replace("/nr_hugepages", "/surplus_hugepages"), "0")))
     chosen = _CHOSEN.search(text)
     return chosen.group(1) if chosen else text
 
@@ -54,11 +57,16 @@ class Write:
 
 @dataclass(frozen=True)
 class Hold:
-    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back."""
+    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back. `shown` is
+    what the data mean."""
 
     path: str
     data: bytes
     shown: str
+
+    def line(self) -> str:
+        octal = "".join(f"\\{byte:03o}" for byte in self.data)  # the one escape that every sh has
+        return f"exec 3> {self.path}; printf '{octal}' >&3  # {self.shown}, in effect while it stays open"
 
 
 @dataclass(frozen=True)
@@ -81,9 +89,7 @@ class Plan:
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
         lines = [write.line() for write in self.writes]
-        lines += [
-            f"exec 3> {hold.path}; printf '{hold.shown}' >&3  # in effect while it stays open" for hold in self.holds
-        ]
+        lines += [hold.line() for hold in self.holds]
         lines += self.acts
         lines += (
             [shlex.join(["initdb", *(f"{n}={v}" if v else n for n, v in self.initdb.items())])] if self.initdb else []
@@ -155,15 +161,8 @@ class Scene:
         process = self.system.process(pid)
         if process and process.alive:
             yield process
-            for child in self._children(pid):
+            for child in self.system.children(pid):
                 yield from self._family(child)
-
-    def _children(self, pid: int) -> list[int]:
-        path = f"/proc/{pid}/task/{pid}/children"
-        if self.system.exists(path):
-            return [int(child) for child in self.system.text(path).split()]
-        # Kernels without CONFIG_PROC_CHILDREN: the slow way, through the whole table.
-        return [process.pid for process in self.system.processes() if process.parent == pid]
 
 
 class Setting(ABC):

@@ -100,7 +100,8 @@ class BlockDevice(Setting):
 
     def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
         system = scene.system
-        writes = [one for write in plan.writes for one in _resolved(system, scene.data_dir, write)]
+        top = below(system, scene.data_dir) if DATA in wanted else ""
+        writes = [one for write in plan.writes for one in spread(system, top, write)]
         _check_once(writes)
         for write in writes:
             _check_file(system, write)
@@ -134,12 +135,11 @@ def _writes(device: str, queue: dict[str, Any]) -> list[Write]:
     return [Write(f"{BLOCK}/{device}/queue/{file}", str(queue[file])) for file in _FILES if file in queue]
 
 
-def _resolved(system: System, data_dir: str, write: Write) -> list[Write]:
+def spread(system: System, top: str, write: Write) -> list[Write]:
     """The write for each device that is meant. Read-ahead belongs to the device of the file system, all else to the
     disks below it."""
     if UNKNOWN not in write.key:
         return [write]
-    top = below(system, data_dir)
     devices = [top] if write.key.endswith("/read_ahead_kb") else disks(system, top)
     return [replace(write, key=write.key.replace(UNKNOWN, device)) for device in devices]
 
@@ -149,12 +149,11 @@ def below(system: System, path: str) -> str:
     if not path:
         raise NotApplied("block_device.data", "a device below the data directory", "a run without a data directory")
     number = _number(path)
-    place = os.path.realpath(f"/sys/dev/block/{number}")
-    if not system.exists(f"/sys/dev/block/{number}"):
+    device = system.link(f"/sys/dev/block/{number}")
+    if not device:
         found = f"{path} on device {number}, which is none"
         raise NotApplied("block_device.data", "a block device", found, "name the device instead of data")
-    whole = os.path.dirname(place) if system.exists(f"{place}/partition") else place
-    return os.path.basename(whole)
+    return _whole(system, os.path.basename(device))
 
 
 def _number(path: str) -> str:
@@ -173,10 +172,9 @@ def disks(system: System, name: str) -> list[str]:
 
 
 def _whole(system: System, name: str) -> str:
-    """The disk of a partition; a slave may be either."""
-    if system.exists(f"{BLOCK}/{name}"):
-        return name
-    return os.path.basename(os.path.dirname(os.path.realpath(f"/sys/class/block/{name}")))
+    """The disk of a partition; a disk is its own."""
+    place = system.link(f"/sys/class/block/{name}")
+    return name if system.exists(f"{BLOCK}/{name}") else os.path.basename(os.path.dirname(place))
 
 
 def _check_once(writes: list[Write]) -> None:

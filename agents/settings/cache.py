@@ -62,6 +62,7 @@ class Cache(Setting):
         return Plan(acts=["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"])
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+        """drops the page cache while PostgreSQL is down, or runs pg_prewarm before each step"""
         if (wanted["state"], moment) == ("cold", "stopped"):
             return drop(scene)
         if (wanted["state"], moment) == ("warm", "warm"):

@@ -133,5 +133,4 @@ def _preference(facts: Facts, preference: str) -> list[Write]:
 def _hold(facts: Facts, us: int) -> Hold:
     if not facts["cpus"]["idle"]["dma_latency"]:
         raise Unplannable("cpu_power.latency_us", us, "nothing", f"this kernel has no {QOS}")
-    data = struct.pack("=i", us)
-    return Hold(QOS, data, "".join(f"\\x{byte:02x}" for byte in data))
+    return Hold(QOS, struct.pack("=i", us), str(us))

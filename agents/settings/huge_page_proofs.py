@@ -19,11 +19,10 @@ def prove(scene: Scene, kb: int, phase: str, sized: bool) -> list[Proof]:
     if not scene.postmaster:
         return []
     if phase == "before":
-        _note_surplus(scene, kb)
         return [_mapping(scene, kb), *_parameters(scene, kb, sized)]
     if phase == "during":
         return _backend(scene, kb)
-    return [_mapping(scene, kb), *_surplus(scene, kb)]
+    return [_mapping(scene, kb)]
 
 
 def pools(system: System, kb: int) -> dict[str, Any]:
@@ -93,18 +92,3 @@ def _parameters(scene: Scene, kb: int, sized: bool) -> list[Proof]:
         size = scene.sql("select to_json(setting::int) from pg_settings where name = 'huge_page_size'")
         proofs.append(Proof("huge_page_size (kB)", kb, size, size == kb, {"source": "pg_settings"}))
     return proofs
-
-
-def _note_surplus(scene: Scene, kb: int) -> None:
-    if kb:
-        scene.notes["huge_pages"] = pools(scene.system, kb)["surplus"]
-
-
-def _surplus(scene: Scene, kb: int) -> list[Proof]:
-    """A pool that somebody shrinks while its pages are in use keeps them as surplus, and its count as it was."""
-    if not kb:
-        return []
-    found, before = pools(scene.system, kb), scene.notes.get("huge_pages", 0)
-    evidence = {"source": f"{HUGE}/hugepages-{kb}kB/surplus_hugepages", "pool": found}
-    return [Proof("pages that the pool has only until they are freed", before, found["surplus"],
-                  found["surplus"] <= before, evidence)]  # fmt: skip

@@ -94,17 +94,15 @@ class HugePages(Setting):
             raise Unplannable("huge_pages.size", wanted["size"], accepted)
         size = _size(scene.facts, wanted)
         kb, nodes = size["kb"], _nodes(size, wanted)
-        needed = scene.huge_pages_needed(kb) if scene.huge_pages_needed else 0
+        needed = _needed(scene, kb, wanted)
         pools = [_Pool(scene.system, kb, node) for node in nodes] or [_Pool(scene.system, kb)]
         targets = _targets(pools, wanted, needed, _reserved(scene.system, kb))
-        _check_need(scene.system, kb, needed, sum(targets) - sum(pool.total for pool in pools))
-        for pool, target in zip(pools, targets):
+        everywhere, more = _Pool(scene.system, kb), sum(pool.more(target) for pool, target in zip(pools, targets))
+        _check_need(everywhere, _reserved(scene.system, kb), needed, more)
+        for pool, target in [*zip(pools, targets), (everywhere, everywhere.total + more)]:
             _check_memory(pool, target)
-        if nodes:
-            everywhere = _Pool(scene.system, kb)
-            _check_memory(everywhere, everywhere.total + sum(targets) - sum(pool.total for pool in pools))
         if not nodes:
-            return plan.with_writes([_whole(scene.facts, size, str(targets[0]), pools[0].total)])
+            return plan.with_writes([_whole(scene.facts, size, str(targets[0]), everywhere.total)])
         return plan.with_writes([_on_node(kb, node, str(target)) for node, target in zip(nodes, targets)])
 
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
@@ -193,8 +191,8 @@ class _Pool:
     def __init__(self, system: System, kb: int, node: Any = None) -> None:
         self.kb, self.node = kb, node
         base = HUGE if node is None else f"{NODES}/node{node}/hugepages"
-        self.total, self.free = (
-            int(system.text(f"{base}/hugepages-{kb}kB/{name}_hugepages", "0")) for name in ("nr", "free")
+        self.total, self.free, self.surplus = (
+            int(system.text(f"{base}/hugepages-{kb}kB/{name}_hugepages", "0")) for name in ("nr", "free", "surplus")
         )
         self.available_kb = meminfo(system)["MemAvailable"]
         if node is not None:
@@ -202,6 +200,20 @@ class _Pool:
             text = system.text(f"{NODES}/node{node}/meminfo")
             on_node = re.findall(r"(?:MemFree|Active\(file\)|Inactive\(file\)):\s+(\d+) kB", text)
             self.available_kb = min(self.available_kb, sum(map(int, on_node)))
+
+    def grown(self, pages: int) -> int:
+        """What to ask for so that so many more are free: the kernel first makes its surplus pages lasting ones."""
+        return self.total + pages if pages else self.total - self.surplus
+
+    def more(self, target: int) -> int:
+        """Pages that the pool gains, or loses, by this target."""
+        return target - max(self.total - self.surplus, min(self.total, target))
+
+
+def _needed(scene: Scene, kb: int, wanted: Any) -> int:
+    """Pages that the server will ask for; 0 where that costs a start of it and the pool does not depend on it."""
+    auto = "per_node" not in wanted and wanted.get("pool", "auto") == "auto"
+    return scene.huge_pages_needed(kb) if scene.huge_pages_needed and (auto or scene.major >= 15) else 0
 
 
 def _reserved(system: System, kb: int) -> int:
@@ -216,13 +228,12 @@ def _targets(pools: list[_Pool], wanted: Any, needed: int, reserved: int) -> lis
     if wanted.get("pool", "auto") != "auto":
         return _shares(int(wanted["pool"]), len(pools))
     missing = max(0, needed - max(0, sum(pool.free for pool in pools) - reserved))
-    return [pool.total + share for pool, share in zip(pools, _shares(missing, len(pools)))]
+    return [pool.grown(share) for pool, share in zip(pools, _shares(missing, len(pools)))]
 
 
-def _check_need(system: System, kb: int, needed: int, more: int) -> None:
+def _check_need(everywhere: _Pool, reserved: int, needed: int, more: int) -> None:
     """The server may take pages of any node, those beyond our pools too."""
-    everywhere = _Pool(system, kb)
-    if needed > everywhere.free - _reserved(system, kb) + more:
+    if needed > everywhere.free - reserved + more:
         raise NotApplied(
             "huge_pages",
             f"{needed} free pages for this shared_buffers",

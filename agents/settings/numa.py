@@ -90,8 +90,20 @@ class Numa(Setting):
         writes = _weights(facts, policy, wanted.get("weights", {}))
         return Plan(writes=writes, server_prefix=["numactl", *options] if options else [], unit=unit)
 
+    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+        auto = scene.facts["numa"].get("weights_auto", "")
+        if plan.writes and auto and scene.system.text(auto) == "true" and not _chooses(scene.system, auto):
+            raise Unplannable(
+                "numa.weights",
+                wanted["weights"],
+                "no weights: this kernel chooses them until the first is set, and could not be told to choose again, "
+                "as it has no table of bandwidths",
+                f"give that up by hand (echo false > {auto}); then weights can be set and put back",
+            )
+        return plan
+
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        if moment == "measure":
+        if moment == "warm":
             numa_proofs.note(scene)
         return []
 
@@ -99,6 +111,15 @@ class Numa(Setting):
         nodes, bound = memory_nodes(scene.facts, wanted), cpu_nodes(scene.facts, wanted)
         policy = wanted.get("policy", "default")
         return [*super().verify(scene, wanted, phase), *numa_proofs.prove(scene, policy, nodes, bound, phase)]
+
+
+def _chooses(system: System, auto: str) -> bool:
+    """Whether the kernel can be told to choose the weights; where it does already, asking changes nothing."""
+    try:
+        system.write(auto, "true")
+    except OSError:
+        return False
+    return True
 
 
 def memory_nodes(facts: Facts, wanted: Any) -> list[int]:

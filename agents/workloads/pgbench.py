@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from .. import protocol
 from ..errors import Unplannable
@@ -19,7 +19,6 @@ _SHELL = re.compile(r"^\s*\\(shell|setshell)\b", re.MULTILINE)
 _PROGRESS = re.compile(
     r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-nan|nan) ms stddev ([\d.]+|NaN|-nan|nan)"
 )
-_RELATIONS = ("pgbench_accounts", "pgbench_accounts_pkey")
 
 
 class PgBench(Workload):
@@ -75,7 +74,6 @@ class PgBench(Workload):
                 "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
                 "Without it: once for select-only, each for all others",
             },
-            "prewarm": {"type": "boolean", "title": "Load accounts into memory (pg_prewarm)", "default": False},
             "warmup_s": {"type": "integer", "minimum": 0, "title": "Unmeasured seconds before", "default": 0},
         },
         "additionalProperties": False,
@@ -127,8 +125,6 @@ class PgBench(Workload):
         return None
 
     def warm(self, options: Options, stage: Stage) -> None:
-        if options.get("prewarm"):
-            _prewarm(stage)
         if options.get("warmup_s"):
             unmeasured = {**options, "time_s": options["warmup_s"], "progress_s": 0}
             unmeasured.pop("transactions", None)
@@ -169,14 +165,3 @@ def progress(line: str) -> Optional[tuple[float, dict[str, float]]]:
     names = ("tps", "latency_ms", "stddev_ms")
     values = {name: text for name, text in zip(names, found.groups()[1:]) if "nan" not in text.lower()}
     return float(found.group(1)), {name: float(text) for name, text in values.items()}
-
-
-def _prewarm(stage: Stage) -> None:
-    sql: Any = stage.cluster.sql
-    if not sql("select to_json(count(*)) from pg_available_extensions where name = 'pg_prewarm'"):
-        return stage.log("warning", "pg_prewarm is not installed with this PostgreSQL: nothing was prewarmed")
-    sql("create extension if not exists pg_prewarm")
-    for relation in _RELATIONS:
-        blocks = sql(f"select to_json(pg_prewarm('{relation}'))")
-        stage.log("info", f"prewarmed {relation}: {blocks} blocks")
-    return None

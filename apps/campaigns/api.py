@@ -71,7 +71,7 @@ class RecipeViewSet(viewsets.ViewSet):
         query = HostQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         host = query.validated_data.get("host")
-        return recipe | {"factors": services.recipe_factors(recipe, host)} if host else recipe
+        return services.recipe_on_host(recipe, host) if host else recipe
 
     @extend_schema(responses=RecipeSerializer(many=True))
     def list(self, request: Request) -> Response:
@@ -147,7 +147,7 @@ class RunFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Run]):
     """One cell of a design, once."""
 
-    queryset = Run.objects.select_related("host").order_by("campaign_id", "position")
+    queryset = Run.objects.select_related("host", "facts").defer("facts__data").order_by("campaign_id", "position")
     filterset_class = RunFilter
     ordering_fields = ["position", "block", "started_at", "ended_at"]
     roles = {"cancel": Role.OPERATOR}

@@ -21,8 +21,8 @@ from agents.protocol import checksum
 from apps.campaigns import queue
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import contact, leases, ssh
-from apps.hosts.models import Host
+from apps.hosts import consents, contact, leases, ssh
+from apps.hosts.models import Host, Trouble
 
 log = logging.getLogger(__name__)
 
@@ -101,13 +101,16 @@ def _work(run: Run) -> None:
 def _submit(run: Run, link: ssh.Link) -> bool:
     """Hand the run to the agent, or find it there. False when it ended instead."""
     machine_id = run.host.machine_id
-    if run.state == Run.State.QUEUED and not _begin(run):
-        leases.release(machine_id, run.pk)
-        return False
     try:
+        if run.state == Run.State.QUEUED:
+            consents.check(run.host, run.spec["target"])
+        if run.state == Run.State.QUEUED and not _begin(run):
+            leases.release(machine_id, run.pk)
+            return False
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True
+        _keep_facts(run, link)
         run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
         link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
     except PlanError as error:
@@ -123,6 +126,14 @@ def _begin(run: Run) -> bool:
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
+
+
+def _keep_facts(run: Run, link: ssh.Link) -> None:
+    """What the host is when the run starts: it may have changed since the plan. Not of a run that was there before."""
+    known = [link.hello["busy"], *link.hello["sealed"]]
+    facts = None if str(run.pk) in known else contact.read_facts(run.host, link)
+    if facts:
+        run.mine().update(facts=facts)
 
 
 def _keep(run: Run) -> None:
@@ -245,10 +256,39 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     run.ended_at, run.next_tick_at, run.claimed_until = timezone.now(), None, None
     run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
     leases.release(run.host.machine_id, run.pk)
-    if manifest and not manifest["clean"]:
-        contact.quarantine(run.host, f"run {run.pk} could not put back its settings: {manifest['conflicts']}")
+    if manifest:
+        _report(run, manifest)
     Campaign.objects.select_for_update().get(pk=run.campaign_id)
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)
     transaction.on_commit(lambda: queue.send("results.ingest", run_id))
+
+
+def _report(run: Run, manifest: dict[str, Any]) -> None:
+    """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
+    if manifest["conflicts"]:
+        contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
+    if not manifest["clean"]:
+        keys = _left(run)
+        unproven = (manifest["error"] or {}).get("unproven") or []
+        problems = [each for each in unproven if not any(left["key"] in each for left in keys)]
+        contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
+        what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
+        contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
+
+
+def _left(run: Run) -> list[dict[str, Any]]:
+    """The values that are neither the original nor somebody else's, from the proofs of the restore."""
+    writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
+    restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)
+    return [
+        {
+            "key": data["subject"],
+            "original": data["wanted"],
+            "ours": writes.get(data["subject"]),
+            "found": data["found"],
+        }
+        for data in restored
+        if not data["evidence"].get("conflict")
+    ]

@@ -1,16 +1,18 @@
-"""SELECT only: how far a campaign is."""
+"""SELECT only: how far a campaign is, and whether its host stayed what it was."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
+from uuid import UUID
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q
-from django.db.models.functions import Extract
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, Window
+from django.db.models.functions import Extract, Lag
 
 from apps.campaigns import plan
 from apps.campaigns.models import Campaign, Run
-from apps.hosts.models import Host
+from apps.hosts import changes
+from apps.hosts.models import Facts, Host
 
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
 
@@ -70,3 +72,42 @@ def _planned_seconds(campaign: Campaign) -> float:
     open_runs = campaign.runs.exclude(state=Run.State.ENDED).order_by()
     specs = open_runs.values("spec").annotate(count=Count("pk")).values_list("spec", "count")
     return sum(count * plan.seconds(spec) for spec, count in specs)
+
+
+@dataclass(frozen=True)
+class Break:
+    """Two runs, one right after the other on their host, between which it changed in what matters."""
+
+    before: UUID
+    before_position: int
+    after: UUID
+    after_position: int
+    changes: list[changes.Change]
+
+    @property
+    def sentence(self) -> str:
+        before, after = f"run {self.before_position + 1}", f"run {self.after_position + 1}"
+        return changes.sentence(before, after, self.changes)
+
+
+def breaks(campaign: UUID) -> list[Break]:
+    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it."""
+    started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
+    order = [F("started_at"), F("position")]
+    told = started.annotate(
+        earlier=Window(Lag("pk"), order_by=order),
+        earlier_position=Window(Lag("position"), order_by=order),
+        earlier_facts=Window(Lag("facts_id"), order_by=order),
+    )
+    moved = told.filter(earlier_facts__isnull=False).exclude(facts_id=F("earlier_facts")).order_by(*order)
+    names = ("earlier", "earlier_position", "pk", "position", "earlier_facts", "facts_id")
+    pairs = list(moved.values_list(*names))
+    keys = {key for *_, old, new in pairs for key in (old, new)}
+    data = dict(Facts.objects.filter(pk__in=keys).values_list("pk", "data")) if keys else {}
+    found = [Break(a, m, b, n, changes.weighty(data[old], data[new])) for a, m, b, n, old, new in pairs]
+    return [each for each in found if each.changes]
+
+
+def breaks_at(run: Run) -> list[Break]:
+    """Those right before and right after a run."""
+    return [each for each in breaks(run.campaign_id) if run.pk in (each.before, each.after)]

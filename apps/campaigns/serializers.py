@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.collectors import COLLECTORS
 from apps.campaigns import queries
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
 from apps.hosts.models import Host
@@ -68,6 +69,13 @@ class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
         ]
 
 
+class TargetSerializer(serializers.Serializer[Any]):
+    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
+
+    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
+    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
+
+
 class ProgressSerializer(serializers.Serializer[queries.Progress]):
     done = serializers.IntegerField(help_text="runs that have ended")
     total = serializers.IntegerField(help_text="0 before the start")
@@ -75,6 +83,21 @@ class ProgressSerializer(serializers.Serializer[queries.Progress]):
     failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
     read = serializers.IntegerField(help_text="of those done, whose results were read")
     eta_s = serializers.FloatField(allow_null=True, help_text="seconds to the end; null before the start")
+
+
+class WeightyChangeSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="of the fact, such as kernel.release")
+    before = serializers.JSONField(allow_null=True, help_text="null: not told")
+    after = serializers.JSONField(allow_null=True, help_text="null: not told")
+
+
+class BreakSerializer(serializers.Serializer[Any]):
+    """The host changed between two runs; those on both sides are not alike."""
+
+    before = serializers.UUIDField(help_text="the last run before it")
+    after = serializers.UUIDField(help_text="the first run after it")
+    sentence = serializers.CharField()
+    changes = WeightyChangeSerializer(many=True)
 
 
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
@@ -85,16 +108,19 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     workload = WorkloadSerializer()
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
+    target = TargetSerializer()
+    sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
+    host_changes = serializers.SerializerMethodField(help_text="between its runs, in what matters")
 
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
-            *("repetitions", "order", "seed", "reboot", "metric", "delta", "state", "progress", "results_ready"),
-            *("created_by", "created_at", "started_at", "ended_at"),
+            *("id", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload", "factors"),
+            *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
+            *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:
@@ -104,6 +130,10 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, campaign: Campaign) -> Any:
         return ProgressSerializer(self._progress).data
+
+    @extend_schema_field(BreakSerializer(many=True))
+    def get_host_changes(self, campaign: Campaign) -> Any:
+        return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
     def get_results_ready(self, campaign: Campaign) -> bool:
         return campaign.ended_at is not None and self._progress.read == self._progress.total
@@ -121,12 +151,21 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     profile = serializers.PrimaryKeyRelatedField(
         queryset=Revision.objects.select_related("profile"), required=False, help_text="id of a profile's revision"
     )
+    target = TargetSerializer(required=False)
     repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
     metric = serializers.CharField(required=False, max_length=40)
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
+    interval_s = serializers.FloatField(
+        required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"
+    )
+    sources = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(COLLECTORS)),
+        required=False,
+        help_text="collectors; else all",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
@@ -182,9 +221,17 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
 class RunSerializer(RunRowSerializer):
     spec = serializers.DictField(help_text="resolved and immutable")
     manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
+    facts = serializers.IntegerField(
+        source="facts.number", allow_null=True, default=None, help_text="version of the host's facts when it started"
+    )
+    host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest", "facts", "host_changes"]
+
+    @extend_schema_field(BreakSerializer(many=True))
+    def get_host_changes(self, run: Run) -> Any:
+        return BreakSerializer(queries.breaks_at(run), many=True).data
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
+from apps.accounts.models import AuditEntry
 from apps.campaigns import queries
 from apps.campaigns.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
 from apps.decisions.models import Decision
-from apps.hosts.models import Host, HostKey
+from apps.hosts.models import Host, HostKey, Trouble
 
 RECENT = 8
 FAILED_DAYS = 7
@@ -49,6 +51,53 @@ class Wanted:
     key: Any
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A host that a person has to look at: what runs left there, each with its run where that is still known."""
+
+    host: Host
+    troubles: list[tuple[Trouble, Run | None]]
+    since: datetime | None
+    waiting: int
+
+    @property
+    def dirty(self) -> bool:
+        """Whether what is wrong is told value by value."""
+        return any(trouble.kind == Trouble.Kind.DIRTY for trouble, _ in self.troubles)
+
+
+def problems() -> list[Problem]:
+    """Quarantined hosts first, then those where somebody changed a value. Four queries."""
+    found = list(Trouble.objects.filter(closed_at=None).select_related("host"))
+    hosts = {trouble.host_id: trouble.host for trouble in found}
+    hosts |= {host.pk: host for host in Host.objects.filter(state=Host.State.QUARANTINED)}
+    if not hosts:
+        return []
+    runs = Run.objects.filter(pk__in={trouble.run for trouble in found}).select_related("campaign__created_by")
+    known = {run.pk: run for run in runs.defer("spec", "manifest")}
+    since, waiting = _since(hosts.values()), _waiting(hosts)
+    listed = [
+        Problem(
+            host, [(t, known.get(t.run)) for t in found if t.host_id == pk], since.get(host.name), waiting.get(pk, 0)
+        )
+        for pk, host in hosts.items()
+    ]
+    return sorted(listed, key=lambda each: (each.host.state != Host.State.QUARANTINED, each.host.name))
+
+
+def _since(hosts: Iterable[Host]) -> dict[str, datetime]:
+    """When each went into quarantine last."""
+    names = [host.name for host in hosts if host.state == Host.State.QUARANTINED]
+    acts = AuditEntry.objects.filter(action="host.quarantine", target__in=names).order_by("at")
+    return dict(acts.values_list("target", "at"))
+
+
+def _waiting(hosts: Mapping[int, Host]) -> dict[int, int]:
+    """Runs that wait for each host."""
+    queued = Run.objects.filter(host__in=hosts, state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+    return dict(queued.order_by().values_list("host_id").annotate(Count("pk")))
+
+
 def wanted() -> list[Wanted]:
     """Hosts to approve, to look at or to release; campaigns with runs that failed; decisions to look at again."""
     return [*_hosts(), *_campaigns(), *_decisions()]
@@ -57,6 +106,7 @@ def wanted() -> list[Wanted]:
 def _hosts() -> list[Wanted]:
     offered = Count("host_keys", filter=Q(host_keys__state=HostKey.State.OFFERED))
     hosts = Host.objects.annotate(offered=offered).exclude(state=Host.State.READY, offered=0)
+    hosts = hosts.exclude(state=Host.State.QUARANTINED, offered=0)  # problems() tells of these
     return [Wanted(host.state, _why(host), "host_detail", host.name) for host in hosts]
 
 

@@ -36,6 +36,7 @@ def home(request: HttpRequest) -> HttpResponse:
         {
             **context,
             "wanted": shown.wanted(),
+            "problems": shown.problems(),
             "decisions": shown.decisions()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),

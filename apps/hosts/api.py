@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import django_filters as filters
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -16,8 +18,8 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts import services
-from apps.hosts.models import Facts, Host, HostKey, Identity
+from apps.hosts import changes, consents, services
+from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -57,22 +59,27 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     pg_bin_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
     )
+    pg_data_dirs = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="further data directories of clusters"
+    )
     fingerprint = serializers.CharField(
         read_only=True, allow_null=True, help_text="of the approved host key; null before"
     )
+
+    guard_command = serializers.CharField(read_only=True, help_text="puts everything back on the host's own shell")
 
     class Meta:
         model = Host
         fields = [
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
-            *("pg_bin_dirs", "os_user", "may_reboot", "state", "state_reason", "machine_id", "level", "fingerprint"),
-            *("supervisor", "units"),
-            *("last_contact_at", "check_requested_at", "created_at"),
+            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "state", "state_reason", "machine_id", "level"),
+            *("fingerprint", "supervisor", "units"),
+            *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
         read_only_fields = [
             *("state", "state_reason", "machine_id", "level", "supervisor", "units"),
-            *("last_contact_at", "check_requested_at", "created_at"),
+            *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),
         ]
 
 
@@ -111,18 +118,104 @@ class RestoredSerializer(serializers.Serializer[Any]):
     recovered = RecoveredSerializer(many=True)
 
 
+class ConsentSerializer(serializers.Serializer[Any]):
+    data_dir = serializers.CharField(help_text="of one of the host's clusters")
+    may = serializers.ChoiceField(choices=ClusterConsent.May.choices, help_text="each is an act of its own")
+
+
+class ClusterConsentSerializer(serializers.Serializer[Any]):
+    restart = serializers.CharField(source="restart.given_by.username", default=None, help_text="who allowed it")
+    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None)
+
+
+class ClusterSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    data_dir = serializers.CharField()
+    version = serializers.CharField()
+    port = serializers.IntegerField()
+    running = serializers.BooleanField()
+    owner = serializers.CharField()
+    unit = serializers.CharField(help_text="service of systemd; empty for one that pg_ctl started")
+    include = serializers.CharField(help_text="the file that a run may write; empty: its configuration includes none")
+    consent = ClusterConsentSerializer()
+
+
 class FactsSerializer(serializers.ModelSerializer[Facts]):
     data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
 
     class Meta:
         model = Facts
-        fields = ["number", "digest", "taken_at", "data"]
+        fields = ["number", "digest", "taken_at", "seen_at", "data"]
 
 
 class FactsRowSerializer(serializers.ModelSerializer[Facts]):
     class Meta:
         model = Facts
-        fields = ["number", "digest", "taken_at"]
+        fields = ["number", "digest", "taken_at", "seen_at"]
+
+
+class FactsPairSerializer(serializers.Serializer[Any]):
+    """Two versions; by default the newest and the one before it."""
+
+    before = serializers.IntegerField(min_value=1, required=False, help_text="number of the earlier version")
+    after = serializers.IntegerField(min_value=1, required=False, help_text="number of the later version")
+
+
+class FactChangeSerializer(serializers.Serializer[changes.Change]):
+    path = serializers.CharField(help_text="such as kernel.release or block_devices.vda.scheduler")
+    before = serializers.JSONField(allow_null=True, help_text="null: not told")
+    after = serializers.JSONField(allow_null=True, help_text="null: not told")
+    weighty = serializers.BooleanField(help_text="runs before and after it are not alike")
+
+
+class FactsDiffSerializer(serializers.Serializer[Any]):
+    before = serializers.IntegerField(help_text="number of a version")
+    after = serializers.IntegerField(help_text="number of a version")
+    changes = FactChangeSerializer(many=True)
+
+
+def _newest(history: QuerySet[Facts]) -> int:
+    return history.values_list("number", flat=True).first() or 0
+
+
+class TroubleSerializer(serializers.ModelSerializer[Trouble]):
+    host_name = serializers.CharField(source="host.name", read_only=True)
+    keys = serializers.ListField(child=serializers.DictField(), help_text="key, original, ours, found")
+    problems = serializers.ListField(child=serializers.CharField(), help_text="what else stands in the way")
+    closed_by = serializers.CharField(source="closed_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Trouble
+        fields = [
+            *("id", "host", "host_name", "run", "kind", "keys", "problems"),
+            *("opened_at", "closed_at", "closed_by", "resolution"),
+        ]
+
+
+class TroubleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    open = filters.BooleanFilter("closed_at", lookup_expr="isnull", help_text="only what nobody has seen to yet")
+
+    class Meta:
+        model = Trouble
+        fields = ["host", "run", "kind"]
+
+
+class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Trouble]):
+    """What runs left on hosts that people should know of: others' values left alone, values that were not put back."""
+
+    queryset = Trouble.objects.select_related("host", "closed_by")
+    serializer_class = TroubleSerializer
+    filterset_class = TroubleFilter
+    ordering_fields = ["opened_at", "closed_at"]
+    ordering = ["-opened_at"]
+    roles = {"dismiss": Role.OPERATOR}
+
+    @extend_schema(request=None, responses=TroubleSerializer)
+    @action(detail=True, methods=["post"])
+    def dismiss(self, request: Request, pk: str) -> Response:
+        """A conflict was seen. What is dirty goes away when its host is released."""
+        trouble = services.dismiss(self.get_object(), by=user_of(request))
+        return Response(TroubleSerializer(trouble).data)
 
 
 class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
@@ -139,6 +232,8 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         "approve_host_key": Role.ADMIN,
         "check": Role.OPERATOR,
         "release": Role.ADMIN,
+        "allow_cluster": Role.ADMIN,
+        "forbid_cluster": Role.ADMIN,
         "restore": Role.ADMIN,
         "install_units": Role.ADMIN,
         "uninstall_units": Role.ADMIN,
@@ -219,6 +314,33 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         """Remove the units from the host; refused while a run is under way."""
         return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
 
+    @extend_schema(responses=ClusterSerializer(many=True), filters=False)
+    @action(detail=True, filterset_fields=None, ordering_fields=[], pagination_class=None)
+    def clusters(self, request: Request, pk: str) -> Response:
+        """PostgreSQL clusters that are on the host already, and what is allowed with them."""
+        return self._clusters(self.get_object())
+
+    def _clusters(self, host: Host) -> Response:
+        return Response(ClusterSerializer(consents.clusters(host, host.facts), many=True).data)
+
+    def _consent(self, act: Callable[..., None], request: Request) -> Response:
+        host, body = self.get_object(), ConsentSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        act(host, body.validated_data["data_dir"], body.validated_data["may"], by=user_of(request))
+        return self._clusters(host)
+
+    @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="allow-cluster")
+    def allow_cluster(self, request: Request, pk: str) -> Response:
+        """Allow runs to restart a cluster, or to disturb its clients."""
+        return self._consent(consents.allow, request)
+
+    @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="forbid-cluster")
+    def forbid_cluster(self, request: Request, pk: str) -> Response:
+        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        return self._consent(consents.withdraw, request)
+
     @extend_schema(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],
         responses=FactsSerializer,
@@ -232,6 +354,19 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
             wanted = serializers.IntegerField(min_value=1).run_validation(number)
             return Response(FactsSerializer(get_object_or_404(history, number=wanted)).data)
         return Response(FactsSerializer(get_object_or_404(history[:1])).data)
+
+    @extend_schema(parameters=[FactsPairSerializer], responses=FactsDiffSerializer)
+    @action(detail=True, url_path="facts/diff", filterset_fields=None)
+    def facts_diff(self, request: Request, pk: str) -> Response:
+        """What differs between two versions of the facts; free memory and its like is left out."""
+        pair = FactsPairSerializer(data=request.query_params)
+        pair.is_valid(raise_exception=True)
+        history = self.get_object().facts_history.order_by("-number")
+        after = get_object_or_404(history, number=pair.validated_data.get("after", _newest(history)))
+        before = get_object_or_404(history, number=pair.validated_data.get("before", max(1, after.number - 1)))
+        found = changes.between(before.data, after.data)
+        told = {"before": before.number, "after": after.number, "changes": found}
+        return Response(FactsDiffSerializer(told).data)
 
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
     @action(detail=True, url_path="facts/history", filterset_fields=None, ordering_fields=[])

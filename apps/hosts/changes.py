@@ -1,37 +1,200 @@
-"""What changed between two revisions of a host's facts. Pure."""
+"""What changed between two looks at a host: what lasts, what differs, and what makes runs unalike. Pure.
+
+A path is a tuple of names. Items of a list that have a name or a number of their own go by it, not by their place.
+Patterns are such paths with `*` for any name, written with `/`; they hold for all that lies below them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
+
+# List -> the fields that tell its items apart.
+IDENTITY = {
+    "topology": ("cpu",),
+    "caches": ("level", "type"),
+    "policies": ("cpus",),
+    "states": ("name",),
+    "nodes": ("id",),
+    "sizes": ("kb",),
+    "block_devices": ("name",),
+    "partitions": ("name",),
+    "file_systems": ("mounted_on",),
+    "network": ("name",),
+    "postgresql": ("bin_dir",),
+    "clusters": ("data_dir",),
+}
+# What changes by itself, and is no change of the host.
+VOLATILE = (
+    "boot_id",
+    "unread",
+    "memory/free_kb",
+    "memory/available_kb",
+    "numa/nodes/*/free_kb",
+    "huge_pages/sizes/*/free",
+    "huge_pages/sizes/*/surplus",
+    "huge_pages/sizes/*/reserved",
+    "huge_pages/sizes/*/free_per_node",
+    "huge_pages/sizes/*/surplus_per_node",
+    "file_systems/*/free_kb",
+    "clusters/*/pid",
+    "clusters/*/found_by",
+    "block_devices/loop*",
+    "block_devices/zram*",
+)
+# What makes runs before and after it unalike. Networks are not among it: load comes over a socket of the host itself.
+WEIGHTY = (
+    "machine_id",
+    "kernel",
+    "firmware",
+    "virtualization",
+    "cpus",
+    "numa",
+    "memory/total_kb",
+    "memory/swap_kb",
+    "huge_pages/sizes/*/total",
+    "huge_pages/sizes/*/overcommit",
+    "transparent_huge_pages",
+    "sysctls/vm.*",
+    "sysctls/kernel.*",
+    "limits",
+    "os/tuned_profile",
+    "block_devices/*/kb",
+    "block_devices/*/model",
+    "block_devices/*/scheduler",
+    "block_devices/*/read_ahead_kb",
+    "block_devices/*/nr_requests",
+    "block_devices/*/queue_depth",
+    "block_devices/*/write_cache",
+    "block_devices/*/rotational",
+    "file_systems/*/type",
+    "file_systems/*/device",
+    "file_systems/*/options",
+    "postgresql/*/version",
+    "clusters/*/version",
+    "clusters/*/running",
+    "tools/pgbench/version",
+    "tools/fio/version",
+    "tools/sysbench/version",
+    "tools/numactl/version",
+)
+# Where being told or not is the fact itself. Elsewhere an older agent merely knew less.
+TOLD_OR_NOT = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
+SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Change:
-    """One path that the two say differently; None where one says nothing."""
+    """One fact that the two say differently; None where one says nothing."""
 
-    path: str
+    parts: tuple[str, ...]
     before: Any
     after: Any
 
+    @property
+    def path(self) -> str:
+        return ".".join(self.parts)
 
-def between(before: Any, after: Any, prefix: str = "") -> list[Change]:
-    """Every leaf that differs, lists by place, such as postgresql.0.version."""
+    @property
+    def was(self) -> str:
+        return shown(self.before)
+
+    @property
+    def now(self) -> str:
+        return shown(self.after)
+
+    @property
+    def weighty(self) -> bool:
+        """Whether runs on both sides of it are not alike."""
+        silent = self.before is None or self.after is None
+        return _any(self.parts, TOLD_OR_NOT if silent else WEIGHTY)
+
+
+def lasting(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts without what changes by itself, lists of named items as mappings. What a version of them is."""
+    kept: dict[str, Any] = _lasting(facts, ())
+    clusters = {place: each for place, each in kept.get("clusters", {}).items() if not _by_hand(facts, place)}
+    return kept | ({"clusters": clusters} if "clusters" in kept else {})
+
+
+def _lasting(value: Any, parts: tuple[str, ...]) -> Any:
+    inner = _children(value, parts[-1] if parts else "")
+    if inner is None:
+        return value
+    told = {name: (each, (*parts, name)) for name, each in inner.items()}
+    return {name: _lasting(each, path) for name, (each, path) in told.items() if not _any(path, VOLATILE)}
+
+
+def _by_hand(facts: dict[str, Any], data_dir: str) -> bool:
+    """Nothing but its process tells of it: somebody tries something out, and it is gone at the next look."""
+    found = next(each for each in facts["clusters"] if each["data_dir"] == data_dir)
+    return found.get("found_by") == ["process"] and not found.get("unit")
+
+
+def between(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """What lasts and differs, in the order of the paths."""
+    return list(_between(lasting(before), lasting(after), ()))
+
+
+def _between(before: Any, after: Any, parts: tuple[str, ...]) -> Iterable[Change]:
     if before == after:
-        return []
-    old, new = _children(before), _children(after)
+        return
+    name = parts[-1] if parts else ""
+    old, new = _children(before, name), _children(after, name)
     if old is None or new is None:
-        return [Change(prefix.rstrip("."), before, after)]
-    return [
-        change
-        for key in sorted(old.keys() | new.keys())
-        for change in between(old.get(key), new.get(key), f"{prefix}{key}.")
-    ]
+        yield Change(parts, before, after)
+        return
+    for key in sorted(old.keys() | new.keys(), key=_natural):
+        yield from _between(old.get(key), new.get(key), (*parts, key))
 
 
-def _children(value: Any) -> dict[str, Any] | None:
+def _natural(key: str) -> tuple[int, str]:
+    """Numbers in the order of numbers: node 10 comes after node 9."""
+    return (int(key), "") if key.isdecimal() else (1 << 62, key)
+
+
+def _children(value: Any, name: str) -> dict[str, Any] | None:
+    """A mapping, or a list of items that have names; None for anything else."""
     if isinstance(value, dict):
         return {str(key): inner for key, inner in value.items()}
-    if isinstance(value, list):
-        return {str(place): inner for place, inner in enumerate(value)}
+    if isinstance(value, list) and name in IDENTITY:
+        return {_identity(each, IDENTITY[name], place): each for place, each in enumerate(value)}
     return None
+
+
+def _identity(item: dict[str, Any], fields: tuple[str, ...], place: int) -> str:
+    return " ".join(str(item[field]) for field in fields) if all(field in item for field in fields) else str(place)
+
+
+def _any(parts: tuple[str, ...], patterns: Iterable[str]) -> bool:
+    return any(_fits(parts, pattern.split("/")) for pattern in patterns)
+
+
+def _fits(parts: tuple[str, ...], pattern: list[str]) -> bool:
+    return len(parts) >= len(pattern) and all(map(fnmatchcase, parts, pattern))
+
+
+def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """What makes runs on both sides unalike."""
+    return [change for change in between(before, after) if change.weighty]
+
+
+def sentence(before: str, after: str, changes: list[Change]) -> str:
+    """ "Between run 4 and run 5 the host changed: kernel.release 6.1.0-9 → 6.1.0-10; runs on both sides are not
+    alike." Of many changes the first are named."""
+    named = ", ".join(f"{each.path} {each.was} → {each.now}" for each in changes[:SHOWN])
+    more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+    return f"Between {before} and {after} the host changed: {named}{more}; runs on both sides are not alike."
+
+
+def shown(value: Any) -> str:
+    """A value in a line of text."""
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, list):
+        return ", ".join(map(shown, value)) or "nothing"
+    if isinstance(value, dict):
+        return "; ".join(f"{name} {shown(each)}" for name, each in value.items()) or "nothing"
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)

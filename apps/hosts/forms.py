@@ -51,8 +51,19 @@ class HostForm(forms.Form):
         help_text="one a line; the usual places are searched anyway",
     )
 
+    pg_data_dirs = forms.CharField(
+        required=False,
+        label="Further data directories",
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
+        help_text="of PostgreSQL clusters that are there already, one a line; most are found anyway",
+    )
+
     def clean_pg_bin_dirs(self) -> list[str]:
         given: str = self.cleaned_data["pg_bin_dirs"]
+        return given.split()
+
+    def clean_pg_data_dirs(self) -> list[str]:
+        given: str = self.cleaned_data["pg_data_dirs"]
         return given.split()
 
     def fields_of_host(self) -> dict[str, Any]:

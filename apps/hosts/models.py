@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from django.core.validators import RegexValidator
 from django.db import models
+from django.utils import timezone
 
 from apps.accounts.models import User
 
@@ -52,6 +54,7 @@ class Host(models.Model):
     spool_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/spool", validators=[PATH])
     data_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/clusters", validators=[PATH])
     pg_bin_dirs: Any = models.JSONField(default=list, blank=True, help_text="further PostgreSQL bin directories")
+    pg_data_dirs: Any = models.JSONField(default=list, blank=True, help_text="further data directories of clusters")
     may_reboot = models.BooleanField(default=False, help_text="campaigns may restart this host between runs")
     os_user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="runs PostgreSQL for root")
     state = models.CharField(max_length=12, choices=State, default=State.NEW)
@@ -63,6 +66,8 @@ class Host(models.Model):
     agent_digest = models.CharField(max_length=64, blank=True)
     last_contact_at = models.DateTimeField(null=True, blank=True)
     check_requested_at = models.DateTimeField(null=True, blank=True)
+    release_requested_at = models.DateTimeField(null=True, blank=True)
+    release_requested_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -78,8 +83,36 @@ class Host(models.Model):
         return newest.data if newest else {}
 
     @property
+    def guard_command(self) -> str:
+        """What puts everything back on the host's own shell, without any server."""
+        program = f"{self.spool_dir}/agent/{self.agent_digest or 'HASH'}.pyz"
+        sudo = ["sudo"] if self.sudo else []
+        return shlex.join([*sudo, self.python, "-I", program, "guard", "--spool", self.spool_dir])
+
+    @property
     def pinned_key(self) -> HostKey | None:
         return self.host_keys.filter(state=HostKey.State.PINNED).first()
+
+
+class ClusterConsent(models.Model):
+    """One thing that may be done to one cluster that is on the host already; the audit log keeps what was withdrawn."""
+
+    class May(models.TextChoices):
+        RESTART = "restart", "restart"
+        DISTURB_CLIENTS = "disturb_clients", "disturb the clients of"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="consents")
+    data_dir = models.CharField(max_length=4096)
+    may = models.CharField(max_length=15, choices=May)
+    given_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    given_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["data_dir", "may"]
+        constraints = [models.UniqueConstraint(fields=["host", "data_dir", "may"], name="consent_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return f"{self.get_may_display()} {self.data_dir} of {self.host}"
 
 
 class HostKey(models.Model):
@@ -109,13 +142,15 @@ class HostKey(models.Model):
 
 
 class Facts(models.Model):
-    """What the agent found on a host; a row only when something changed."""
+    """What the agent found on a host: a version, which is what lasts of `data`; see changes.py. The rest of `data`,
+    such as free memory, is as it was when the version was last seen."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="facts_history")
     number = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
     data: Any = models.JSONField()
-    taken_at = models.DateTimeField(auto_now_add=True)
+    taken_at = models.DateTimeField(auto_now_add=True, help_text="when it was first found so")
+    seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found so")
 
     class Meta:
         ordering = ["-number"]
@@ -124,6 +159,32 @@ class Facts(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host} facts {self.number}"
+
+
+class Trouble(models.Model):
+    """What a run left on a host that a person should know of; open until somebody has seen to it."""
+
+    class Kind(models.TextChoices):
+        CONFLICT = "conflict", "changed by somebody else, and left alone"
+        DIRTY = "dirty", "not put back"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="troubles")
+    run = models.UUIDField(help_text="the run that left it")
+    kind = models.CharField(max_length=8, choices=Kind)
+    keys: Any = models.JSONField(default=list, help_text='[{"key", "original", "ours", "found"}]')
+    problems: Any = models.JSONField(default=list, help_text="what else stands in the way, in the agent's words")
+    opened_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    closed_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    resolution = models.TextField(blank=True, help_text="how it was closed: what was put back, or who looked")
+
+    class Meta:
+        ordering = ["-opened_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["run", "kind"], name="one_trouble_of_a_kind_per_run")]
+        indexes = [models.Index(fields=["host"], condition=models.Q(closed_at=None), name="trouble_open")]
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.get_kind_display()}"
 
 
 class Lease(models.Model):

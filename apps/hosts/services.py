@@ -11,7 +11,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
 from apps.hosts import addresses, contact, keys, ssh, tasks
-from apps.hosts.models import Host, HostKey, Identity
+from apps.hosts.models import Host, HostKey, Identity, Trouble
 
 
 @transaction.atomic
@@ -117,8 +117,24 @@ def release_host(host: Host, *, by: User) -> None:
     require(by, Role.ADMIN, "release host")
     if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).exists():
         raise PlanError("host", f"{host} is not in quarantine")
+    Host.objects.filter(pk=host.pk).update(release_requested_at=timezone.now(), release_requested_by=by)
     audit(by, "host.release", host, before={"reason": host.state_reason})
     transaction.on_commit(lambda: tasks.release.delay(host.pk))
+
+
+@transaction.atomic
+def dismiss(trouble: Trouble, *, by: User) -> Trouble:
+    """Somebody has seen the conflict and leaves the value as it is; what is dirty is released, never dismissed."""
+    require(by, Role.OPERATOR, "dismiss conflict")
+    if trouble.kind == Trouble.Kind.DIRTY:
+        hint = "put the host right, then release it"
+        raise PlanError("trouble", f"{trouble.host} is not as before: that cannot be dismissed", hint=hint)
+    open_ones = Trouble.objects.filter(pk=trouble.pk, closed_at=None)
+    if not open_ones.update(closed_at=timezone.now(), closed_by=by, resolution=f"{by} has seen it"):
+        raise PlanError("trouble", f"closed already: {trouble.resolution}")
+    audit(by, "trouble.dismiss", trouble.host, before={"run": str(trouble.run), "keys": trouble.keys})
+    trouble.refresh_from_db()
+    return trouble
 
 
 def _check_address(host: Host) -> None:
@@ -130,7 +146,10 @@ def _check_address(host: Host) -> None:
 
 
 def _public(host: Host) -> dict[str, Any]:
-    names = ("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir", "pg_bin_dirs", "os_user")
+    names = [
+        *("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir"),
+        *("pg_bin_dirs", "pg_data_dirs", "os_user"),
+    ]
     return {name: getattr(host, name) for name in (*names, "may_reboot")} | {
         "identity": str(host.identity),
         "jump": str(host.jump or ""),

@@ -20,6 +20,8 @@ def release(host_id: int) -> None:
 
 @shared_task(name="hosts.enqueue_checks")
 def enqueue_checks() -> None:
-    """Checks whose word got lost on the way."""
+    """Checks and releases whose word got lost on the way."""
     for host_id in Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True):
         check.delay(host_id)
+    for host_id in Host.objects.exclude(release_requested_at=None).values_list("pk", flat=True):
+        release.delay(host_id)

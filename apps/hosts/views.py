@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, contact, services, topology
+from apps.hosts import changes, consents, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
-from apps.hosts.models import Facts, Host, HostKey, Identity, Lease
+from apps.hosts.models import Facts, Host, HostKey, Identity, Lease, Trouble
 
+SHOWN_VERSIONS = 10
+TROUBLES = 50
 USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
 
 
@@ -40,48 +42,44 @@ def host_list(request: HttpRequest) -> HttpResponse:
 @needs(Role.VIEWER)
 def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     host = get_object_or_404(Host.objects.select_related("identity", "jump"), name=name)
-    history = list(host.facts_history.order_by("-number")[:20])
+    history = list(host.facts_history.order_by("-number")[: SHOWN_VERSIONS + 1])
     keys = list(host.host_keys.select_related("approved_by"))
     facts = history[0].data if history else {}
+    troubles = list(host.troubles.select_related("closed_by", "host")[:TROUBLES])
     context = {
         "host": host,
         "facts": facts,
         "facts_row": history[0] if history else None,
-        "changes": _changes(history),
+        "versions": _versions(history),
         "sockets": topology.sockets(facts),
+        "clusters": consents.clusters(host, facts),
         "topology": topology.line(facts),
-        "distances": _distances(facts),
+        "numbering": topology.numbering(facts),
+        "caches": topology.caches(facts),
+        "distances": topology.distances(facts),
         "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
         "offered": next((key for key in keys if key.state == HostKey.State.OFFERED), None),
         "retired": [key for key in keys if key.state == HostKey.State.RETIRED],
         "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first()
         if host.machine_id
         else None,
+        "troubles": [each for each in troubles if each.closed_at is None],
+        "seen_to": [each for each in troubles if each.closed_at],
         "user_cannot": USER_CANNOT,
-        "agent_command": _command(host, "guard"),
+        "agent_command": host.guard_command,
     }
     return page(request, "hosts/detail.html", context)
 
 
-def _command(host: Host, verb: str) -> str:
-    """What a person types on the host itself; server and shell do the same."""
-    agent = f"{host.spool_dir}/agent/{host.agent_digest}.pyz"
-    return f"{'sudo ' if host.sudo else ''}{host.python} -I {agent} {verb} --spool {host.spool_dir}"
+def _versions(history: list[Facts]) -> list[dict[str, Any]]:
+    """Each version of the facts, newest first, with what it changed against the one before it, and of that first what
+    counts for runs. None where the one before is not shown or there is none."""
+    pairs = list(zip_longest(history, history[1:]))[:SHOWN_VERSIONS]
+    return [{"facts": new, "changes": _changes(old, new) if old else None} for new, old in pairs]
 
 
-def _changes(history: list[Facts]) -> list[dict[str, Any]]:
-    """What each revision of the facts changed against the one before it, newest first."""
-    pairs = pairwise(history)
-    return [
-        {"facts": new, "differences": changes.between(contact.lasting(old.data), contact.lasting(new.data))[:40]}
-        for new, old in pairs
-    ]
-
-
-def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:
-    numa = facts.get("numa", {})
-    nodes = [node["id"] for node in numa.get("nodes", [])]
-    return list(zip(nodes, numa.get("distances", []), strict=False)) if len(nodes) > 1 else []
+def _changes(old: Facts, new: Facts) -> list[changes.Change]:
+    return sorted(changes.between(old.data, new.data), key=lambda change: not change.weighty)
 
 
 @needs(Role.ADMIN)
@@ -154,6 +152,14 @@ def _forbid_reboots(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, may_reboot=False)
 
 
+def _allow_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
+def _forbid_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -169,6 +175,8 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
     "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
+    "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
+    "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
 
@@ -187,7 +195,18 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     return redirect("host_detail", host.name)
 
 
+@require_POST
+@needs(Role.OPERATOR)
+def trouble_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
+    """Back to the page where the button was: home, or the host."""
+    trouble, by = get_object_or_404(Trouble.objects.select_related("host"), pk=pk), user_of(request)
+    attempt(request, lambda: services.dismiss(trouble, by=by), f"Noted: you have seen the conflict on {trouble.host}.")
+    home = request.POST.get("next") == reverse("home")
+    return redirect("home") if home else redirect("host_detail", trouble.host.name)
+
+
 urlpatterns = [
+    path("troubles/<int:pk>/dismiss/", trouble_dismiss, name="trouble_dismiss"),
     path("hosts/", host_list, name="host_list"),
     path("hosts/add/", host_add, name="host_add"),
     path("hosts/keys/add/", identity_add, name="identity_add"),

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from agents.settings import SETTINGS
 from apps.campaigns import services
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError
-from apps.results import queries
+from apps.results import proof, queries, series
 
-PHASES = ("before", "during", "after", "restored")
 TAIL_BYTES = 20_000
 MOST_ROWS = 1000
 MOST_RUNS = 500
-
-
-@dataclass
-class Proven:
-    """One subject of one setting, as each phase found it."""
-
-    setting: str
-    subject: str
-    wanted: Any
-    phases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-
-    @property
-    def cells(self) -> list[list[dict[str, Any]]]:
-        return [self.phases.get(phase, []) for phase in PHASES]
 
 
 @dataclass(frozen=True)
@@ -61,18 +47,14 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
         return {"refusal": error}
 
 
-def proofs_of(run: Run) -> list[Proven]:
-    """Grouped by setting and subject, in the order in which they were first looked at."""
-    found: dict[tuple[str, str], Proven] = {}
-    for data in run.events.filter(kind="proof").order_by("seq").values_list("data", flat=True):
-        key = (data["setting"], data["subject"])
-        proven = found.setdefault(key, Proven(*key, data["wanted"]))
-        proven.phases.setdefault(data["phase"], []).append(data)
-    return list(found.values())
-
-
-def writes_of(run: Run) -> list[dict[str, Any]]:
-    return list(run.events.filter(kind="write").order_by("seq").values_list("data", flat=True))
+def proof_of(run: Run) -> proof.Report:
+    """Whether what the run asked for was in effect and was put back, in one query."""
+    rows = run.events.filter(kind__in=("proof", "write")).order_by("seq").values_list("kind", "data")
+    told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
+    for kind, data in rows:
+        told[kind].append(data)
+    asked = {name: run.spec["settings"][name] for name in SETTINGS if name in run.spec["settings"]}
+    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED)
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
@@ -135,9 +117,9 @@ def sentence_of(run: Run) -> str:
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 
 
-def table_of(columns: Sequence[queries.Column]) -> tuple[list[str], list[list[Any]]]:
+def table_of(columns: Sequence[series.Column]) -> tuple[list[str], list[list[Any]]]:
     """The samples of all sources in order of time: a head, and rows with "" where a source has no sample then."""
-    head = ["t (s)", *(f"{column.name} ({column.unit})" for column in columns)]
+    head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
     rows: dict[float, list[Any]] = {}
     for place, column in enumerate(columns, start=1):
         for t, value in zip(column.t.tolist(), column.values.tolist(), strict=True):
@@ -146,7 +128,7 @@ def table_of(columns: Sequence[queries.Column]) -> tuple[list[str], list[list[An
     return head, [rows[t] for t in sorted(rows)]
 
 
-def samples_of(run: Run) -> dict[str, Any]:
+def samples_of(run: Run, panels: Sequence[series.Panel]) -> dict[str, Any]:
     """The first rows of a run's samples, for the chart as a table."""
-    head, rows = table_of(queries.run_columns(run))
+    head, rows = table_of(series.run_columns(run, panels))
     return {"head": head, "rows": rows[:MOST_ROWS], "more": len(rows) - MOST_ROWS}

@@ -84,7 +84,7 @@ class RefusalSerializer(serializers.Serializer[Any]):
 
 
 class ItemSerializer(serializers.Serializer[Any]):
-    kind = serializers.CharField(help_text="write, hold, initdb, conf, server or client")
+    kind = serializers.CharField(help_text="initdb, conf, write, hold, act, sql, server, client or tracer")
     key = serializers.CharField(help_text="a file of the kernel, a parameter, or a prefix of a command")
     present = serializers.CharField(allow_null=True, help_text="null where nobody has looked")
     wanted = serializers.CharField()

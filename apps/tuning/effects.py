@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,12 @@ from agents.settings.base import conf_line
 from apps.tuning import gucs
 
 NEEDS_START = "postmaster"
+AT_START = "at the start of"
+COMMANDS = {
+    "server": ("PostgreSQL", "postgres -D $PGDATA"),
+    "client": ("the load generator", "pgbench ..."),
+    "tracer": ("the tracer", "perf ..."),
+}
 SYSCTL = "/proc/sys/"
 THP = "/sys/kernel/mm/transparent_hugepage/"
 
@@ -24,7 +31,7 @@ class Item:
     """One thing that changes. `present` is None where nobody has looked; `also` names what the kernel changes along."""
 
     setting: str
-    kind: str  # write, hold, initdb, conf, server, client
+    kind: str  # initdb, conf, write, hold, act, sql, or whose command: server, client, tracer
     key: str
     wanted: str
     line: str
@@ -82,7 +89,7 @@ class DryRun:
     @property
     def needs_start(self) -> list[str]:
         """What a running PostgreSQL takes only when it is started anew."""
-        return [item.key for item in self.items if item.when.startswith("at the start")]
+        return [item.key for item in self.items if item.when == f"{AT_START} PostgreSQL"]
 
     @property
     def risks(self) -> list[tuple[str, str]]:
@@ -124,6 +131,9 @@ def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Pl
     while True:
         try:
             return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
+        except KeyError as error:
+            hint = f"check the host: its facts are older than this setting and do not tell {error}"
+            return Plan(), [*refusals, Refusal(setting.name, rest, "a host with newer facts", hint)]
         except Unplannable as error:
             if any(each.field == error.field for each in refusals):
                 return Plan(), refusals
@@ -171,19 +181,20 @@ def items_of(name: str, plan: Plan) -> Iterator[Item]:
         yield Item(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
     for hold in plan.holds:
         yield Item(name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts")
-    for kind, prefix, what in (
-        ("server", plan.server_prefix, "PostgreSQL"),
-        ("client", plan.client_prefix, "the load generator"),
-    ):
+    for act in plan.acts:
+        yield Item(name, "act", "once", act, act, when="while PostgreSQL is down")
+    for statement in plan.sql:
+        yield Item(name, "sql", "once", statement, Plan(sql=[statement]).lines()[0], when="before each step")
+    for kind, (who, command) in COMMANDS.items():
+        prefix = getattr(plan, f"{kind}_prefix")
         if prefix:
             shown = shlex.join(prefix)
-            tail = "postgres -D $PGDATA" if kind == "server" else "pgbench ..."
-            yield Item(name, kind, f"{prefix[0]} of {what}", shown, f"{shown} {tail}", when=f"at the start of {what}")
+            yield Item(name, kind, f"{prefix[0]} of {who}", shown, f"{shown} {command}", when=f"{AT_START} {who}")
 
 
 def _when(parameter: str) -> str:
     context = gucs.catalogue().get(parameter, {}).get("context", "")
-    return "at the start of PostgreSQL" if context in (NEEDS_START, "") else "at the start; a reload is enough"
+    return f"{AT_START} PostgreSQL" if context in (NEEDS_START, "") else "with a reload"
 
 
 def script(plans: Mapping[str, Plan]) -> list[str]:
@@ -192,15 +203,17 @@ def script(plans: Mapping[str, Plan]) -> list[str]:
     lines = [f"{shlex.join(['initdb', *options])} -D $PGDATA"] if options else []
     lines += [line for plan in plans.values() for line in Plan(conf=plan.conf).lines()]
     every = [item for name, plan in plans.items() for item in items_of(name, plan)]
-    return lines + [item.line for item in every if item.kind in ("write", "hold")]
+    return lines + [item.line for item in every if item.kind in ("write", "hold", "act")]
 
 
 def starts(plans: Mapping[str, Plan]) -> list[str]:
-    """The two commands with the prefixes of all plans before them; nothing where there is no prefix."""
-    server = [word for plan in plans.values() for word in plan.server_prefix]
-    client = [word for plan in plans.values() for word in plan.client_prefix]
-    commands = ((server, "postgres -D $PGDATA"), (client, "pgbench ..."))
-    return [f"{shlex.join(prefix)} {command}" for prefix, command in commands if prefix]
+    """The commands with the prefixes of all plans before them, and what the running server is told then."""
+    lines = []
+    for kind, (_, command) in COMMANDS.items():
+        prefix = [word for plan in plans.values() for word in getattr(plan, f"{kind}_prefix")]
+        lines += [f"{shlex.join(prefix)} {command}"] if prefix else []
+        lines += [line for plan in plans.values() for line in Plan(sql=plan.sql).lines()] if kind == "server" else []
+    return lines
 
 
 def _options(plan: Plan) -> list[str]:
@@ -214,9 +227,9 @@ def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Ite
 def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
     """The value now: as the host answers, else as its facts had it; None where neither tells."""
     if item.kind in ("conf", "initdb"):
-        return "as a new cluster has it"
-    if item.kind in ("server", "client"):
-        return "without"
+        return "PostgreSQL's default"
+    if item.kind in ("act", "sql") or item.kind in COMMANDS:
+        return "none"
     if item.key in keys:
         return keys[item.key]
     return fact_of(item.key, facts)
@@ -225,9 +238,25 @@ def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> s
 def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
     """What the facts of a host say of a file of its kernel."""
     if key.startswith(SYSCTL):
-        found = facts.get("sysctls", {}).get(key[len(SYSCTL) :].replace("/", "."))
+        name = key[len(SYSCTL) :].replace("/", ".")
+        found = facts.get("sysctls", {}).get(name, _pool(facts) if name == "vm.nr_hugepages" else None)
     elif key.startswith(THP):
-        found = facts.get("transparent_huge_pages", {}).get(key[len(THP) :])
+        name, slash, knob = key[len(THP) :].partition("/")
+        told = facts.get("transparent_huge_pages", {}).get(name)
+        found = told.get(knob) if slash and told else told
     else:
-        found = None
+        found = _device(key, facts)
     return None if found is None else str(found)
+
+
+def _pool(facts: Mapping[str, Any]) -> Any:
+    """Pages of the default size in the kernel's pool."""
+    pages = facts.get("huge_pages", {})
+    return next((size["total"] for size in pages.get("sizes", []) if size["kb"] == pages.get("default_kb")), None)
+
+
+def _device(key: str, facts: Mapping[str, Any]) -> Any:
+    """/sys/block/DEVICE/queue/FILE, where the facts list the device with that file."""
+    found = re.fullmatch(r"/sys/block/([^/]+)/queue/([^/]+)", key)
+    devices = {device.get("name"): device for device in facts.get("block_devices", [])}
+    return devices.get(found[1], {}).get(found[2]) if found else None

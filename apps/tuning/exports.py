@@ -35,7 +35,8 @@ class Format:
 def shell(title: str, run: DryRun) -> str:
     """A script of the lines of the dry run."""
     before, after = script(run.plans), starts(run.plans)
-    begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', ""]
+    data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
+    begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
     words = ["", "# Each under the account that it belongs to:"] if after else []
     return _file([*begin, *before, *words, *(f"#   {line}" for line in after)])
 
@@ -78,7 +79,7 @@ def _section(item: Item) -> tuple[str, list[str], str] | None:
     """(section, its first lines, option=value) of tuned.conf; None where no plugin of tuned can."""
     if item.kind == "hold" and item.key == LATENCY:
         return "cpu", [], f"force_latency={item.wanted}"
-    if item.kind != "write" or item.wanted.startswith("$("):
+    if item.kind != "write" or item.wanted.startswith("$(") or "$" in item.key:
         return None
     if item.key.startswith(SYSCTL):
         return "sysctl", [], f"{sysctl_name(item.key)}={item.wanted}"

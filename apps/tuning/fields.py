@@ -5,73 +5,153 @@ A field is named by its path, such as settings.cpu_affinity.server, which is als
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
+from jsonschema import Draft202012Validator
 
 from apps.errors import PlanError
 from apps.tuning import rules
 
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
+LINES, LIST, JSON = "lines", "list", "json"
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
-    """A field for each property of an object schema; an object of free keys becomes lines of `name = value`."""
-    properties = schema.get("properties")
-    if not properties:
-        yield path, _lines(schema)
-        return
-    for name, inner in properties.items():
+    """A field for each property of an object schema, and one for all the names that are free, if any are."""
+    for name, inner in schema.get("properties", {}).items():
         if inner.get("type") == "object":
             yield from build(f"{path}.{name}", inner)
         else:
             yield f"{path}.{name}", _field(name, inner, name in required)
+    if _free(schema):
+        yield path, _area(path.rpartition(".")[2], schema)
+
+
+def _free(schema: Schema) -> bool:
+    """Whether an object takes names that its schema does not list."""
+    rest = schema.get("additionalProperties", not schema.get("properties"))
+    return bool(rest) and schema.get("type", "object") == "object"
+
+
+def _shape(schema: Schema) -> str:
+    """How a value with more than one part is typed: lines of name = value, a list with commas, or JSON."""
+    if schema.get("type") == "array":
+        return LIST if _plain(schema.get("items", {})) else JSON
+    if schema.get("type") != "object" and "properties" not in schema:
+        return ""
+    rest = schema.get("additionalProperties", True)
+    return LINES if not isinstance(rest, Mapping) or _plain(rest) else JSON
+
+
+def _plain(schema: Schema) -> bool:
+    kinds = schema.get("type", "string")
+    return not {"object", "array"} & ({kinds} if isinstance(kinds, str) else set(kinds))
 
 
 def _field(name: str, schema: Schema, required: bool) -> forms.Field:
-    common: dict[str, Any] = {
-        "label": schema.get("title") or name.replace("_", " "),
-        "help_text": schema.get("description", ""),
-        "required": required,
-    }
+    common: dict[str, Any] = {"label": _label(name, schema), "help_text": _help(schema), "required": required}
     default = schema.get("default")
     if "enum" in schema:
         unset = "not set" if default is None else f"default: {default}"
-        return forms.ChoiceField(choices=[("", unset), *((each, each) for each in schema["enum"])], **common)
+        return forms.ChoiceField(choices=[("", unset), *((str(each), each) for each in schema["enum"])], **common)
     if schema.get("type") == "boolean":
         unset = "not set" if default is None else f"default: {'on' if default else 'off'}"
         return forms.ChoiceField(choices=[("", unset), ("on", "on"), ("off", "off")], **common)
+    if schema.get("type") == "array":
+        return _area(name, schema)
     if schema.get("maxLength", 0) > LONG_TEXT:
         return forms.CharField(widget=forms.Textarea(attrs={"class": "mono", "rows": 4}), strip=False, **common)
     return forms.CharField(widget=forms.TextInput(attrs={"placeholder": "" if default is None else default}), **common)
 
 
-def _lines(schema: Schema) -> forms.Field:
+def _label(name: str, schema: Schema) -> str:
+    """The title, with its unit where it does not tell that itself."""
+    title, unit = schema.get("title") or name.replace("_", " "), schema.get("unit", "")
+    return f"{title} ({unit})" if unit and unit not in title else title
+
+
+def _help(schema: Schema) -> str:
+    """What it is, and within which bounds."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    bounds = f"{low} to {high}" if None not in (low, high) else f"from {low}" if low is not None else ""
+    bounds = bounds or (f"up to {high}" if high is not None else "")
+    return ". ".join(filter(None, [schema.get("description", ""), bounds]))
+
+
+_HOW = {
+    LINES: "One a line: name = value",
+    LIST: "With commas between",
+    JSON: "As JSON",
+}
+
+
+def _area(name: str, schema: Schema) -> forms.Field:
+    shape = _shape(schema)
+    named = schema.get("propertyNames", {}).get("description", "")
+    rest = schema.get("additionalProperties")
+    example = _example(rest) if shape == JSON and isinstance(rest, Mapping) else ""
+    how = f"{_HOW[shape]}{example}"
+    title = _label(name, schema) if not schema.get("properties") else f"{_label(name, schema)}: others"
     return forms.CharField(
-        label=schema.get("title", ""),
-        help_text=". ".join(filter(None, [schema.get("description", ""), "One a line: name = value"])),
+        label=title,
+        help_text=". ".join(filter(None, [schema.get("description", ""), named and f"Each name is {named}", how])),
         required=False,
-        widget=forms.Textarea(attrs={"class": "mono", "rows": 6, "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"class": "mono", "rows": 2 if shape == LIST else 5, "spellcheck": "false"}),
     )
+
+
+def _example(inner: Schema) -> str:
+    """{"NAME": {"scheduler": ...}}, from the first two properties of what each name stands for."""
+    parts = {name: each.get("enum", ["..."])[0] for name, each in list(inner.get("properties", {}).items())[:2]}
+    return f", such as {json.dumps({'NAME': parts})}" if parts else ""
 
 
 def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
     """The object that the fields of `build(path, schema)` describe; what was left empty is left out."""
-    properties = schema.get("properties")
-    if not properties:
-        return read_lines(path, typed.get(path, ""))
     found: dict[str, Any] = {}
-    for name, inner in properties.items():
+    for name, inner in schema.get("properties", {}).items():
         if inner.get("type") == "object":
             value: Any = read(f"{path}.{name}", inner, typed)
         else:
             text = typed.get(f"{path}.{name}", "")
-            value = None if text in ("", None) else parse(inner, text)
+            value = None if text in ("", None) else read_value(f"{path}.{name}", inner, text)
         if value not in (None, {}):
             found[name] = value
+    if _free(schema) and typed.get(path):
+        found |= read_value(path, schema, typed[path])
     return found
+
+
+def read_value(path: str, schema: Schema, text: str) -> Any:
+    """Text as a value of the schema. PlanError naming the field where lines or JSON cannot be read."""
+    shape = _shape(schema)
+    if shape == LIST:
+        parts = [part.strip() for line in text.splitlines() for part in line.split(",")]
+        return [parse(schema.get("items", {}), part) for part in parts if part]
+    if shape == JSON:
+        return read_json(path, schema, text)
+    if shape == LINES:
+        rest = schema.get("additionalProperties")
+        inner = rest if isinstance(rest, Mapping) else {}
+        return {name: parse(inner, value) for name, value in read_lines(path, text).items()}
+    return parse(schema, text)
+
+
+def read_json(path: str, schema: Schema, text: str) -> Any:
+    """JSON of the kind that the schema wants."""
+    wanted = list if schema.get("type") == "array" else dict
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise PlanError(path, f"this is no JSON: {error}", hint="quote names and texts with double quotes") from error
+    if not isinstance(value, wanted):
+        name, hint = ("list", "[...]") if wanted is list else ("object", '{"NAME": ...}')
+        raise PlanError(path, f"this is no {name}", hint=f"write {hint}")
+    return value
 
 
 def read_lines(path: str, text: str) -> dict[str, Any]:
@@ -83,7 +163,7 @@ def read_lines(path: str, text: str) -> dict[str, Any]:
             continue
         name, equals, value = stripped.partition("=")
         if not equals or not name.strip():
-            raise PlanError(path, f"line {number}, {stripped!r}, sets nothing", hint="write: shared_buffers = 1GB")
+            raise PlanError(path, f"line {number}, {stripped!r}, sets nothing", hint="write: name = value")
         if name.strip() in found:
             raise PlanError(path, f"line {number}: {name.strip()} stands twice", hint="keep one of them")
         found[name.strip()] = _unquoted(value.strip())
@@ -98,12 +178,16 @@ def _unquoted(value: str) -> str:
 
 def parse(schema: Schema, text: str) -> Any:
     """Text as the type that the schema wants; what does not fit stays text, for the schema's own error."""
+    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        value = parse(choice, text)
+        if Draft202012Validator(choice).is_valid(value):
+            return value
     kinds = schema.get("type", "string")
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
-    if "string" in kinds:
-        return text
-    if "boolean" in kinds and text.lower() in ("on", "off", "true", "false"):
+    if "boolean" in kinds and "string" not in kinds and text.lower() in ("on", "off", "true", "false"):
         return text.lower() in ("on", "true")
+    if "string" in kinds and Draft202012Validator({**schema, "type": "string"}).is_valid(text):
+        return text
     for kind, convert in (("integer", int), ("number", float)):
         if kind in kinds:
             try:
@@ -115,20 +199,33 @@ def parse(schema: Schema, text: str) -> Any:
 
 def shown(path: str, value: Any, schema: Schema) -> dict[str, Any]:
     """Initial values of the fields of `build(path, schema)`."""
-    properties = schema.get("properties")
-    if not properties:
-        return {path: "\n".join(f"{name} = {_spelled(each)}" for name, each in (value or {}).items())}
     initial: dict[str, Any] = {}
-    for name, inner in properties.items():
-        given = (value or {}).get(name)
+    given, listed = value or {}, schema.get("properties", {})
+    for name, inner in listed.items():
+        each = given.get(name)
         if inner.get("type") == "object":
-            initial |= shown(f"{path}.{name}", given, inner)
-        elif given is not None:
-            initial[f"{path}.{name}"] = _spelled(given)
+            initial |= shown(f"{path}.{name}", each, inner)
+        elif each is not None:
+            initial[f"{path}.{name}"] = _spelled(inner, each)
+    if _free(schema):
+        initial[path] = _spelled(schema, {name: each for name, each in given.items() if name not in listed})
     return initial
 
 
-def _spelled(value: Any) -> str:
+def _spelled(schema: Schema, value: Any) -> str:
+    shape = _shape(schema) if isinstance(value, list | dict) else ""
+    if not value and shape:
+        return ""
+    if shape == LIST:
+        return ", ".join(_word(each) for each in value)
+    if shape == JSON:
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    if shape == LINES:
+        return "\n".join(f"{name} = {_word(each)}" for name, each in value.items())
+    return _word(value)
+
+
+def _word(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 
-from agents.settings import SETTINGS
+from agents.settings import SETTINGS, Setting
 from apps.hosts.models import Host
 from apps.tuning import fields
 from apps.tuning.models import Profile
+
+
+@dataclass(frozen=True)
+class Group:
+    """One setting with its fields: folded while none of them says anything."""
+
+    setting: Setting
+    fields: list[forms.BoundField]
+
+    @property
+    def given(self) -> list[str]:
+        """The labels of the fields that are filled in."""
+        return [str(field.label) for field in self.fields if field.value() not in (None, "")]
+
+    @property
+    def wrong(self) -> bool:
+        return any(field.errors for field in self.fields)
 
 
 class RevisionForm(forms.Form):
@@ -26,11 +44,9 @@ class RevisionForm(forms.Form):
             self.fields.update(dict(fields.build(f"settings.{name}", setting.schema)))
 
     @property
-    def groups(self) -> list[dict[str, Any]]:
-        return [
-            {"setting": setting, "fields": [self[key] for key in self.fields if _below(key, f"settings.{name}")]}
-            for name, setting in SETTINGS.items()
-        ]
+    def groups(self) -> list[Group]:
+        below = {name: [self[key] for key in self.fields if _below(key, f"settings.{name}")] for name in SETTINGS}
+        return [Group(setting, below[name]) for name, setting in SETTINGS.items()]
 
     def settings(self) -> dict[str, Any]:
         """PlanError where lines cannot be read; the rest is for the service to judge."""

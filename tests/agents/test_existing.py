@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents import protocol
-from agents.existing import include_path
+from agents.facts.clusters import include_path
 from agents.rpc import Agent
 from agents.spool import Spool
 
@@ -106,10 +106,10 @@ def test_a_cluster_that_was_stopped_is_stopped_again(theirs: Theirs, run: Any) -
 def test_a_restart_needs_consent(theirs: Theirs, run: Any) -> None:
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
-    assert "consent to restart it, for shared_buffers" in outcome(
+    assert "consent to restart PostgreSQL, for shared_buffers" in outcome(
         run(theirs.target(), {"postgresql": {"shared_buffers": "32MB"}})
     )
-    with pytest.raises(Refused, match="consent to restart it, for cpu_affinity"):
+    with pytest.raises(Refused, match="consent to restart PostgreSQL, for cpu_affinity"):
         run(theirs.target(), {"cpu_affinity": {"server": "0"}})
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 

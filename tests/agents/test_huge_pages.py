@@ -216,11 +216,19 @@ def test_without_huge_pages_the_pages_must_be_small() -> None:
     assert not prove(running("hugeinter"), 0, "during", False)[0].ok
 
 
-def test_a_pool_that_somebody_shrinks_in_use_is_seen_by_its_surplus() -> None:
-    at = running()
-    prove(at, 2048, "before", False)
-    at.system.files[f"{HUGE}/surplus_hugepages"] = "44"  # type: ignore[attr-defined]
+def test_a_pool_that_somebody_shrinks_in_use_is_seen_although_its_pages_stay() -> None:
+    at = running(surplus=44)
+    at.writes["huge_pages"] = [Write(f"{HUGE}/nr_hugepages", "110")]
 
-    proof = prove(at, 2048, "after", False)[-1]
+    (pool, _) = SETTINGS["huge_pages"].verify(at, {"use": "on"}, "after")
 
-    assert (proof.ok, proof.wanted, proof.found) == (False, 0, 44)
+    assert (pool.ok, pool.wanted, pool.found) == (False, "110", "66")
+
+
+def test_surplus_pages_in_use_are_asked_for_again_when_the_pool_grows() -> None:
+    """Growing makes them lasting before any page is added; without growth they are left to go."""
+    system = host([(50, 10)])
+    system.files[f"{HUGE}/surplus_hugepages"] = "20"
+
+    assert values(resolved(system, {"use": "on"}, needed=100)) == [140]
+    assert values(resolved(system, {"use": "on"}, needed=10)) == [30]

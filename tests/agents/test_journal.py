@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,6 +89,92 @@ def test_a_value_that_was_there_until_our_own_write_changed_it_along_is_written(
         journal.apply(setting, write)
 
     assert system.files[reserve] == "67584"
+
+
+QUEUE = "/sys/block/sda/queue"
+SCHEDULER, LENGTH, EXPIRE = f"{QUEUE}/scheduler", f"{QUEUE}/nr_requests", f"{QUEUE}/iosched/read_expire"
+
+
+@pytest.fixture
+def queue(system: FakeSystem) -> FakeSystem:
+    """A device with a queue of a length that an admin chose, and a parameter of its scheduler that he set."""
+
+    def scheduler(path: str, text: str) -> str:
+        if path == SCHEDULER:
+            system.files[LENGTH] = "256" if text == "mq-deadline" else "128"
+            system.files.pop(EXPIRE, None)
+            system.files.update({EXPIRE: "500"} if text == "mq-deadline" else {})
+        return text
+
+    system.files.update({SCHEDULER: "mq-deadline", LENGTH: "64", EXPIRE: "200"})
+    system.kernel = scheduler
+    return system
+
+
+def switch(scheduler: str = "none") -> Write:
+    return Write(SCHEDULER, scheduler, resets=(LENGTH, EXPIRE))
+
+
+def test_what_the_kernel_resets_along_is_put_back_after_its_cause(
+    reopen: Callable[[], Journal], queue: FakeSystem
+) -> None:
+    before = dict(queue.files)
+    journal = reopen()
+    journal.apply("block_device", switch())
+    journal.apply("block_device", Write(LENGTH, "32"))
+    assert (queue.files[LENGTH], EXPIRE in queue.files) == ("32", False)
+
+    assert reopen().restore() == ([], [])
+
+    assert queue.files == before
+
+
+@pytest.mark.parametrize("dies_after", range(1, 4))
+def test_what_the_kernel_resets_along_is_put_back_by_whoever_comes_next(
+    reopen: Callable[[], Journal], queue: FakeSystem, dies_after: int
+) -> None:
+    before, kernel, writes = dict(queue.files), queue.kernel, []
+    journal = reopen()
+    journal.apply("block_device", switch())
+
+    def dies(path: str, text: str) -> str:
+        writes.append(path)
+        if len(writes) > dies_after:
+            raise KeyboardInterrupt
+        assert kernel
+        return kernel(path, text)
+
+    queue.kernel = dies
+    with contextlib.suppress(KeyboardInterrupt):
+        reopen().restore()
+    queue.kernel = kernel
+
+    assert reopen().restore() == ([], [])
+    assert queue.files == before
+
+
+def test_an_edit_of_what_the_kernel_resets_along_is_a_conflict(
+    reopen: Callable[[], Journal], queue: FakeSystem
+) -> None:
+    reopen().apply("block_device", switch())
+    queue.files[LENGTH] = "99"
+
+    conflicts, unproven = reopen().restore()
+
+    assert [conflict["key"] for conflict in conflicts] == [LENGTH] and unproven == []
+    assert queue.files[SCHEDULER] == "mq-deadline"
+
+
+def test_where_the_cause_is_left_alone_so_is_what_went_with_it(
+    reopen: Callable[[], Journal], queue: FakeSystem
+) -> None:
+    reopen().apply("block_device", switch())
+    queue.files.update({SCHEDULER: "kyber", LENGTH: "77"})
+
+    conflicts, unproven = reopen().restore()
+
+    assert {conflict["key"] for conflict in conflicts} == {SCHEDULER, LENGTH, EXPIRE} and unproven == []
+    assert (queue.files[SCHEDULER], queue.files[LENGTH]) == ("kyber", "77")
 
 
 def test_restore_goes_in_reverse_and_twice_is_once(reopen: Callable[[], Journal], system: FakeSystem) -> None:

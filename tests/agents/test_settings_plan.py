@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from agents.errors import Unplannable
-from agents.planning import plan_settings
+from agents.planning import check_spec, plan_settings
 from agents.settings import SETTINGS
+from agents.workloads import WORKLOADS
 
 CASES = Path(__file__).parent / "cases"
 FACTS = json.loads((CASES / "facts.json").read_text())
@@ -44,6 +45,7 @@ def test_plan(name: str, case: dict[str, Any]) -> None:
     assert plan.tracer_prefix == case.get("tracer_prefix", [])
     assert plan.unit == case.get("unit", plan.unit)
     assert plan.conf == case.get("conf", {})
+    assert plan.initdb == case.get("initdb", {})
     assert plan.lines() == case.get("lines", plan.lines())
 
 
@@ -66,6 +68,38 @@ def test_two_settings_cannot_set_one_parameter() -> None:
             plan_settings(FACTS, {"postgresql": {"work_mem": "2MB"}, "huge_pages": {"use": "off"}})
     finally:
         SETTINGS["huge_pages"] = original
+
+
+def test_postgresqls_cpus_are_chosen_by_one_setting_only() -> None:
+    with pytest.raises(Unplannable, match="either numa or cpu_affinity: both choose PostgreSQL's cpus"):
+        plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"cpunodebind": "1"}})
+
+    plan_settings(FACTS, {"cpu_affinity": {"client": "0"}, "numa": {"cpunodebind": "1"}})
+    plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"policy": "localalloc"}})
+
+
+def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A spec of one step of fio, without PostgreSQL."""
+    step = {"name": "io", "kind": "fio", "options": {"rw": "read", "directory": "/srv"}}
+    collect = {"interval_s": 1, "sources": []}
+    return {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect, **more}
+
+
+def test_a_tracer_is_pinned_only_where_a_step_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = run({"cpu_affinity": {"tracer": "3"}})
+    with pytest.raises(Unplannable, match="no step of this run starts a tracer"):
+        check_spec(FACTS, wanted)
+
+    monkeypatch.setattr(WORKLOADS["fio"], "traces", True)
+
+    check_spec(FACTS, wanted)
+
+
+def test_relations_are_loaded_only_where_there_is_a_server() -> None:
+    check_spec(FACTS, run({"cache": {"state": "cold"}}))
+
+    with pytest.raises(Unplannable, match="a target, for it acts on PostgreSQL"):
+        check_spec(FACTS, run({"cache": {"state": "warm"}}))
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))

@@ -104,7 +104,14 @@ def test_units_are_normalised() -> None:
 
 def parameter(**changes: Any) -> dict[str, Any]:
     setting = row(
-        "4096", "kB", "integer", source="configuration file", sourcefile="/c", pending_restart=False, show="4MB"
+        "4096",
+        "kB",
+        "integer",
+        source="configuration file",
+        sourcefile="/c",
+        sourceline=1,
+        pending_restart=False,
+        show="4MB",
     )
     line = {"file": "/c", "name": "work_mem", "setting": "4MB", "applied": True, "error": None}
     return {

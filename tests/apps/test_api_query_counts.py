@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -11,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.decisions.models import Comment, Decision
-from apps.hosts.models import Facts
+from apps.hosts.models import Facts, Trouble
 from apps.results.models import Series
 from apps.tuning.services import revise
 from tests.factories import browser, end_run, issue_token, make_campaign, make_host, make_profile
@@ -21,15 +22,17 @@ BASELINE = {
     "hosts/": 4,
     "hosts/{host}/": 4,
     "hosts/{host}/facts/history/": 5,
+    "troubles/": 4,
+    "hosts/{host}/facts/diff/": 6,
     "identities/": 4,
     "profiles/": 5,
     "profiles/{profile}/revisions/": 6,
     "workloads/": 4,
     "campaigns/": 4,
-    "campaigns/{campaign}/": 4,
+    "campaigns/{campaign}/": 5,
     "campaigns/{campaign}/results/": 6,
     "runs/?campaign={campaign}": 4,
-    "runs/{run}/": 3,
+    "runs/{run}/": 4,
     "runs/{run}/events/": 4,
     "artefacts/?run={run}": 4,
     "measurements/?campaign={campaign}": 4,
@@ -55,6 +58,7 @@ class World:
         campaign = make_campaign(Campaign.State.FINISHED, by=self.user, host=make_host(), repetitions=repetitions)
         for run in campaign.runs.all():
             self._fill(run)
+        Trouble.objects.create(host=campaign.host, run=uuid4(), kind=Trouble.Kind.CONFLICT)
         decision = Decision.objects.create(campaign=campaign, author=self.user, title="t", decision="d", evidence={})
         decision.hosts.add(campaign.host)
         Comment.objects.create(decision=decision, author=self.user, text="yes")

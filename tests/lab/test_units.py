@@ -42,9 +42,8 @@ def test_a_run_goes_through_its_unit_and_ends_well(supervised: Host, admin: User
 
     run = campaigns.finish(campaigns.start(supervised, admin, time_s=3)).runs.get()
 
-    journal = vm.shell(f"sudo journalctl --no-pager -u proving-ground-run@{run.pk}.service")
     assert run.outcome == "ok", run.error
-    assert "Deactivated successfully" in journal
+    wait(lambda: "Deactivated successfully" in vm.shell(f"sudo journalctl -u proving-ground-run@{run.pk}.service"))
     assert differences(before, look(vm)) == {}
 
 

@@ -13,6 +13,7 @@ from apps.accounts.models import Role, User
 
 register = template.Library()
 DASH = "\u2013"
+LONG = 90
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # State or outcome -> css class and symbol: colour is never the only sign.
 SIGNS = {
@@ -34,6 +35,16 @@ SIGNS = {
     "unreachable": ("bad", "!"),
     "quarantined": ("bad", "✕"),
     "rejected": ("bad", "✕"),
+    "held": ("good", "✓"),
+    "put_back": ("good", "✓"),
+    "drifted": ("bad", "↯"),
+    "conflict": ("bad", "⇄"),
+    "left_alone": ("bad", "⇄"),
+    "not_put_back": ("bad", "✕"),
+    "dirty": ("bad", "✕"),
+    "unproven": ("idle", "?"),
+    "nothing": ("idle", DASH),
+    "open": ("live", "●"),
 }
 VERDICTS = {
     "better": ("better", "▲"),
@@ -103,14 +114,20 @@ def signed_percent(value: float | None) -> str:
 
 
 @register.filter
-def kib(value: float | None) -> str:
-    """KiB -> "15.6 GiB"."""
-    if value is None:
+def kib(value: float | str | None) -> str:
+    """KiB -> "15.6 GiB". What is not told at all comes here as ""."""
+    if value is None or value == "":
         return DASH
     amount, units = float(value), ["KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
     return f"{amount:.4g} {units[0]}"
+
+
+@register.filter
+def ghz(value: float | None) -> str:
+    """kHz -> "3.7 GHz"."""
+    return f"{value / 1e6:.3g} GHz" if value else DASH
 
 
 @register.filter
@@ -131,6 +148,23 @@ def brief(value: Any) -> str:
     if value is None:
         return DASH
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@register.filter
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@register.filter
+def words(state: str) -> str:
+    """not_put_back -> "not put back"."""
+    return str(state).replace("_", " ")
+
+
+@register.filter
+def long(value: Any) -> bool:
+    """Whether a value is too long for a cell: a whole file, say."""
+    return isinstance(value, str) and (len(value) > LONG or "\n" in value)
 
 
 @register.filter

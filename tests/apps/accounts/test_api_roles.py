@@ -14,6 +14,7 @@ from rest_framework.test import APIClient
 from apps.accounts.models import Role, User
 from apps.campaigns.models import Artefact, Campaign
 from apps.decisions.models import Decision
+from apps.hosts.models import Trouble
 from apps.results.models import Series
 from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
 
@@ -28,6 +29,7 @@ WRITERS = {
     "Host.restore": Role.ADMIN,
     "Host.install_units": Role.ADMIN,
     "Host.uninstall_units": Role.ADMIN,
+    "Trouble.dismiss": Role.OPERATOR,
     "Identity.create": Role.ADMIN,
     "Profile.create": Role.TUNER,
     "Profile.revise": Role.TUNER,
@@ -87,6 +89,7 @@ def rows(tuner: User) -> dict[str, Any]:
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
+        "Trouble": Trouble.objects.create(host=campaign.host, run=run.pk, kind=Trouble.Kind.CONFLICT).pk,
         "Profile": make_profile(by=tuner).profile_id,
         "Setting": "cpu_affinity",
         "Recipe": "cpu-scaling",
@@ -94,6 +97,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Run": run.pk,
+        "Proof": run.pk,
         "Artefact": artefact.pk,
         "Series": series.pk,
         "Measurement": run.measurements.first().pk,  # type: ignore[union-attr]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apps.accounts.models import AuditEntry, User
 from apps.hosts.models import Facts, Host, HostKey, Identity
+from tests import machine
 from tests.factories import FACTS, browser, make_host, make_identity
 
 HOSTS = "/api/v1/hosts/"
@@ -164,3 +165,22 @@ def test_ties_of_an_ordering_do_not_move_between_pages(viewer: User) -> None:
         Host.objects.filter(pk__in=seen).update(state_reason=f"seen on page {page}")
 
     assert len(set(seen)) == 7
+
+
+def test_two_versions_of_the_facts_are_compared(viewer: User) -> None:
+    host = make_host(facts=machine.facts())
+    newer = machine.facts(kernel=machine.kernel(release="6.12.57-amd64"), hostname="bench-07", boot_id="b2")
+    Facts.objects.create(host=host, number=2, digest="2", data=newer)
+    client = browser(viewer)
+
+    by_default = client.get(f"{HOSTS}{host.pk}/facts/diff/").json()
+    named = client.get(f"{HOSTS}{host.pk}/facts/diff/?before=2&after=1").json()
+
+    assert (by_default["before"], by_default["after"]) == (1, 2)
+    assert by_default["changes"] == [
+        {"path": "hostname", "before": "bench-01", "after": "bench-07", "weighty": False},
+        {"path": "kernel.release", "before": "6.12.48-amd64", "after": "6.12.57-amd64", "weighty": True},
+    ]
+    assert named["changes"][0] == {"path": "hostname", "before": "bench-07", "after": "bench-01", "weighty": False}
+    assert client.get(f"{HOSTS}{host.pk}/facts/diff/?after=9").status_code == 404
+    assert client.get(f"{HOSTS}{host.pk}/facts/diff/?before=x").status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import asyncssh
 import pytest
@@ -11,7 +12,8 @@ from apps.accounts.models import User
 from apps.errors import HostError, PlanError, RoleError
 from apps.hosts import contact, services, ssh
 from apps.hosts.models import Host, HostKey
-from tests import remote
+from tests import machine, remote
+from tests.factories import make_host
 
 Register = Callable[..., Host]
 
@@ -35,18 +37,35 @@ def test_a_check_pushes_the_agent_and_reads_the_facts(register: Register, any_se
     assert host.agent_digest == ssh.agent_zipapp()[0]
 
 
-def test_a_second_check_adds_no_facts_when_nothing_changed(host: Host) -> None:
-    contact.check_host(host)
+def test_a_second_look_that_finds_nothing_new_is_the_same_version_seen_later(db: None) -> None:
+    host = make_host(facts={})
+    first = contact.record_facts(host, machine.facts())
 
-    assert host.facts_history.count() == 1
+    second = contact.record_facts(host, machine.facts(boot_id="b2", memory={**machine.facts()["memory"], "free_kb": 7}))
+
+    assert (second.pk, second.number, second.digest) == (first.pk, 1, first.digest)
+    assert second.seen_at > first.taken_at == second.taken_at
+    assert host.facts["memory"]["free_kb"] == 7
 
 
-def test_facts_that_last_make_a_new_row_when_they_change(host: Host) -> None:
-    changed = host.facts | {"kernel": host.facts["kernel"] | {"release": "9.9.9"}}
+def test_facts_that_last_make_a_new_version_when_they_change(db: None) -> None:
+    host = make_host(facts={})
+    contact.record_facts(host, machine.facts())
 
-    contact.record_facts(host, changed)
+    contact.record_facts(host, machine.facts(kernel=machine.kernel(release="9.9.9")))
 
     assert [facts.number for facts in host.facts_history.all()] == [2, 1]
+
+
+@pytest.mark.parametrize("ours", [{"busy": "a run", "dirty": []}, {"busy": None, "dirty": ["a run"]}])
+def test_facts_are_not_read_while_settings_of_ours_are_applied(db: None, ours: dict[str, Any]) -> None:
+    class Link:
+        hello = ours
+
+        def call(self, verb: str, **_: Any) -> Any:
+            raise AssertionError(f"{verb} was called")
+
+    assert contact.read_facts(make_host(), Link()) is None  # type: ignore[arg-type]  # all that it needs of a link
 
 
 def test_an_unapproved_host_is_not_connected_to(register: Register, server: remote.Server) -> None:

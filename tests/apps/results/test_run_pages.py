@@ -51,11 +51,58 @@ def test_the_chart_of_a_live_run_is_drawn_from_its_samples(client: Client, team:
     assert {trace["name"]: len(trace["x"]) for trace in figure["data"]}["tps"] == 3
 
 
-def test_settings_show_wanted_and_found_by_phase(client: Client, team: dict[str, Any]) -> None:
-    answer = client.get(reverse("run_detail", args=[team["ok_run"].pk]), {"tab": "settings"})
+def settings_of(client: Client, run: Run) -> Any:
+    return client.get(reverse("run_detail", args=[run.pk]), {"tab": "settings"})
 
-    phases = {proven.subject: list(proven.phases) for proven in answer.context["settings"]}
-    assert phases == {"server: postmaster": ["before"], "server: every process and thread": ["during"]}
+
+def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: Client, team: dict[str, Any]) -> None:
+    answer = settings_of(client, team["ok_run"])
+
+    report = answer.context["proof"]
+    assert (report.status, len(report.settings)) == ("held", 4)
+    page = answer.content.decode()
+    assert "All 4 settings were in effect" in page
+    assert "/proc/PID/numa_maps" in page and "node 1" in page and "2.1 GiB" in page
+    assert "Everything that this run changed was put back" in page
+
+
+def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
+    page = settings_of(client, team["drifted_run"]).content.decode()
+
+    assert "changed during the run, so that it does not count" in page
+    assert "was never before, and always after" in page
+
+
+def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[str, Any]) -> None:
+    chart = client.get(reverse("run_detail", args=[team["conflict_run"].pk])).content.decode()
+    page = settings_of(client, team["conflict_run"]).content.decode()
+
+    assert "Somebody else changed the host during this run" in chart
+    assert "left alone" in page and "/proc/sys/vm/swappiness" in page
+
+
+def test_a_run_without_samples_has_no_frame_of_a_chart(client: Client, team: dict[str, Any]) -> None:
+    page = client.get(reverse("run_detail", args=[team["failed_run"].pk])).content.decode()
+
+    assert "data-figure" not in page
+    assert "No samples and no result" in page
+
+
+def test_the_settings_take_as_many_queries_however_many_proofs(
+    client: Client, team: dict[str, Any], django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(6):  # session, user, run, campaign, neighbours, and all proofs and writes
+        settings_of(client, team["ok_run"])
+
+
+def test_the_api_tells_the_same_proof(client: Client, team: dict[str, Any]) -> None:
+    found = client.get(f"/api/v1/runs/{team['ok_run'].pk}/proof/").json()
+
+    assert (found["status"], found["changes"][0]["state"]) == ("held", "put_back")
+    numa = next(each for each in found["settings"] if each["name"] == "numa")
+    first = numa["subjects"][0]["looks"][0]
+    assert (first["phase"], first["read_from"]) == ("before", "/proc/PID/numa_maps")
+    assert first["evidence"]["kb_per_node"]["shared"]["0"] == 2_202_009
 
 
 def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Client, team: dict[str, Any]) -> None:

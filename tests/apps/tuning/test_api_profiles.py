@@ -70,7 +70,7 @@ def test_a_dry_run_says_what_a_dba_would_type_and_what_is_there_now(viewer: User
 
     assert found["lines"] == ["taskset -c 0 postgres -D $PGDATA"]
     assert [effect["setting"] for effect in found["effects"]] == ["cpu_affinity", "numa"]
-    assert found["effects"][0]["items"][0]["present"] == "without"
+    assert found["effects"][0]["items"][0]["present"] == "none"
     assert (found["refusals"], found["needs_start"]) == ([], ["taskset of PostgreSQL"])
     assert found["taken_at"]
 

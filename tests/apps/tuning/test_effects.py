@@ -28,10 +28,24 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
     assert (by_facts[POOL], asked[POOL]) == ("12", "13")
 
 
-def test_what_nobody_knows_is_none_and_not_a_guess() -> None:
-    (item,) = [each for each in run({"huge_pages": {"use": "on", "pool": 1}}, sysctls={}).items if each.kind == "write"]
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [
+        (POOL, "0"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
+        ("/sys/block/sda/queue/scheduler", "mq-deadline"),
+        ("/sys/kernel/mm/ksm/run", None),
+        ("/proc/sys/vm/nothing_of_ours", None),
+    ],
+)
+def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str | None) -> None:
+    facts = {
+        "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0}]},
+        "transparent_huge_pages": {"enabled": "madvise"},
+        "block_devices": [{"name": "sda", "scheduler": "mq-deadline"}],
+    }
 
-    assert item.present is None
+    assert effects.fact_of(key, facts) == known
 
 
 def test_every_refused_field_is_named_not_the_first_only() -> None:
@@ -58,7 +72,7 @@ def test_two_settings_that_want_one_parameter_are_refused_together() -> None:
 
 @pytest.mark.parametrize(
     ("parameter", "when"),
-    [("shared_buffers", "at the start of PostgreSQL"), ("work_mem", "at the start; a reload is enough")],
+    [("shared_buffers", "at the start of PostgreSQL"), ("work_mem", "with a reload")],
 )
 def test_a_parameter_says_whether_a_running_server_takes_it(parameter: str, when: str) -> None:
     (item,) = run({"postgresql": {parameter: "1GB"}}).items
@@ -76,3 +90,11 @@ def test_risks_are_those_of_settings_that_have_one() -> None:
     wanted = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
 
     assert [name for name, _ in run(wanted).risks] == ["Transparent huge pages"]
+
+
+def test_facts_that_are_older_than_a_setting_are_a_reason_to_check_the_host() -> None:
+    old = {name: fact for name, fact in FACTS.items() if name != "transparent_huge_pages"}
+
+    (refusal,) = effects.dry_run(old, {"transparent_huge_pages": {"enabled": "never"}}).refusals
+
+    assert refusal.field == "transparent_huge_pages" and "check the host" in refusal.hint

@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
-from tests import populate
+from tests import machine, populate
 
 
 @pytest.fixture
@@ -24,11 +24,26 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         "name": "oltp",
         "settings.cpu_affinity.server": "0-3",
         "settings.postgresql": "# memory\nshared_buffers = '8GB'\nwork_mem = 64MB # per sort\n",
+        "settings.sysctl.vm.swappiness": "10",
+        "settings.sysctl.net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "settings.block_device.data.scheduler": "none",
+        "settings.block_device": "sda.read_ahead_kb = 4096\nnvme0n1.scheduler = none\n",
+        "settings.transparent_huge_pages.khugepaged.defrag": "off",
     }
 
     client.post(reverse("profile_add"), typed)
 
-    wanted = {"cpu_affinity": {"server": "0-3"}, "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
+    wanted = {
+        "cpu_affinity": {"server": "0-3"},
+        "transparent_huge_pages": {"khugepaged": {"defrag": False}},
+        "sysctl": {"vm": {"swappiness": 10}, "net": {"ipv4": {"tcp_rmem": "4096 131072 6291456"}}},
+        "block_device": {
+            "data": {"scheduler": "none"},
+            "sda": {"read_ahead_kb": 4096},
+            "nvme0n1": {"scheduler": "none"},
+        },
+        "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"},
+    }
     assert Profile.objects.get().latest.settings == wanted
 
 
@@ -39,6 +54,8 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         ("settings.postgresql", "shared_buffers 1GB", "sets nothing"),
         ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "stands twice"),
         ("settings.cpu_affinity.server", "zero", "mask (0x6)"),
+        ("settings.block_device", "{vda: none}", "no JSON"),
+        ("settings.sysctl.vm.swappiness", "1000", "200"),
         ("name", "My Profile", "use 1 to 63"),
     ],
 )
@@ -51,6 +68,27 @@ def test_what_the_catalogue_refuses_stands_beside_its_field(
     assert words in answer.context["form"].errors[field][0]
     assert b'value="kept"' in answer.content
     assert not Profile.objects.exists()
+
+
+def test_a_setting_is_unfolded_where_it_says_something_or_is_wrong(client: Client, tuner: User) -> None:
+    empty = client.get(reverse("profile_add")).context["form"].groups
+    profile = populate.profile(tuner)
+    revised = client.get(reverse("profile_revise", args=[profile.name])).context["form"].groups
+    wrong = client.post(reverse("profile_add"), {"name": "x", "settings.cpu_affinity.server": "zero"})
+
+    assert not any(group.given or group.wrong for group in empty)
+    assert {group.setting.name for group in revised if group.given} == {"cpu_affinity", "postgresql"}
+    assert [group.setting.name for group in wrong.context["form"].groups if group.wrong] == ["cpu_affinity"]
+    assert wrong.content.decode().count('<details class="card setting" open>') == 1
+
+
+def test_devices_by_name_are_typed_as_json_and_kept(client: Client, tuner: User) -> None:
+    typed = {"name": "disks", "settings.block_device.data.scheduler": "none"}
+
+    client.post(reverse("profile_add"), typed | {"settings.block_device": '{"vda": {"read_ahead_kb": 4096}}'})
+
+    wanted = {"data": {"scheduler": "none"}, "vda": {"read_ahead_kb": 4096}}
+    assert Profile.objects.get().latest.settings == {"block_device": wanted}
 
 
 def test_revising_begins_as_the_latest_revision_says(client: Client, tuner: User) -> None:
@@ -78,7 +116,7 @@ def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
 def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tuner: User) -> None:
     profile, host = populate.profile(tuner), populate.host()
     small = populate.host("small")
-    small.facts_history.update(data=populate.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
+    small.facts_history.update(data=machine.facts(cpus={"online": "0-1", "allowed": "0-1", "topology": []}))
     url = reverse("profile_detail", args=[profile.name])
 
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()

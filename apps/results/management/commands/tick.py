@@ -16,7 +16,7 @@ from apps.results import ingest, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, read the results of those that ended, check hosts where that was asked for."
+    help = "Work on every run that is due, read the results of those that ended, check and release hosts as asked for."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
@@ -31,6 +31,8 @@ class Command(BaseCommand):
         """How many runs were due."""
         for host in Host.objects.exclude(check_requested_at=None):
             contact.check_host(host)
+        for host in Host.objects.exclude(release_requested_at=None):
+            contact.release_host(host)
         queue.arm_idle_hosts()
         due = list(Run.objects.due(timezone.now()))
         for run in due:

@@ -1,0 +1,112 @@
+"""A host that changes between two runs of a campaign: told in one sentence, on its pages and over the API."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns import dispatch, queries
+from apps.campaigns.models import Campaign, Run
+from apps.hosts import contact
+from apps.hosts.models import Host
+from tests import campaigns, machine
+from tests.factories import browser, make_campaign, make_host
+
+UPGRADED = machine.facts(kernel=machine.kernel(release="6.12.57-amd64"))
+RENAMED = machine.facts(hostname="bench-07")
+SENTENCE = (
+    "Between run 2 and run 3 the host changed: kernel.release 6.12.48-amd64 → 6.12.57-amd64; "
+    "runs on both sides are not alike."
+)
+
+
+def ran(*looks: dict[str, Any]) -> Campaign:
+    """A campaign whose runs, in their order, found these facts; those without any still wait."""
+    campaign = make_campaign(Campaign.State.RUNNING, host=make_host(facts=machine.facts()), repetitions=3)
+    for place, run in enumerate(campaign.runs.order_by("position")[: len(looks)]):
+        run.facts = contact.record_facts(campaign.host, looks[place])
+        run.started_at = timezone.now() + timedelta(seconds=place)
+        run.save()
+    return campaign
+
+
+def test_a_host_that_stays_as_it_is_is_not_mentioned(db: None) -> None:
+    campaign = ran(machine.facts(), machine.facts(boot_id="b2"), RENAMED)
+
+    assert queries.breaks(campaign.pk) == []
+
+
+def test_another_kernel_is_said_between_the_runs_that_it_came_between(db: None) -> None:
+    campaign = ran(machine.facts(), machine.facts(), UPGRADED, UPGRADED)
+    runs = list(campaign.runs.order_by("position"))
+
+    (found,) = queries.breaks(campaign.pk)
+
+    assert (found.before, found.after, found.sentence) == (runs[1].pk, runs[2].pk, SENTENCE)
+    assert [len(queries.breaks_at(run)) for run in runs] == [0, 1, 1, 0, 0, 0]
+
+
+def test_a_change_that_is_taken_back_is_two(db: None) -> None:
+    campaign = ran(machine.facts(), UPGRADED, machine.facts())
+
+    assert [each.before_position for each in queries.breaks(campaign.pk)] == [0, 1]
+
+
+def test_runs_that_wait_say_nothing_although_they_were_planned_on_older_facts(db: None) -> None:
+    campaign = ran(UPGRADED)
+
+    assert queries.breaks(campaign.pk) == []
+
+
+def test_the_pages_and_the_api_say_it(client: Client, viewer: User) -> None:
+    campaign = ran(machine.facts(), machine.facts(), UPGRADED)
+    first, second, third = campaign.runs.order_by("position")[:3]
+    client.force_login(viewer)
+
+    def said(name: str, pk: Any) -> bool:
+        return "the host changed" in client.get(reverse(name, args=[pk])).content.decode()
+
+    assert said("campaign_detail", campaign.pk) and said("run_detail", second.pk) and said("run_detail", third.pk)
+    assert not said("run_detail", first.pk)
+    (told,) = browser(viewer).get(f"/api/v1/campaigns/{campaign.pk}/").json()["host_changes"]
+    assert (told["before"], told["after"], told["sentence"]) == (str(second.pk), str(third.pk), SENTENCE)
+    assert told["changes"] == [{"path": "kernel.release", "before": "6.12.48-amd64", "after": "6.12.57-amd64"}]
+    run = browser(viewer).get(f"/api/v1/runs/{third.pk}/").json()
+    assert (run["facts"], run["host_changes"]) == (3, [told])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_keeps_the_facts_that_were_read_right_before_it(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin, time_s=1)
+    planned = campaign.runs.get().facts
+    assert planned is not None
+    planned.data = machine.facts()
+    planned.digest = "of another host"
+    planned.save()
+
+    run = campaigns.finish(campaign).runs.get()
+
+    assert run.facts is not None and run.facts.number == planned.number + 1
+    assert run.facts.data["machine_id"] == host.machine_id
+    assert run.facts.taken_at < run.events.order_by("seq")[0].at
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_the_agent_had_before_keeps_the_facts_of_its_start(host: Host, admin: User) -> None:
+    run: Run = campaigns.start(host, admin).runs.get()
+
+    class Link:
+        hello = {"busy": None, "dirty": [], "sealed": [str(run.pk)]}
+
+        def call(self, verb: str, **_: Any) -> Any:
+            raise AssertionError(f"{verb} was called")
+
+    dispatch._keep_facts(run, Link())  # type: ignore[arg-type]  # all that it needs of a link
+
+    assert Run.objects.get(pk=run.pk).facts_id == run.facts_id

@@ -1,0 +1,152 @@
+"""What a run's proofs amount to: held, drifted, never in effect, not looked at; and what its journal says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.results import proof
+from apps.results.evidence import parts
+
+THP = {"transparent_huge_pages": {"enabled": "never"}}
+WRITE = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original": "60", "wanted": "1", "found": "1"}
+
+
+def look(phase: str, found: str, subject: str = "enabled", **more: Any) -> dict[str, Any]:
+    told = {"setting": "transparent_huge_pages", "phase": phase, "subject": subject, "wanted": "never"}
+    return {**told, "found": found, "ok": found == "never", "evidence": {"source": "/sys/x"}, **more}
+
+
+def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
+    told = {"setting": "sysctl", "phase": "restored", "subject": WRITE["key"], "wanted": "60", "found": found}
+    return {**told, "ok": found == "60", "evidence": {"conflict": conflict, "problems": []}}
+
+
+@pytest.mark.parametrize(
+    ("proofs", "status", "words"),
+    [
+        ([look("before", "never"), look("after", "never")], "held", "was in effect: 2 looks, and each held"),
+        ([look("before", "always")], "not_in_effect", "enabled was to be never, and was always before"),
+        ([look("before", "never"), look("after", "always")], "drifted", "enabled was never before, and always after"),
+        (
+            [look("before", "never"), look("during", "always", "backend")],
+            "drifted",
+            "does not count. backend was to be never, and was always during",
+        ),
+        ([], "unproven", "Not looked at: transparent_huge_pages"),
+    ],
+)
+def test_a_drift_is_told_from_what_was_never_in_effect(proofs: list[Any], status: str, words: str) -> None:
+    found = proof.report(THP, proofs, [], ended=True)
+
+    assert found.status == status
+    assert words in found.sentence
+
+
+def test_what_the_kernel_did_not_take_was_never_in_effect_though_nobody_looked_again() -> None:
+    write = {**WRITE, "setting": "transparent_huge_pages", "found": "60"}
+
+    found = proof.report(THP, [], [write], ended=True)
+
+    assert (found.status, found.settings[0].sentence) == (
+        "not_in_effect",
+        "/proc/sys/vm/swappiness is 60 instead of 1.",
+    )
+
+
+def test_the_worst_setting_decides_and_is_named() -> None:
+    held = look("before", "0-3", setting="cpu_affinity", wanted="0-3", ok=True)
+
+    found = proof.report({"cpu_affinity": {}, **THP}, [held, look("before", "always")], [], ended=True)
+
+    assert found.status == "not_in_effect"
+    assert [each.status for each in found.settings] == ["held", "not_in_effect"]
+    assert found.sentence.startswith("transparent_huge_pages was never in effect.")
+
+
+def test_what_was_only_put_back_was_not_asked_to_be_in_effect() -> None:
+    assert proof.report(THP, [look("before", "never"), restored("60")], [], ended=True).status == "held"
+
+
+def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
+    assert proof.report({}, [], [], ended=True).status == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("back", "ended", "state"),
+    [
+        (restored("60"), True, "put_back"),
+        (restored("10", conflict=True), True, "left_alone"),
+        (restored("1"), True, "not_put_back"),
+        (None, True, "not_put_back"),
+        (None, False, "open"),
+    ],
+)
+def test_a_change_says_what_became_of_it(back: dict[str, Any] | None, ended: bool, state: str) -> None:
+    (change,) = proof.report({}, [back] if back else [], [WRITE], ended=ended).changes
+
+    assert change.state == state
+    assert (change.original, change.wanted, change.found) == ("60", "1", "1")
+
+
+def test_what_the_kernel_changed_along_is_a_change_as_well() -> None:
+    along = {**restored("20"), "subject": "/proc/sys/vm/dirty_ratio", "wanted": "20", "ok": True}
+
+    changes = proof.report({}, [restored("60"), along], [WRITE], ended=True).changes
+
+    assert [(change.key, change.wanted, change.state) for change in changes] == [
+        ("/proc/sys/vm/swappiness", "1", "put_back"),
+        ("/proc/sys/vm/dirty_ratio", None, "put_back"),
+    ]
+
+
+def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
+    first, last = look("during", "never"), look("during", "never", evidence={"processes": [1]})
+
+    (subject,) = proof.report(THP, [first, last, look("during", "always")], [], ended=True).settings[0].subjects
+
+    before, during, after = subject.cells
+    assert [each.found for each in during] == ["never", "always"]
+    assert during[0].evidence == {"processes": [1]}
+    assert (before, after) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("seen", "name", "head", "rows", "unit"),
+    [
+        (
+            {"processes": [{"pid": 1, "last_cpu": 3}, {"pid": 2, "cpus": "0"}]},
+            "processes",
+            ["pid", "last cpu", "cpus"],
+            [[1, 3, None], [2, None, "0"]],
+            "",
+        ),
+        (
+            {"kb_per_node": {"shared": {"10": 5, "2": 7}, "private": {"2": 1}}},
+            "kb per node",
+            ["", "node 2", "node 10"],
+            [["shared", 7, 5], ["private", 1, None]],
+            "kB",
+        ),
+        ({"cpu_s": {"0": 1.5, "1": 0.1}}, "cpu s", ["cpu 0", "cpu 1"], [[1.5, 0.1]], ""),
+        ({"pid": 7, "source": "/proc"}, "", ["what", "value"], [["pid", 7]], ""),
+        ({"row": {"unit": "8kB", "setting": "1"}}, "row", ["what", "value"], [["unit", "8kB"], ["setting", "1"]], ""),
+    ],
+)
+def test_evidence_becomes_tables(seen: Any, name: str, head: list[str], rows: list[Any], unit: str) -> None:
+    (part,) = parts(seen)
+
+    assert (part.name, part.head, part.rows, part.unit) == (name, head, rows, unit)
+
+
+def test_evidence_of_any_other_shape_is_shown_as_it_is() -> None:
+    (part,) = parts({"deep": {"a": {"b": {"c": 1}}}})
+
+    assert '"c": 1' in part.text
+
+
+def test_a_thousand_processes_are_cut_and_counted() -> None:
+    (part,) = parts({"processes": [{"pid": n} for n in range(1000)]})
+
+    assert (len(part.rows), part.more) == (200, 800)

@@ -1,0 +1,90 @@
+"""Form fields from schemas: every shape can be typed, shown again, and is refused by its own name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from agents.settings import SETTINGS
+from apps.errors import PlanError
+from apps.tuning import fields
+
+QUEUE = {"type": "object", "properties": {"scheduler": {"type": "string"}}, "additionalProperties": False}
+SHAPES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pool": {"anyOf": [{"type": "string", "enum": ["auto"]}, {"type": "integer", "minimum": 0}]},
+        "ratio": {"type": "integer", "title": "Ratio", "unit": "%", "minimum": 0, "maximum": 100},
+        "boost": {"type": "boolean"},
+        "cpus": {"type": "array", "items": {"type": "integer"}},
+        "rules": {"type": "array", "items": {"type": "object"}},
+        "nodes": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "disks": {"type": "object", "properties": {"data": QUEUE}, "additionalProperties": QUEUE},
+    },
+    "additionalProperties": False,
+}
+VALUE: dict[str, Any] = {
+    "pool": 700,
+    "ratio": 5,
+    "boost": True,
+    "cpus": [0, 2],
+    "rules": [{"a": 1}],
+    "nodes": {"0": 10, "1": 20},
+    "disks": {"data": {"scheduler": "none"}, "vda": {"scheduler": "kyber"}},
+}
+
+
+def test_what_is_typed_is_what_is_shown_again() -> None:
+    typed = fields.shown("s", VALUE, SHAPES)
+
+    assert fields.read("s", SHAPES, typed) == VALUE
+    assert typed["s.cpus"] == "0, 2"
+    assert typed["s.nodes"] == "0 = 10\n1 = 20"
+    assert typed["s.disks.data.scheduler"] == "none" and "kyber" in typed["s.disks"]
+
+
+def test_every_field_that_is_shown_is_built() -> None:
+    assert set(fields.shown("s", VALUE, SHAPES)) <= set(dict(fields.build("s", SHAPES)))
+
+
+def test_empty_fields_say_nothing() -> None:
+    assert fields.read("s", SHAPES, dict.fromkeys(fields.shown("s", VALUE, SHAPES), "")) == {}
+
+
+def test_a_field_tells_its_unit_and_its_bounds() -> None:
+    field = dict(fields.build("s", SHAPES))["s.ratio"]
+
+    assert (field.label, field.help_text) == ("Ratio (%)", "0 to 100")
+
+
+@pytest.mark.parametrize(("typed", "value"), [("auto", "auto"), ("12", 12), ("many", "many")])
+def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> None:
+    assert fields.read("s", SHAPES, {"s.pool": typed}) == {"pool": value}
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "words"),
+    [
+        ({"s.disks": "{vda: 1}"}, "s.disks", "no JSON"),
+        ({"s.disks": "[]"}, "s.disks", "no object"),
+        ({"s.rules": "{}"}, "s.rules", "no list"),
+        ({"s.nodes": "0 10"}, "s.nodes", "sets nothing"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, words: str) -> None:
+    with pytest.raises(PlanError, match=words) as refused:
+        fields.read("s", SHAPES, typed)
+
+    assert refused.value.subject == field
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_of_the_catalogue_can_be_typed(name: str) -> None:
+    schema = SETTINGS[name].schema
+
+    built = dict(fields.build(name, schema))
+
+    assert built and all(field.label for field in built.values())
+    Draft202012Validator.check_schema(schema)
