@@ -65,6 +65,7 @@ class Agent:
             "epoch": self.spool.epoch(),
             "busy": unsealed[0] if unsealed else None,
             "dirty": [job.run for job in jobs if job.dirty],
+            "conflicts": [job.run for job in jobs if job.conflicts],
             "sealed": [job.run for job in jobs if job.sealed],
             "recovered": recovered,
             "wall": self.system.wall(),
