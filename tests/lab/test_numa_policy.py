@@ -35,7 +35,7 @@ def finish(campaign: Campaign) -> dict[str, Run]:
 
 def measured(host: Host, admin: User, levels: dict[str, dict[str, Any]], **options: Any) -> dict[str, Run]:
     factor = {"name": "placement", "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
-    options = {"scale": 5, "clients": 4, "jobs": 2, "time_s": 8, "prewarm": True, **options}
+    options = {"scale": 5, "clients": 4, "jobs": 2, "time_s": 8, **options}
     return finish(campaigns.start(host, admin, factor, **options))
 
 
