@@ -25,11 +25,14 @@ from .system import System
 
 
 def present(system: System, entry: Record) -> Optional[str]:
-    """What is there now: the value of a kernel file, or the whole text of a persistent one. None: no such file, any
-    more: a scheduler takes its parameters with it."""
+    """What is there now: the value of a kernel file, or the whole text of a persistent one (None: no such file). What
+    the kernel resets along may be gone as well: a scheduler takes its parameters with it."""
+    runtime = entry["persistence"] == "runtime"
     try:
-        return current(system, entry["key"]) if entry["persistence"] == "runtime" else system.read(entry["key"])
+        return current(system, entry["key"]) if runtime else system.read(entry["key"])
     except FileNotFoundError:
+        if runtime and "reset_by" not in entry:
+            raise
         return None
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from agents.settings import SETTINGS
 from agents.settings.base import current
 from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
+from agents.sysctls import KNOBS
 from agents.system import System
 
 from .driver import Connection, Refused, of
@@ -109,6 +112,25 @@ def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Con
     restored = found(events, "sysctl", "restored")
     assert {f"{vm}/dirty_bytes", f"{vm}/dirty_ratio", f"{vm}/overcommit_ratio"} <= set(restored)
     assert {path: SYSTEM.read(path) for path in FILES} == before
+
+
+def test_every_sysctl_of_the_list_that_this_kernel_has_can_be_planned(agent: Connection) -> None:
+    known = agent.call("facts")["sysctls"]
+
+    assert [knob.name for knob in KNOBS if SYSTEM.exists(knob.path) and knob.name not in known] == []
+
+
+def test_what_is_discovered_could_be_asked_for() -> None:
+    for name in ("sysctl", "transparent_huge_pages", "cpu_power", "block_device"):
+        found = SETTINGS[name].discover(SYSTEM)
+        assert Draft202012Validator(types_of(SETTINGS[name].schema)).is_valid(found), (name, found)
+
+
+def types_of(schema: Any) -> Any:
+    """A schema without its ranges: a host may have been given more than we would."""
+    if isinstance(schema, dict):
+        return {key: types_of(value) for key, value in schema.items() if key not in ("minimum", "maximum")}
+    return schema
 
 
 @pytest.fixture
