@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 TREES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/hugepages")
+COUNTERS = {"full_scans", "pages_collapsed"}  # what khugepaged did, not how it is set
 NODES = "/sys/devices/system/node"
 BARE = ("--no-legend", "--no-pager", "--plain")
 FILES = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
@@ -17,7 +18,7 @@ OWNED = ("/etc/postgresql", "/etc/systemd/system", "/etc/sysctl.d", "/etc/tuned"
 def values(root: str) -> dict:
     found = {}
     for folder, _, names in os.walk(root):
-        for name in names:
+        for name in set(names) - COUNTERS:
             path = os.path.join(folder, name)
             try:
                 found[path] = Path(path).read_text().strip()
