@@ -61,7 +61,7 @@ def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection
         assert list(placement["evidence"]["kb_per_node"]["shared"]) == ["0"]
     backends = of(events, "proof", phase="during", subject="memory policy")[-1]["evidence"]["processes"]
     assert len(backends) > 5 and all({"name", "policies", "last_cpu"} <= set(row) for row in backends)
-    assert placement["evidence"]["numastat"]["difference"]["0"]["numa_hit"] > 0
+    assert placement["evidence"]["numastat_difference"]["node0"]["numa_hit"] > 0
     assert "node0.numa_hit" in of(events, "sample", source="numa")[0]["values"]
 
 
@@ -84,8 +84,10 @@ if os.geteuid() == 0:
         found = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="cache")}
         assert found["share of the data in the page cache"] < 0.01
         assert found["share of pgbench_accounts in memory"] > 0.99
-        counted = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]["numastat"]
-        assert counted["difference"]["0"]["numa_hit"] * 4096 > 60_000_000, "5 times 100 000 rows of about 130 bytes"
+        counted = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]
+        assert counted["numastat_difference"]["node0"]["numa_hit"] * 4096 > 60_000_000, (
+            "5 times 100 000 rows of about 130 bytes"
+        )
 
     @pytest.mark.proves("huge_pages", where="here")
     @pytest.mark.usefixtures("unchanged")
