@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 NODES = "/sys/devices/system/node"
+COUNTERS = {"full_scans", "pages_collapsed"}  # what khugepaged did, not how it is set
 VALUES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/hugepages")
 SINGLE = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
 QUEUE = ("scheduler", "read_ahead_kb", "nr_requests")
@@ -17,7 +18,7 @@ RUNNING = ("list-units", "--type=service", "--state=running", "--no-legend", "--
 
 
 def below(root: str) -> list[Path]:
-    return [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    return [Path(folder, name) for folder, _, names in os.walk(root) for name in names if name not in COUNTERS]
 
 
 def value(path: Path) -> str:
