@@ -15,7 +15,7 @@ from . import reboot, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import Account, Child, end, environment, spawn
+from .processes import PIPE, Account, Child, end, environment, spawn
 from .protocol import REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
@@ -285,11 +285,31 @@ class Session:
 
     # What a stage needs
 
-    def make_collectors(self) -> list[Collector]:
-        from .collectors import COLLECTORS
+    def make_collectors(self, out: Path) -> list[Collector]:
+        from .collectors import COLLECTORS, Subject
+
+        def converse(argv: list[str], purpose: str) -> Child:
+            return self._converse(argv, purpose, out)
 
         directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
-        return [COLLECTORS[name](self.system, directory) for name in self.spec["collect"]["sources"]]
+        subject = Subject(directory, self.cluster, self.scene.postmaster, converse)
+        return [COLLECTORS[name](self.system, subject) for name in self.spec["collect"]["sources"]]
+
+    def _converse(self, argv: list[str], purpose: str, out: Path) -> Child:
+        """A client of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
+        env = self.cluster.env if self.cluster else {}
+        self.emit("command", {"purpose": purpose, "argv": [*self.account.wrapper, *argv], "env": env})
+        with (out / f"{purpose}.stderr").open("wb") as stderr:
+            return spawn(
+                self.journal,
+                argv,
+                purpose=purpose,
+                account=self.account,
+                env=environment(self.job.run, env),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=stderr,
+            )
 
     def make_scratch(self, data_dir: str, step: str) -> Path:
         path = Path(data_dir) / f"scratch-{self.job.run}-{step}"

@@ -20,7 +20,7 @@ from .numa_maps import Mapping, PerNode
 HEAD = 256  # bytes that hold the first line's policy
 WHOLE = 2  # backends that are read wholly at one look
 MANY = 200  # processes that are looked at
-SLOW_S = 1.0  # a look that took longer is not repeated during the step
+SLOW_S = 1.0  # when reading these took longer, it is not repeated during the step
 # The kernel's word for a policy in numa_maps, where it is not numactl's.
 _WORDS = {
     "weighted-interleave": "weighted interleave",
@@ -58,15 +58,16 @@ class _Look:
         notes = scene.notes.setdefault("numa", {})
         whole = [*everyone[:1], *everyone[1:][-WHOLE:]] if phase != "during" or not notes.get("slow") else []
         self.of, self.rows, self._maps = len(everyone), list[dict[str, Any]](), list[list[Mapping]]()
+        self._reading_s = 0.0
         for process in [*whole, *sample([p for p in everyone if p not in whole], MANY)]:
             self._take(process, process in whole)
         self.read_s = round(scene.system.mono() - began, 3)
-        notes["slow"] = self.read_s > SLOW_S
+        notes["slow"] = notes.get("slow", False) or self._reading_s > SLOW_S
         self.mappings = self._once()
 
     def _take(self, process: Process, wholly: bool) -> None:
         path = f"/proc/{process.pid}/numa_maps"
-        mappings = numa_maps.parse(self._system.text(path) if wholly else self._head(path))
+        mappings = numa_maps.parse(self._whole(path) if wholly else self._head(path))
         policies = numa_maps.policies(mappings)
         if not policies:
             return  # it ended between two looks
@@ -75,6 +76,12 @@ class _Look:
         self.rows.append(row)
         if wholly:
             self._maps.append(mappings)
+
+    def _whole(self, path: str) -> str:
+        began = self._system.mono()
+        text = self._system.text(path)
+        self._reading_s += self._system.mono() - began
+        return text
 
     def _head(self, path: str) -> str:
         """The first line, whose end may be cut off; of what follows it, the policy might be."""
@@ -155,7 +162,7 @@ def numastat(system: System) -> Stat:
 
 
 def note(scene: Scene) -> None:
-    """Remember numastat as it is before a load."""
+    """Remember numastat as it is before the data are loaded into memory."""
     scene.notes.setdefault("numa", {}).update(numastat=numastat(scene.system), slow=False)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents import protocol
-from agents.existing import include_path
+from agents.facts.clusters import include_path
 from agents.rpc import Agent
 from agents.spool import Spool
 

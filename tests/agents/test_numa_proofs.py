@@ -162,11 +162,11 @@ def test_a_long_look_is_not_repeated_in_the_step_but_policies_still_are() -> Non
 
     first, second = prove(at, MEMBIND), prove(at, MEMBIND)
 
-    assert "shared memory by node (kB)" in first and first["memory policy"].evidence["read_s"] == 2.0
+    assert "shared memory by node (kB)" in first and first["memory policy"].evidence["read_s"] > 2.0
     assert list(second) == ["memory policy"] and len(second["memory policy"].evidence["processes"]) == 2
 
 
-@pytest.mark.parametrize("length", range(120, 140))
+@pytest.mark.parametrize("length", range(130, 170))
 def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = recorded("interleave.backend")
     at = server(maps, maps)
@@ -186,7 +186,7 @@ def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
 def test_numastat_tells_what_the_load_did_on_each_node() -> None:
     maps = recorded("default.backend")
     at = server(maps, maps)
-    SETTINGS["numa"].act(at, {}, "measure")
+    SETTINGS["numa"].act(at, {}, "warm")
     at.system.files["/sys/devices/system/node/node1/numastat"] = "numa_hit 80\nnuma_miss 7\n"  # type: ignore[attr-defined]
 
     proof = prove(at, {}, "after")["shared memory by node (kB)"]
