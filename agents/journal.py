@@ -184,8 +184,6 @@ class Journal:
                 continue
             if found == entry["original"]:
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif found is None and entry["persistence"] == "runtime":
-                unproven.append(f"{entry['key']} is gone, was {entry['original']}")
             elif entry["seq"] not in theirs and self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:
@@ -216,7 +214,7 @@ class Journal:
 
     def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
         if "reset_by" in entry:
-            return found is not None and not self._left_alone(entry["reset_by"])
+            return not self._left_alone(entry["reset_by"])
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if found in (entry["wanted"], *applied):
             return True
