@@ -1,4 +1,4 @@
-"""make bench: what settings, orchestration and observation cost, as ratios measured side by side in one run on this machine."""
+"""make bench: what settings, orchestration and observation cost, as ratios measured side by side in one run."""
 
 from __future__ import annotations
 
