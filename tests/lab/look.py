@@ -11,13 +11,14 @@ TREES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/
 NODES = "/sys/devices/system/node"
 BARE = ("--no-legend", "--no-pager", "--plain")
 FILES = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
+COUNTERS = ("full_scans", "pages_collapsed")  # of khugepaged: nobody sets them
 OWNED = ("/etc/postgresql", "/etc/systemd/system", "/etc/sysctl.d", "/etc/tuned")
 
 
 def values(root: str) -> dict:
     found = {}
     for folder, _, names in os.walk(root):
-        for name in names:
+        for name in set(names) - set(COUNTERS):
             path = os.path.join(folder, name)
             try:
                 found[path] = Path(path).read_text().strip()
