@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.db.models import OuterRef, Subquery
 
+from agents.collectors import COLLECTORS
 from agents.workloads import WORKLOADS
 from apps.campaigns import targets
 from apps.campaigns.models import Campaign, Workload
@@ -54,6 +55,21 @@ class CampaignForm(forms.Form):
         initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
     )
     seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
+    interval_s = forms.FloatField(
+        initial=1,
+        min_value=0.1,
+        max_value=3600,
+        required=False,
+        label="Seconds between samples",
+        help_text="of each collector; 1 when empty",
+    )
+    sources = forms.MultipleChoiceField(
+        choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
+        initial=list(COLLECTORS),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Collectors",
+    )
 
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

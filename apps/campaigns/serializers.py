@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.collectors import COLLECTORS
 from apps.campaigns import queries
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
 from apps.hosts.models import Host
@@ -108,6 +109,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
+    sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
@@ -117,8 +119,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         model = Campaign
         fields = [
             *("id", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload", "factors"),
-            *("repetitions", "order", "seed", "reboot", "metric", "delta", "state", "progress", "results_ready"),
-            *("host_changes", "created_by", "created_at", "started_at", "ended_at"),
+            *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
+            *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:
@@ -156,6 +158,14 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
     metric = serializers.CharField(required=False, max_length=40)
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
+    interval_s = serializers.FloatField(
+        required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"
+    )
+    sources = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(COLLECTORS)),
+        required=False,
+        help_text="collectors; else all",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
