@@ -130,7 +130,7 @@ def cut(host: Host, vm: Machine, spec: dict[str, Any], seed: int, records: int, 
     cut_when(vm, run, lambda count: count >= boundary, chance.uniform(0, 0.2))
 
     boot_s = vm.up()
-    on_disk = file(vm, run, "journal.jsonl").count("\n")
+    on_disk = survived(vm, run)
     began = time.monotonic()
     wait(lambda: bool(sealed(vm, run)), limit_s=600)
     manifest, after = sealed(vm, run), look(vm)
@@ -138,6 +138,12 @@ def cut(host: Host, vm: Machine, spec: dict[str, Any], seed: int, records: int, 
     forget(vm, run)
     sealed_s = time.monotonic() - began
     return Cut(seed, boundary, on_disk, boot_s, sealed_s, manifest["outcome"], differences(before, after))
+
+
+def survived(vm: Machine, run: str) -> int:
+    """Records of the boot that was cut; those after them are the recovery's."""
+    boots = [json.loads(line)["boot_id"] for line in file(vm, run, "journal.jsonl").splitlines()]
+    return boots.count(boots[0]) if boots else 0
 
 
 def check_whole(vm: Machine, run: str, manifest: dict[str, Any]) -> None:
