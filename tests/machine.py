@@ -57,7 +57,10 @@ def facts(**changes: Any) -> dict[str, Any]:
         },
         "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
         "huge_pages": {"default_kb": 2048, "sizes": [_pool(2048), _pool(1048576)]},
-        "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise", "shmem_enabled": "never"},
+        "transparent_huge_pages": {
+            **{"enabled": "madvise", "defrag": "madvise", "shmem_enabled": "never"},
+            "choices": {"enabled": ["always", "madvise", "never"], "defrag": ["always", "madvise", "never"]},
+        },
         "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1", "net.core.somaxconn": "4096"},
         **_devices(),
         "limits": {"pids_max": 154_000},

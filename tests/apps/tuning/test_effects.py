@@ -43,7 +43,7 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
 def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str | None) -> None:
     facts = {
         "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0}]},
-        "transparent_huge_pages": {"enabled": "madvise"},
+        "transparent_huge_pages": {"enabled": "madvise", "khugepaged": {"pages_to_scan": 4096}},
         "block_devices": [{"name": "sda", "scheduler": "mq-deadline"}],
     }
 
