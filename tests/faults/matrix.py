@@ -1,7 +1,4 @@
-"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left.
-
-python -m tests.faults.matrix      kills at every boundary of every setting, and writes docs/faults.md
-"""
+"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left."""
 
 from __future__ import annotations
 
