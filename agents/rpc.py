@@ -128,12 +128,10 @@ class Agent:
             busy = ", ".join(job.run for job in self.spool.unsealed())
             raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
         self._recover_dead(lock)
-        restarting = [job.run for job in self.spool.unsealed()]
-        if restarting:
+        waiting = [job.run for job in self.spool.unsealed()]
+        if waiting:
             os.close(lock)
-            raise HostFailure(
-                f"run {run} must wait: run {restarting[0]} restarts this host", "submit when it is sealed"
-            )
+            raise HostFailure(f"run {run} must wait: run {waiting[0]} restarts this host, or begins", "submit later")
         dirty = [job.run for job in self.spool.jobs() if job.dirty]
         if dirty:
             os.close(lock)
@@ -176,7 +174,7 @@ class Agent:
                 job.log("state.jsonl").append({"state": "APPLYING", "step": job.states()[-1]["step"]})
                 self._launch(self.spool, job, lock, self._id)
                 return [*done, {**self._status(job), "did": ["the run goes on after the planned restart"]}]
-            if what == "dead":
+            if what == "dead" and not units.coming(self.spool, job):
                 done.append(self._put_back(job))
         return done
 

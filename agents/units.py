@@ -23,7 +23,7 @@ from .system import Finished, System
 DIRECTORY = Path("/etc/systemd/system")
 BOOTED = "/run/systemd/system"  # sd_booted(3)
 INSTALLED = ("current", "outdated")
-UP_S = 15.0  # less than a caller waits for an answer
+UP_S = 10.0  # less than a caller waits for an answer
 LOOK_S = 0.5
 PLAIN = re.compile(r"^/[A-Za-z0-9._/+-]+$")
 RUN, ENABLED = "proving-ground-run@.service", ("proving-ground-boot.service", "proving-ground-guard.timer")
@@ -164,16 +164,14 @@ def uninstall(spool: Spool) -> list[str]:
 
 
 def start(spool: Spool, job: Job, lock: int) -> None:
-    """Have systemd carry the run out, and wait until it does; our `lock` passes to it.
-
-    The caller holds spool.verbs(), so that nobody takes the run for dead in between. HostFailure with systemd's words.
-    """
+    """Have systemd carry the run out, and wait until it does; our `lock` passes to it. HostFailure with systemd's words
+    when it does not. On a host that is slow, `coming` says afterwards that the run is on its way."""
     if not (job.path / "agent.pyz").exists():
         _link(Path(sys.argv[0]), job.path / "agent.pyz")
     records, unit = len(job.states()), unit_of(job.run)
     fcntl.flock(lock, fcntl.LOCK_UN)
     _systemctl(spool.system, "start", "--no-block", unit)
-    if not _came_up(spool.system, job, records, unit):
+    if not _came_up(spool.system, job, records):
         words = spool.system.run(["journalctl", "--no-pager", "-o", "cat", "-n", "20", "-u", unit]).stdout.strip()
         last = words.splitlines()[-1:] or ["it said nothing"]
         raise HostFailure(f"{unit} did not start the run: {last[0]}", f"see journalctl -u {unit}", journal=words)
@@ -186,26 +184,27 @@ def _link(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def _came_up(system: System, job: Job, records: int, unit: str) -> bool:
-    """Whether the run has told a state of its own: then it holds the lock."""
+def _came_up(system: System, job: Job, records: int) -> bool:
+    """Whether the run has told a state of its own, as it does when it holds the lock, or still may."""
     deadline, look = system.mono() + UP_S, system.mono() + LOOK_S
-    while len(job.states()) == records:
-        if system.mono() > deadline:
-            return False
+    while len(job.states()) == records and system.mono() < deadline:
         if system.mono() > look:
             look = system.mono() + LOOK_S
-            if _is_gone(system, unit):
+            if not _is_there(system, job.run):
                 return len(job.states()) > records
         system.sleep(0.02)
     return True
 
 
-def _is_gone(system: System, unit: str) -> bool:
-    shown = _systemctl(system, "show", "-p", "ActiveState", "-p", "MainPID", "-p", "Job", unit).stdout
+def coming(spool: Spool, job: Job) -> bool:
+    """Whether a run that does not hold the lock has a process all the same: it was only just started."""
+    return installed(spool) and (job.path / "agent.pyz").exists() and _is_there(spool.system, job.run)
+
+
+def _is_there(system: System, run: str) -> bool:
+    shown = _systemctl(system, "show", "-p", "MainPID", "-p", "Job", unit_of(run)).stdout
     told = dict(line.partition("=")[::2] for line in shown.splitlines())
-    if told.get("Job", "") not in ("", "0"):
-        return False
-    return told.get("MainPID") == "0" and told.get("ActiveState") in ("inactive", "failed", "deactivating")
+    return told.get("MainPID", "0") != "0" or told.get("Job", "0") not in ("", "0")
 
 
 def _systemctl(system: System, *args: str) -> Finished:

@@ -65,6 +65,9 @@ class Campaign(models.Model):
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
     profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="campaigns")
+    target: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
+    )
     factors: Any = models.JSONField(help_text='[{"name", "levels": [{"label", "set": {path: value}}]}]')
     repetitions = models.PositiveIntegerField(default=5)
     order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)

@@ -69,6 +69,13 @@ class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
         ]
 
 
+class TargetSerializer(serializers.Serializer[Any]):
+    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
+
+    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
+    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
+
+
 class ProgressSerializer(serializers.Serializer[queries.Progress]):
     done = serializers.IntegerField(help_text="runs that have ended")
     total = serializers.IntegerField(help_text="0 before the start")
@@ -101,6 +108,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     workload = WorkloadSerializer()
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
+    target = TargetSerializer()
     sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
@@ -110,7 +118,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
+            *("id", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload", "factors"),
             *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
@@ -143,6 +151,7 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     profile = serializers.PrimaryKeyRelatedField(
         queryset=Revision.objects.select_related("profile"), required=False, help_text="id of a profile's revision"
     )
+    target = TargetSerializer(required=False)
     repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")

@@ -77,7 +77,7 @@ def submit(host: Host, spec: dict[str, Any]) -> str:
     run = str(uuid.uuid4())
     with ssh.Link(host) as link:
         epoch = link.hello["epoch"] + 1
-        link.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec)
+        link.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec, timeout_s=120)
     return run
 
 
@@ -108,7 +108,7 @@ def test_the_power_is_cut_at_any_boundary(
     supervised: Host, vm: Machine, spec: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = submit(supervised, spec)
-    wait(lambda: bool(sealed(vm, whole)), limit_s=200)
+    wait(lambda: bool(sealed(vm, whole)), limit_s=600)
     records = file(vm, whole, "journal.jsonl").count("\n")
     assert sealed(vm, whole)["outcome"] == "ok", sealed(vm, whole)
     forget(vm, whole)
@@ -132,7 +132,7 @@ def cut(host: Host, vm: Machine, spec: dict[str, Any], seed: int, records: int, 
     boot_s = vm.up()
     on_disk = file(vm, run, "journal.jsonl").count("\n")
     began = time.monotonic()
-    wait(lambda: bool(sealed(vm, run)), limit_s=120)
+    wait(lambda: bool(sealed(vm, run)), limit_s=600)
     manifest, after = sealed(vm, run), look(vm)
     check_whole(vm, run, manifest)
     forget(vm, run)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("campaigns", "0002_restarts"),
+        ("campaigns", "0003_measured_target"),
     ]
 
     operations = [
