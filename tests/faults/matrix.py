@@ -45,9 +45,23 @@ class Row:
 @contextmanager
 def ground() -> Iterator[Ground]:
     """This machine, for one test at a time."""
-    with alone(), remote.short_dir() as root, loop_device() as device:
+    with alone(), reserve_lowered(), remote.short_dir() as root, loop_device() as device:
         root.chmod(0o755)  # PostgreSQL's account has to reach its cluster
         yield Ground(root, device)
+
+
+@contextmanager
+def reserve_lowered() -> Iterator[None]:
+    """Somebody keeps less memory free than the kernel would: transparent huge pages make it choose anew."""
+    reserve = Path("/proc/sys/vm/min_free_kbytes")
+    before = reserve.read_text()
+    if os.geteuid() == 0:
+        reserve.write_text(str(int(before) * 3 // 4))
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0:
+            reserve.write_text(before)
 
 
 @contextmanager
