@@ -253,8 +253,12 @@ class Session:
 
     # Proofs
 
+    def _wanted(self) -> list[tuple[str, Any]]:
+        """In the order of the catalogue: what looks at a load comes before what makes one."""
+        return [(name, self.spec["settings"][name]) for name in SETTINGS if name in self.spec["settings"]]
+
     def watch(self) -> None:
-        for name, wanted in self.spec["settings"].items():
+        for name, wanted in self._wanted():
             SETTINGS[name].watch(self.scene, wanted)
 
     def verify(self, phase: str) -> None:
@@ -267,7 +271,7 @@ class Session:
 
     def _prove(self, phase: str, look: Callable[[str, Any], list[Proof]]) -> None:
         failed: list[tuple[str, Proof]] = []
-        for name, wanted in self.spec["settings"].items():
+        for name, wanted in self._wanted():
             for proof in look(name, wanted):
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]

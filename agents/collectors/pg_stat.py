@@ -32,7 +32,8 @@ end $$;
 with session as (select count(set_config(name, value, false)) as settings
   from (values {values}) as wanted(name, value) where name in (select name from pg_settings))
 select json_build_object('pid', pg_backend_pid(), 'settings', settings,
-  'statements', to_regprocedure('pg_stat_statements(boolean)') is not null) from session;"""
+  'statements', to_regprocedure('pg_stat_statements(boolean)') is not null
+    and exists (select from pg_settings where name = 'pg_stat_statements.max')) from session;"""
 
 
 def look(major: int) -> str:

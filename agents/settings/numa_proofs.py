@@ -40,7 +40,8 @@ def prove(scene: Scene, policy: str, nodes: list[int], bound: list[int], phase: 
     """Policy, cpus and placement of the server's processes now. None when no process is there to be looked at."""
     look = _Look(scene, phase)
     if not look.rows:
-        return []
+        # A kernel without NUMA has no numa_maps, and default there is what it says.
+        return [_unread(look)] if look.of and (bound or policy != "default") else []
     proofs = [_policy(look, policy, nodes), *([_cpus(scene.facts, look, bound)] if bound else [])]
     if look.mappings:
         proofs.append(_placement(look, policy, nodes))
@@ -105,6 +106,13 @@ def sample(processes: list[Process], most: int) -> list[Process]:
     return [processes[int(place * step)] for place in range(min(len(processes), most))]
 
 
+def _unread(look: _Look) -> Proof:
+    found = f"no numa_maps of {look.of} process(es) could be read"
+    return Proof(
+        "memory policy", "what numa_maps says of every process", found, False, {"source": "/proc/PID/numa_maps"}
+    )
+
+
 def _policy(look: _Look, policy: str, nodes: list[int]) -> Proof:
     word, listed = _WORDS.get(policy, policy), cpulist.render(nodes)
     accepted = {f"{word}:{listed}" if listed else word}
@@ -136,8 +144,8 @@ def _placement(look: _Look, policy: str, nodes: list[int]) -> Proof:
     evidence: dict[str, Any] = {
         "source": "/proc/PID/numa_maps of the postmaster and the newest backends",
         "kb_per_node": kinds,
-        "by_policy": numa_maps.by_policy(look.mappings),
-        "share": _share(kinds["shared"]),
+        "kb_per_node_by_policy": numa_maps.by_policy(look.mappings),
+        "share_per_node": _share(kinds["shared"]),
     }
     if policy == "membind":
         evidence.update(kb_outside=ours, tolerated_kb_outside=outside["file"])
@@ -153,11 +161,11 @@ def _share(per_node: PerNode) -> dict[str, float]:
 
 
 def numastat(system: System) -> Stat:
-    """Pages by node since boot, as the kernel counts them: {"0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
+    """Pages by node since boot, as the kernel counts them: {"node0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
     found = {}
     for node in node_ids(system):
         rows = (line.split() for line in system.text(f"{NODES}/node{node}/numastat").splitlines())
-        found[str(node)] = {row[0]: int(row[1]) for row in rows}
+        found[f"node{node}"] = {row[0]: int(row[1]) for row in rows}
     return found
 
 
@@ -172,7 +180,7 @@ def _after(scene: Scene) -> dict[str, Any]:
     evidence: dict[str, Any] = {}
     if before:
         difference = {n: {name: count - before[n].get(name, 0) for name, count in after[n].items()} for n in before}
-        evidence["numastat"] = {"before": before, "after": after, "difference": difference}
+        evidence.update(numastat_difference=difference, numastat_before=before, numastat_after=after)
     told = _allocations(scene)
     return {**evidence, **({"pg_shmem_allocations_numa": told} if told else {})}
 

@@ -56,7 +56,12 @@ class CampaignForm(forms.Form):
     )
     seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
     interval_s = forms.FloatField(
-        initial=1, min_value=0.1, max_value=3600, label="Seconds between samples", help_text="of each collector"
+        initial=1,
+        min_value=0.1,
+        max_value=3600,
+        required=False,
+        label="Seconds between samples",
+        help_text="of each collector; 1 when empty",
     )
     sources = forms.MultipleChoiceField(
         choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],

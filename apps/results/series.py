@@ -82,8 +82,8 @@ def panels_of(run: Run) -> list[Panel]:
         kinds = {step["kind"] for step in run.spec["steps"]}
         told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
         told |= {name: list(COLLECTORS[name].columns) for name in run.spec["collect"]["sources"] if name in COLLECTORS}
-    found = (panel_of(source, name) for source in sorted(told, key=_place) for name in told[source])
-    return list({panel.key: panel for panel in found if panel}.values())
+    found = (panel_of(source, name) for source in told for name in told[source])
+    return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
 
 
 def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
@@ -129,9 +129,11 @@ def _live(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArr
     return [(source, _as_arrays(rows[source])) for source in rows]
 
 
-def _place(source: str) -> tuple[bool, int]:
-    """The load generator's panels stand first, then the sources in the order of their catalogue."""
-    return source not in LOAD, list(COLLECTORS).index(source) if source in COLLECTORS else -1
+def _place(panel: Panel) -> tuple[int, int]:
+    """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
+    known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else LOAD[panel.source]
+    groups = [column.group for column in known.values()]
+    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(panel.group)
 
 
 def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:

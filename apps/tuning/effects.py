@@ -84,7 +84,8 @@ class DryRun:
 
     @property
     def needs_root(self) -> list[str]:
-        return [effect.setting.title for effect in self.effects if effect.plan.writes or effect.plan.holds]
+        plans = ((effect.setting.title, effect.plan) for effect in self.effects)
+        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts]
 
     @property
     def needs_start(self) -> list[str]:

@@ -60,6 +60,7 @@ def outcome(events: list[dict[str, Any]]) -> str:
     return found["outcome"] if found["error"] is None else f"{found['outcome']}: {found['error']['message']}"
 
 
+@pytest.mark.proves("postgresql", where="here")
 def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs, run: Any) -> None:
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
@@ -75,6 +76,8 @@ def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs,
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 
 
+@pytest.mark.proves("postgresql", where="here")
+@pytest.mark.proves("cpu_affinity", where="here")
 def test_the_server_is_started_anew_on_chosen_cpus_and_comes_back_as_it_was(theirs: Theirs, run: Any) -> None:
     before = theirs.start("-c work_mem=5MB", "-c application_name='a b'", prefix=("taskset", "-c", "1")).snapshot()
 
@@ -130,6 +133,19 @@ def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_all
     finally:
         shop.kill()
         shop.wait()
+
+
+def test_without_parameters_neither_an_include_nor_a_reload_is_needed(theirs: Theirs, run: Any) -> None:
+    conf = theirs.data / "postgresql.conf"
+    conf.write_text(conf.read_text().replace("include_dir 'conf.d'", ""))
+    loaded = theirs.start().sql("select pg_conf_load_time()")
+    link = theirs.root / "link"
+    link.symlink_to(theirs.data)
+
+    events = run({**theirs.target(), "include": "", "data_dir": str(link)}, {"cpu_affinity": {"client": "0"}})
+
+    assert outcome(events) == "ok"
+    assert theirs.sql("select pg_conf_load_time()") == loaded
 
 
 def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) -> None:

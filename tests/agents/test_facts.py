@@ -162,6 +162,7 @@ def test_a_program_that_took_too_long_is_asked_next_time(tmp_path: Path) -> None
 
     assert versions.of("/usr/bin/fio") == ""
     versions.keep()
+    assert not (tmp_path / "versions.json").exists()
     assert asked_again(Programs(), tmp_path / "versions.json")
 
 

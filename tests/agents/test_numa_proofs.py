@@ -94,6 +94,15 @@ def test_older_kernels_write_an_equals_sign_and_prefer_for_local() -> None:
     assert prove(server(local, local), {"policy": "localalloc"})["memory policy"].ok
 
 
+@pytest.mark.parametrize(
+    ("wanted", "refused"), [({"policy": "default"}, False), (MEMBIND, True), ({"cpunodebind": "0"}, True)]
+)
+def test_what_cannot_be_read_is_not_taken_for_granted(wanted: dict[str, Any], refused: bool) -> None:
+    found = [proof.ok for proof in prove(server("", ""), wanted).values()]
+
+    assert found == ([False] if refused else [])
+
+
 def test_weighted_interleave_has_a_blank_in_its_name() -> None:
     maps = recorded("interleave.backend").replace("interleave:", "weighted interleave:")
 
@@ -117,7 +126,7 @@ def test_the_spread_of_interleave_is_told() -> None:
     proof = prove(server(maps, maps), {"policy": "interleave"})["shared memory by node (kB)"]
 
     assert proof.found == "node 0: 19656, node 1: 20092"
-    assert proof.evidence["share"] == {"0": 0.495, "1": 0.505}
+    assert proof.evidence["share_per_node"] == {"0": 0.495, "1": 0.505}
 
 
 def test_shared_pages_are_counted_once_and_of_whoever_touched_most() -> None:
@@ -191,8 +200,9 @@ def test_numastat_tells_what_the_load_did_on_each_node() -> None:
 
     proof = prove(at, {}, "after")["shared memory by node (kB)"]
 
-    assert proof.evidence["numastat"]["difference"]["1"] == {"numa_hit": 30, "numa_miss": 7}
-    assert proof.evidence["numastat"]["difference"]["0"]["numa_hit"] == 0
+    assert proof.evidence["numastat_difference"]["node1"] == {"numa_hit": 30, "numa_miss": 7}
+    assert proof.evidence["numastat_difference"]["node0"]["numa_hit"] == 0
+    assert proof.evidence["numastat_before"]["node1"]["numa_hit"] == 50
 
 
 @pytest.mark.parametrize(

@@ -7,59 +7,43 @@ import subprocess
 import sys
 from pathlib import Path
 
-TREES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/hugepages")
 NODES = "/sys/devices/system/node"
-BARE = ("--no-legend", "--no-pager", "--plain")
-FILES = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
-OWNED = ("/etc/postgresql", "/etc/systemd/system", "/etc/sysctl.d", "/etc/tuned")
+VALUES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/hugepages")
+SINGLE = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
+QUEUE = ("scheduler", "read_ahead_kb", "nr_requests")
+UNITS = ("/etc/systemd/system", "/run/systemd/system", "/lib/systemd/system")
+OWNED = ("/etc/postgresql", *UNITS, "/etc/sysctl.d", "/etc/tuned")
+# Counters; and a value that the kernel computes at each boot from the memory that is free at that moment.
+OWN_LIFE = ("full_scans", "pages_collapsed", "user_reserve_kbytes")
+RUNNING = ("list-units", "--type=service", "--state=running", "--no-legend", "--no-pager", "--plain")
 
 
-def values(root: str) -> dict:
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            try:
-                found[path] = Path(path).read_text().strip()
-            except OSError as error:
-                found[path] = f"not readable: {error.errno}"
-    return found
+def below(root: str) -> list[Path]:
+    return [Path(folder, name) for folder, _, names in os.walk(root) for name in names if name not in OWN_LIFE]
 
 
-def files(root: str) -> dict:
-    """Content, mode and owner of every file below."""
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder, name)
-            seen = path.lstat()
-            content = os.readlink(path) if path.is_symlink() else hashlib.sha256(path.read_bytes()).hexdigest()
-            found[str(path)] = f"{content} {seen.st_mode:o} {seen.st_uid}:{seen.st_gid}"
-    return found
+def value(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        return f"not readable: {error.errno}"
 
 
-def lines(*argv: str) -> list:
-    return sorted(subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines())
+def file(path: Path) -> str:
+    """Content, mode and owner."""
+    seen = path.lstat()
+    content = os.readlink(path) if path.is_symlink() else hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{content} {seen.st_mode:o} {seen.st_uid}:{seen.st_gid}"
 
 
-def look() -> dict:
-    seen = {path: Path(path).read_text().strip() for path in FILES if os.path.exists(path)}
-    for root in (
-        *TREES,
-        *(f"/sys/devices/system/node/{node}/hugepages" for node in os.listdir("/sys/devices/system/node")),
-    ):
-        seen.update(values(root))
-    for disk in os.listdir("/sys/block"):
-        for name in ("scheduler", "read_ahead_kb", "nr_requests"):
-            path = Path("/sys/block", disk, "queue", name)
-            seen[str(path)] = path.read_text().strip() if path.exists() else ""
-    for root in OWNED:
-        seen.update(files(root))
-    seen["unit files"] = lines("systemctl", "list-unit-files", "--no-legend", "--no-pager", "--plain")
-    running = lines(
-        "systemctl", "list-units", "--type=service", "--state=running", "--no-legend", "--no-pager", "--plain"
-    )
-    seen["running services"] = [line.split()[0] for line in running if not line.startswith("user@")]
+def look() -> dict[str, object]:
+    roots = [*VALUES, *(f"{NODES}/{node}/hugepages" for node in os.listdir(NODES))]
+    kernel = [path for root in roots for path in below(root)] + [Path(path) for path in SINGLE]
+    kernel += [Path("/sys/block", disk, "queue", name) for disk in os.listdir("/sys/block") for name in QUEUE]
+    seen: dict[str, object] = {str(path): value(path) for path in kernel}
+    seen.update({str(path): file(path) for root in OWNED for path in below(root)})
+    running = subprocess.run(["systemctl", *RUNNING], capture_output=True, text=True, timeout=120, check=True).stdout
+    seen["running services"] = sorted(line.split()[0] for line in running.splitlines() if line[:5] != "user@")
     return seen
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from apps.results.formats.text import INT, NUMBER, lines_of
 
 # The prefix begins with %n (seconds since 1970) or %m; a zone other than these does not tell its offset.
-_EPOCH = rf"(?P<epoch>{NUMBER})"
+_EPOCH = r"(?P<epoch>[0-9]{9,11}\.[0-9]{1,6})"
 _CLOCK = r"(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?) (?:UTC|GMT|Etc/UTC)"
-_LINE = re.compile(rf"(?:{_EPOCH}|{_CLOCK})\b.*? LOG:  (?:00000: )?(?P<kind>checkpoint|restartpoint) (?P<rest>.+)")
+_LINE = re.compile(rf"(?:{_EPOCH}|{_CLOCK}) (?:.*? )?LOG:  (?:00000: )?(?P<kind>checkpoint|restartpoint) (?P<rest>.+)")
 _WROTE = re.compile(rf"wrote (?P<buffers>{INT}) buffers \((?P<percent>{NUMBER})%\)")
 _TIMES = {name: re.compile(rf"\b{name}=({NUMBER}) s\b") for name in ("write", "sync", "total")}
 _DISTANCE = re.compile(rf"\bdistance=({INT}) kB\b")
