@@ -156,6 +156,9 @@ class Cluster(Target):
             "port": str(self.port),
             "unix_socket_directories": str(self.socket_dir),
             "unix_socket_permissions": "0700",
+            # Checkpoints become marks on the time axis; the time of a line must not depend on the host's zone.
+            "log_checkpoints": "on",
+            "log_line_prefix": "%n [%p] ",
         }
         lines = [conf_line(name, value) for name, value in {**ours, **conf}.items()]
         account = self.account

@@ -14,6 +14,7 @@ from typing import Callable, Mapping, Optional, Sequence
 
 from . import service
 from .errors import HostFailure, Unplannable, WorkloadFailure
+from .facts.clusters import OURS, include_path
 from .instance import Target
 from .journal import Journal
 from .service import DATABASE, Owned, Service
@@ -23,10 +24,7 @@ from .spool import Record
 from .system import System
 
 HEADER = "# For the time of a benchmark; removed afterwards."
-NAMES = ("zz_proving_ground.conf", "proving_ground.conf")
 OLDEST = 10  # its pg_stat_activity tells clients from workers
-_INCLUDE = re.compile(r"^\s*(include_dir|include_if_exists)\s*=?\s*'((?:[^']|'')+)'", re.MULTILINE | re.IGNORECASE)
-
 _STATE = """
 select json_build_object(
   'config_file', current_setting('config_file'), 'data_directory', current_setting('data_directory'),
@@ -36,17 +34,6 @@ select json_build_object(
   'files', (select coalesce(json_agg(distinct sourcefile), '[]') from pg_file_settings),
   'pending', (select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart))
 """
-
-
-def include_path(config_file: str, text: str) -> str:
-    """Pure. The file of ours that a configuration of this text reads, "" when it includes none."""
-    for word, value in _INCLUDE.findall(text):
-        path = os.path.normpath(os.path.join(os.path.dirname(config_file), value.replace("''", "'")))
-        if word.lower() == "include_dir":
-            return f"{path}/{NAMES[0]}"
-        if os.path.basename(path) == NAMES[1]:
-            return path
-    return ""
 
 
 class Existing(Owned, Target):
@@ -72,7 +59,7 @@ class Existing(Owned, Target):
         if self._conf:
             lines = [HEADER, *(conf_line(name, value) for name, value in self._conf.items())]
             owner = (entry["uid"], entry["gid"]) if self.account.user is not None else None
-            self._journal.put_file("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
+            self._put("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
         if self._restart:
             self._stop()
 
@@ -114,7 +101,7 @@ class Existing(Owned, Target):
             )
         wanted = include_path(target["config_file"], self._system.text(target["config_file"]))
         if wanted != self.conf_file:
-            line = f"include_if_exists '{NAMES[1]}'"
+            line = f"include_if_exists '{OURS}'"
             raise Unplannable(
                 "target.include",
                 self.conf_file,
@@ -235,7 +222,8 @@ class Existing(Owned, Target):
 
     def _start(self, prefix: Sequence[str], log: Path) -> int:
         if self._unit and self._service.unit:
-            service.write_drop_in(self._journal, self._service.drop_in, self._unit)
+            Path(self._service.drop_in).parent.mkdir(parents=True, exist_ok=True)
+            self._put("service", self._service.drop_in, service.drop_in_text(self._unit))
             self._service.reload_units()
         self._emit("command", {"purpose": "postgres", "argv": self._service.words("start", prefix), "env": {}})
         pid = self._service.start(prefix, log)
@@ -250,6 +238,10 @@ class Existing(Owned, Target):
             self._emit("command", {"purpose": "postgres", "argv": self._service.words("reload"), "env": {}})
             self.reload(process.pid)
         return process.pid
+
+    def _put(self, setting: str, path: str, text: str, owner: Optional[tuple[int, int]] = None) -> None:
+        record = self._journal.put_file(setting, path, text, owner)
+        self._emit("write", {key: record[key] for key in ("setting", "key", "original", "wanted", "found")})
 
     def _make_database(self) -> None:
         if self._journal.unfinished("database", "dropped") is None:

@@ -4,6 +4,7 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
           reset_by: the key with which the kernel changes this one, to what it thinks best)
           process {purpose, pid, start, directory}              ended {of}
+          undoing {cause}: from now on the files that this key resets read what the kernel says
           scratch {path}                                        removed {of}
           service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
           database {name}: ours, in that cluster                dropped {of}
@@ -25,11 +26,14 @@ from .system import System
 
 
 def present(system: System, entry: Record) -> Optional[str]:
-    """What is there now: the value of a kernel file, or the whole text of a persistent one. None: no such file, any
-    more: a scheduler takes its parameters with it."""
+    """What is there now: the value of a kernel file, or the whole text of a persistent one (None: no such file). What
+    the kernel resets along may be gone as well: a scheduler takes its parameters with it."""
+    runtime = entry["persistence"] == "runtime"
     try:
-        return current(system, entry["key"]) if entry["persistence"] == "runtime" else system.read(entry["key"])
+        return current(system, entry["key"]) if runtime else system.read(entry["key"])
     except FileNotFoundError:
+        if runtime and "reset_by" not in entry:
+            raise
         return None
 
 
@@ -168,27 +172,34 @@ class Journal:
     def restore(self, persistence: str = "") -> tuple[list[Record], list[str]]:
         """Put open writes (of one persistence, when told) back, newest first: (conflicts, changed by somebody else and
         left alone; what failed)."""
-        conflicts, unproven = [], []
         self.after_restart()
-        theirs = self._edited_resets()
+        conflicts, unproven = self._restore(persistence)
+        if unproven:
+            # Some values go back only after the one that they depend on: the length of a queue with its scheduler.
+            more, unproven = self._restore(persistence)
+            conflicts += more
+        self.log.sync()
+        return conflicts, unproven
+
+    def _restore(self, persistence: str) -> tuple[list[Record], list[str]]:
+        conflicts, unproven = self._leave_edited_resets(), []
         for entry in reversed(self.open_writes()):
             if persistence not in ("", entry["persistence"]):
                 continue
             try:
-                found = present(self._system, entry) if entry["seq"] in theirs else self._put_back(entry)
+                found = self._put_back(entry)
             except OSError as error:
                 unproven.append(f"{entry['key']}: {error}")
                 continue
             if found == entry["original"]:
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif found is None and entry["persistence"] == "runtime":
+            elif found is None and entry["persistence"] == "runtime" and "reset_by" not in entry:
                 unproven.append(f"{entry['key']} is gone, was {entry['original']}")
-            elif entry["seq"] not in theirs and self._is_ours(entry, found):
+            elif self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:
                 conflicts.append({**_picked(entry), "found": found})
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=True)
-        self.log.sync()
         return conflicts, unproven
 
     def _put_back(self, entry: Record) -> Optional[str]:
@@ -197,23 +208,30 @@ class Journal:
         found = present(self._system, entry)
         if found == entry["original"] or not self._is_ours(entry, found):
             return found
+        if any(one.get("reset_by") == entry["key"] for one in self.open_writes()):
+            self._append(durable=False, entry="undoing", cause=entry["key"])
         return self._write(entry, entry["original"], 5.0)
 
-    def _edited_resets(self) -> set[int]:
-        """Entries of files that the kernel resets along, and that somebody has changed since. To be asked before their
+    def _leave_edited_resets(self) -> list[Record]:
+        """Conflicts: files that the kernel resets along, and that somebody has changed since. To be asked before their
         cause is put back: then the kernel's word and theirs cannot be told apart any more."""
-        writes = self.open_writes()
-        causes, edited = {entry["key"] for entry in writes}, set()
-        for entry in (entry for entry in writes if entry.get("reset_by") in causes):
-            same = [one["seq"] for one in writes if one["key"] == entry["key"]]
-            marks = [record["found"] for record in self.records if record.get("of") in same]
-            if marks and present(self._system, entry) not in (entry["original"], *marks):
-                edited.add(entry["seq"])
-        return edited
+        conflicts, undoing = [], {record["cause"] for record in self.records if record["entry"] == "undoing"}
+        resets = [one for one in self.open_writes() if "reset_by" in one and one["reset_by"] not in undoing]
+        for key in dict.fromkeys(one["key"] for one in resets):
+            same = [one for one in self.open_writes() if one["key"] == key]
+            seqs = [one["seq"] for one in same]
+            marks = [record["found"] for record in self.records if record.get("of") in seqs]
+            found = present(self._system, same[0])
+            if marks and found not in (same[0]["original"], *marks, *(one["wanted"] for one in same)):
+                conflicts.append({**_picked(same[-1]), "found": found})
+                for seq in seqs:
+                    self._append(durable=False, entry="restored", of=seq, found=found, conflict=True)
+        return conflicts
 
     def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
-        if "reset_by" in entry:
-            return found is not None and not self._left_alone(entry["reset_by"])
+        resets = [one for one in self.written if one["key"] == entry["key"] and "reset_by" in one]
+        if resets:
+            return found is not None and not self._left_alone(resets[0]["reset_by"])
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if found in (entry["wanted"], *applied):
             return True

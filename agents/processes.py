@@ -15,6 +15,8 @@ from .journal import Journal
 from .spool import Record
 from .system import TOOL_PATH, Process, System
 
+PIPE = subprocess.PIPE
+
 MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
 
 # Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
@@ -79,7 +81,8 @@ def spawn(
     account: Account,
     env: Mapping[str, str],
     directory: Union[str, Path] = "/",
-    stdout: IO[bytes],
+    stdin: int = subprocess.DEVNULL,
+    stdout: Union[IO[bytes], int],
     stderr: IO[bytes],
 ) -> Child:
     """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
@@ -89,7 +92,7 @@ def spawn(
     try:
         popen = subprocess.Popen(
             [*account.wrapper, *argv],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             env=dict(env),

@@ -236,8 +236,7 @@ def policy_of(system: System, pid: int) -> str:
     return " ".join(numa_maps.policies(numa_maps.parse(system.text(f"/proc/{pid}/numa_maps"))))
 
 
-def write_drop_in(journal: Journal, path: str, unit: Mapping[str, str]) -> None:
+def drop_in_text(unit: Mapping[str, str]) -> str:
     """What taskset and numactl say elsewhere, for a service that systemd starts."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     lines = ["# For the time of a benchmark; removed afterwards.", "[Service]", *(f"{k}={v}" for k, v in unit.items())]
-    journal.put_file("service", path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"

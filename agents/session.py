@@ -15,7 +15,7 @@ from . import reboot, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import Account, Child, end, environment, spawn
+from .processes import PIPE, Account, Child, end, environment, spawn
 from .protocol import REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
@@ -253,8 +253,12 @@ class Session:
 
     # Proofs
 
+    def _wanted(self) -> list[tuple[str, Any]]:
+        """In the order of the catalogue: what looks at a load comes before what makes one."""
+        return [(name, self.spec["settings"][name]) for name in SETTINGS if name in self.spec["settings"]]
+
     def watch(self) -> None:
-        for name, wanted in self.spec["settings"].items():
+        for name, wanted in self._wanted():
             SETTINGS[name].watch(self.scene, wanted)
 
     def verify(self, phase: str) -> None:
@@ -267,7 +271,7 @@ class Session:
 
     def _prove(self, phase: str, look: Callable[[str, Any], list[Proof]]) -> None:
         failed: list[tuple[str, Proof]] = []
-        for name, wanted in self.spec["settings"].items():
+        for name, wanted in self._wanted():
             for proof in look(name, wanted):
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]
@@ -285,11 +289,31 @@ class Session:
 
     # What a stage needs
 
-    def make_collectors(self) -> list[Collector]:
-        from .collectors import COLLECTORS
+    def make_collectors(self, out: Path) -> list[Collector]:
+        from .collectors import COLLECTORS, Subject
+
+        def converse(argv: list[str], purpose: str) -> Child:
+            return self._converse(argv, purpose, out)
 
         directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
-        return [COLLECTORS[name](self.system, directory) for name in self.spec["collect"]["sources"]]
+        subject = Subject(directory, self.cluster, self.scene.postmaster, converse)
+        return [COLLECTORS[name](self.system, subject) for name in self.spec["collect"]["sources"]]
+
+    def _converse(self, argv: list[str], purpose: str, out: Path) -> Child:
+        """A client of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
+        env = self.cluster.env if self.cluster else {}
+        self.emit("command", {"purpose": purpose, "argv": [*self.account.wrapper, *argv], "env": env})
+        with (out / f"{purpose}.stderr").open("wb") as stderr:
+            return spawn(
+                self.journal,
+                argv,
+                purpose=purpose,
+                account=self.account,
+                env=environment(self.job.run, env),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=stderr,
+            )
 
     def make_scratch(self, data_dir: str, step: str) -> Path:
         path = Path(data_dir) / f"scratch-{self.job.run}-{step}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
 from .errors import WorkloadFailure
+from .onlooker import Onlooker
 from .processes import Account, Child, environment, spawn
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
         def act(self, moment: str) -> None: ...
 
-        def make_collectors(self) -> list[Collector]: ...
+        def make_collectors(self, out: Path) -> list[Collector]: ...
 
         def make_scratch(self, data_dir: str, step: str) -> Path: ...
 
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
-FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
-TICK_S = 1.0
 
 Look = Callable[[float], None]
 
@@ -115,11 +113,13 @@ class Stage:
         run, paths = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
-        onlooker = Onlooker(run, self.step, total_s)
+        onlooker = Onlooker(run, self.step, self.out, total_s)
+        onlooker.begin()
         child = start_tool(run, argv, "measure", paths)
         run.scene.client, run.scene.step = child.pid, self.step
-        lines = Lines(paths[1], on_line)
+        lines, begin = Lines(paths[1], on_line), run.system.mono()
         code = follow(run, child, limit_s, [lines.look, onlooker.look])
+        onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None
         _finish(run, child, code, argv, paths)
@@ -194,47 +194,3 @@ class Lines:
         self._offset += end
         for line in data[:end].decode(errors="replace").splitlines():
             self._on_line(line)
-
-
-class Onlooker:
-    """Once a second: collectors, proofs, progress."""
-
-    def __init__(self, run: Run, step: str, total_s: Optional[float]) -> None:
-        self._run, self._step, self._total = run, step, total_s
-        self._collectors: list[Collector] = run.make_collectors()
-        self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
-        for collector in self._collectors:
-            collector.start()
-
-    def look(self, elapsed: float) -> None:
-        began = time.process_time()
-        if elapsed >= self._next_watch:
-            self._watch(elapsed)
-        if elapsed >= self._next_tick:
-            self._tick(elapsed)
-        self._run.collector_cpu_s += time.process_time() - began
-
-    def _watch(self, elapsed: float) -> None:
-        self._next_watch = max(self._next_watch, TICK_S) + TICK_S if elapsed >= TICK_S else TICK_S
-        self._run.watch()
-        if elapsed >= self._next_proof:
-            # Clients may connect late; later looks grow rare, for processes inherit what their parents were given.
-            self._next_proof = max(TICK_S, 2 * elapsed)
-            self._run.verify("during")
-
-    def _tick(self, elapsed: float) -> None:
-        self._next_tick += self._run.interval_s
-        for collector in self._collectors:
-            values = collector.sample()
-            data = {"step": self._step, "source": collector.name, "t": round(elapsed, 3), "values": values}
-            self._run.emit("sample", data)
-        if self._total:
-            done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
-            note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
-            self._run.emit("progress", note)
-
-    def finish(self) -> None:
-        if self._next_proof == FIRST_LOOK_S:
-            short = f"step {self._step} ended before its processes were looked at; the proofs before it stand alone"
-            self._run.log("warning", short)
-        self._run.verify("after")

@@ -76,7 +76,6 @@ KNOBS = (
     Knob("vm.vfs_cache_pressure", "How readily directory and inode caches are given up; 100 as readily as pages",
          1, 1000),
     Knob("vm.compaction_proactiveness", "How hard the kernel keeps free memory in large pieces; 0 not at all", 0, 100),
-    Knob("vm.page-cluster", "Pages read at once from swap, as a power of two", 0, 10),
     Knob("vm.stat_interval", "How often memory statistics of each cpu are folded", 1, 3600, "s"),
     Knob("kernel.numa_balancing", "Move tasks and memory together: 0 off, 1 on, 2 promote from slow memory (5.18)",
          0, 2),

@@ -19,6 +19,8 @@ from .errors import HostFailure
 # Directories where distributions keep tools that a service account's PATH may lack.
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
+READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,15 @@ class System:
 
     def read(self, path: str) -> str:
         """Text of a file; OSError as the kernel gives it."""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        # Files of /proc are read by the hundred each second: the bare calls cost half of what open() does.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            while data := os.read(fd, READ_BYTES):
+                parts.append(data)
+        finally:
+            os.close(fd)
+        return b"".join(parts).decode("utf-8", errors="replace")
 
     def head(self, path: str, size: int) -> str:
         """About the first `size` bytes: for files that the kernel makes as they are read, it makes no more."""
@@ -254,6 +263,22 @@ class System:
         """Every process that lives now (zombies do not)."""
         found = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
         return [process for process in found if process and process.alive]
+
+    def children(self, pid: int) -> list[int]:
+        """Pids of a process's children."""
+        path = f"/proc/{pid}/task/{pid}/children"
+        if self.exists(path):
+            return [int(child) for child in self.text(path).split()]
+        # Kernels without CONFIG_PROC_CHILDREN: the slow way, through the whole table.
+        return [process.pid for process in self.processes() if process.parent == pid]
+
+    def cpu_s(self, pid: int) -> float:
+        """Cpu time so far of a process of one thread, 0 when it is gone; to the ns where the scheduler tells."""
+        told = self.text(f"/proc/{pid}/schedstat").split()
+        if told and told[0] != "0":
+            return int(told[0]) / 1e9
+        process = self.process(pid)
+        return process.ticks / CLOCK_TICKS if process else 0.0
 
     def is_same(self, pid: int, start: int, boot_id: str) -> bool:
         """Whether the process once recorded still lives; a reused pid has another start time."""

@@ -50,23 +50,40 @@
     link.click();
   }
 
-  // Live samples: each value goes to the trace of its name. Answers false when there is no such trace yet.
+  // Live samples: each value goes to the trace of its source and name. Answers false when there is no such trace yet.
   function extend(plot, samples) {
     if (!plot.data) return false;
     for (const sample of samples) {
       const lines = { x: [], y: [], at: [] };
       for (const [name, value] of Object.entries(sample.values)) {
-        const at = plot.data.findIndex((trace) => trace.type === "scatter" && trace.name === name);
+        const at = plot.data.findIndex((trace) => trace.type === "scatter" && trace.meta === `${sample.source} ${name}`);
         if (at >= 0) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
       }
       if (lines.at.length) Plotly.extendTraces(plot, { x: lines.x, y: lines.y }, lines.at);
-      for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.y.some((name) => name in sample.values))) {
+      for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.meta === sample.source)) {
+        if (!map.y.some((name) => name in sample.values)) continue;
         map.x.push(sample.t);
         map.z.forEach((row, place) => row.push(sample.values[map.y[place]] ?? null));
       }
     }
     if (plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
     return true;
+  }
+
+  // Which panels a chart shows: their keys go into the address of its figure and of the page, which can be copied.
+  function choose(form) {
+    const plot = document.getElementById(form.dataset.chooser);
+    const chosen = new FormData(form).getAll("panel").map((key) => ["panel", key]);
+    const query = new URLSearchParams(chosen).toString();
+    if (plot) {
+      plot.dataset.figure = `${plot.dataset.figure.split("?")[0]}?${query}`;
+      draw(plot);
+    }
+    const kept = new URLSearchParams(location.search);
+    kept.delete("panel");
+    chosen.forEach(([name, key]) => kept.append(name, key));
+    history.replaceState(null, "", `?${kept}`);
+    form.closest("details").querySelector("[data-count]").textContent = chosen.length;
   }
 
   const plots = () => [...document.querySelectorAll("[data-figure]")];
@@ -76,6 +93,10 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-png]");
     if (button) picture(button);
+  });
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-chooser]");
+    if (form) choose(form);
   });
   document.addEventListener("DOMContentLoaded", () => {
     plots().forEach((plot) => {

@@ -26,7 +26,14 @@ PGBENCH: dict[str, Any] = {
 SERVER_CPU = {"name": "server cpus", "levels": [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]}
 
 
-def start(host: Host, by: User, *factors: dict[str, Any], repetitions: int = 1, **options: Any) -> Campaign:
+def start(
+    host: Host,
+    by: User,
+    *factors: dict[str, Any],
+    repetitions: int = 1,
+    target: dict[str, str] | None = None,
+    **options: Any,
+) -> Campaign:
     """A started campaign of pgbench runs; `options` change the workload."""
     workload = workloads.save_workload("small", "pgbench", PGBENCH | options, by=by)
     campaign = services.create_campaign(
@@ -37,6 +44,7 @@ def start(host: Host, by: User, *factors: dict[str, Any], repetitions: int = 1, 
         workload=workload,
         factors=list(factors or (SERVER_CPU,)),
         repetitions=repetitions,
+        target=target,
         seed=1,
     )
     services.start_campaign(campaign, by=by)

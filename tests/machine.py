@@ -9,6 +9,24 @@ BIN_DIR = "/usr/lib/postgresql/17/bin"
 PAIRS = [f"{core},{core + 8}" for core in range(8)]
 
 
+CLUSTER: dict[str, Any] = {
+    "name": "17/main",
+    "version": "17.6",
+    "major": 17,
+    "data_dir": "/var/lib/postgresql/17/main",
+    "port": 5432,
+    "running": True,
+    "pid": 1201,
+    "owner": "postgres",
+    "config_file": "/etc/postgresql/17/main/postgresql.conf",
+    "unit": "postgresql@17-main.service",
+    "bin_dir": BIN_DIR,
+    "has_include_dir": "/etc/postgresql/17/main/conf.d",
+    "include": "/etc/postgresql/17/main/conf.d/zz_proving_ground.conf",
+    "found_by": ["process", "debian", "directory"],
+}
+
+
 def facts(**changes: Any) -> dict[str, Any]:
     """In the shape that agents.facts documents; keywords replace whole sections."""
     whole = {
@@ -39,7 +57,12 @@ def facts(**changes: Any) -> dict[str, Any]:
         },
         "memory": {"total_kb": 65_800_000, "available_kb": 60_000_000, "free_kb": 50_000_000, "swap_kb": 0},
         "huge_pages": {"default_kb": 2048, "sizes": [_pool(2048), _pool(1048576)]},
-        "transparent_huge_pages": {"enabled": "madvise", "defrag": "madvise", "shmem_enabled": "never"},
+        "transparent_huge_pages": {
+            "enabled": "madvise",
+            "defrag": "madvise",
+            "shmem_enabled": "never",
+            "choices": {"enabled": ["always", "madvise", "never"], "defrag": ["always", "madvise", "never"]},
+        },
         "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1", "net.core.somaxconn": "4096"},
         **_devices(),
         "limits": {"pids_max": 154_000},
@@ -117,23 +140,8 @@ def _devices() -> dict[str, Any]:
 
 def _software() -> dict[str, Any]:
     versions = {"taskset": "2.41", "numactl": "2.0.19", "fio": "3.39", "psql": "17.6", "pgbench": "17.6"}
-    main = {
-        "name": "17/main",
-        "version": "17.6",
-        "major": 17,
-        "data_dir": "/var/lib/postgresql/17/main",
-        "port": 5432,
-        "running": True,
-        "pid": 1201,
-        "owner": "postgres",
-        "config_file": "/etc/postgresql/17/main/postgresql.conf",
-        "unit": "postgresql@17-main.service",
-        "bin_dir": BIN_DIR,
-        "has_include_dir": "/etc/postgresql/17/main/conf.d",
-        "found_by": ["process", "debian", "directory"],
-    }
     return {
         "tools": {name: {"path": f"/usr/bin/{name}", "version": version} for name, version in versions.items()},
         "postgresql": [{"bin_dir": BIN_DIR, "version": "17.6", "major": 17, "tools": SERVER_TOOLS}],
-        "clusters": [main],
+        "clusters": [CLUSTER],
     }

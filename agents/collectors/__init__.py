@@ -1,13 +1,19 @@
-"""The catalogue of collectors: one file per source of the host's own numbers."""
+"""The catalogue of collectors: one file per source of the host's own numbers, or of the server's."""
 
 from __future__ import annotations
 
-from .base import Collector
+from .base import Collector, Column, NotAvailable, Subject, columns
 from .cpu import Cpu
 from .disk import Disk
+from .frequency import Frequency
 from .memory import Memory
+from .network import Network
 from .numa import Numa
+from .postgresql import PostgreSQL
+from .pressure import Pressure
+from .processes import Processes
 
-COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in (Cpu, Memory, Disk, Numa)}
+_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
+COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 
-__all__ = ["COLLECTORS", "Collector"]
+__all__ = ["COLLECTORS", "Collector", "Column", "NotAvailable", "Subject", "columns"]

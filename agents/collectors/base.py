@@ -2,25 +2,118 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
 from ..system import System
 
+if TYPE_CHECKING:
+    from ..instance import Target
+    from ..processes import Child
+
+
+class NotAvailable(Exception):
+    """This host, or this run, has nothing for the collector; the message says why."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a number is. Columns of one `group` share a chart, which is drawn unasked when they are `shown`; `better` is
+    higher, lower or "" where neither is; a `gauge` holds at any moment, all others count since the look before."""
+
+    unit: str
+    help: str
+    group: str
+    better: str = ""
+    gauge: bool = False
+    shown: bool = False
+
+
+Columns = dict[str, Column]
+
+
+def columns(group: str, unit: str, named: Mapping[str, str], **more: Any) -> Columns:
+    """A group of columns that have their unit in common: name -> what it is."""
+    return {name: Column(unit, text, group, **more) for name, text in named.items()}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is looked at: the directory on whose device the data lie and, where the run has one, its PostgreSQL.
+
+    `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
+    list, purpose) -> its process, whose stderr is kept with the run."""
+
+    data_dir: Path
+    cluster: Optional[Target] = None
+    postmaster: Optional[int] = None
+    converse: Optional[Callable[[list[str], str], Child]] = None
+
 
 class Collector(ABC):
-    """Base of all collectors. `columns` describes each column: what it is, with its unit; N stands for a number."""
+    """Base of all collectors. `columns` declares what `sample` gives; <word> stands for any text, such as a cpu."""
 
     name: str
     help: str
-    columns: dict[str, str]
+    columns: Columns
+    needs_postgres = False
 
-    def __init__(self, system: System, data_dir: Path) -> None:
-        self.system, self.data_dir = system, data_dir
+    def __init__(self, system: System, subject: Subject) -> None:
+        self.system, self.subject = system, subject
 
     def start(self) -> None:
-        """Take the first look, from which rates are counted."""
+        """Take the first look, from which rates are counted. NotAvailable where there is nothing to be seen."""
 
     @abstractmethod
     def sample(self) -> dict[str, float]:
-        """Numbers since the look before."""
+        """Numbers of now, and since the look before."""
+
+    def finish(self) -> dict[str, Any]:
+        """Let go of everything; what the step came to in all, where the collector knows more than its samples tell."""
+        return {}
+
+    def apart_cpu_s(self) -> float:
+        """Cpu time that looking has cost in other processes so far."""
+        return 0.0
+
+    def gauges(self) -> dict[str, float]:
+        """How things stand before anything can be counted."""
+        values = self.sample()
+        declared = {name: self.column(name) for name in values}
+        return {name: values[name] for name, column in declared.items() if column and column.gauge}
+
+    @classmethod
+    def column(cls, name: str) -> Optional[Column]:
+        """What a name such as cpu3.busy stands for; None when this collector gives no such number."""
+        exact = cls.columns.get(name)
+        return exact or next((column for text, column in cls.columns.items() if _pattern(text).fullmatch(name)), None)
+
+
+@lru_cache(maxsize=None)
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"<\w+>", ".+", re.escape(name)))
+
+
+class Rates:
+    """Growth per second of counters between two looks."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, float] = {}
+        self._at = 0.0
+
+    def of(self, counts: Mapping[str, float], at: float) -> dict[str, float]:
+        """Of each counter that was there at the look before; one that was reset has grown by nothing. `at` in s."""
+        seconds = max(at - self._at, 1e-3)
+        grown = {name: max(0.0, count - self._last[name]) for name, count in counts.items() if name in self._last}
+        self._last, self._at = counts, at
+        return {name: round(growth / seconds, 4) for name, growth in grown.items()}
+
+
+def fields_of(text: str) -> dict[str, int]:
+    """Lines of "name[:] number ..." as most files of /proc have them."""
+    rows = (line.replace(":", " ").split() for line in text.splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

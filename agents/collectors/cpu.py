@@ -1,40 +1,58 @@
-"""Cpu time, per cpu and over all, from /proc/stat."""
+"""Cpu time, per cpu and over all, and what the scheduler did, from /proc/stat."""
 
 from __future__ import annotations
 
-from .base import Collector
+from .base import Collector, Rates, columns, fields_of
 
 Times = tuple[int, int, int, int]
 
 
 class Cpu(Collector):
     name = "cpu"
-    help = "Busy, user, system and I/O wait share of each cpu"
+    help = "Busy, user, system and I/O wait share of each cpu; context switches, interrupts, runnable processes"
     columns = {
-        "busy": "% of all cpus not idle",
-        "user": "% in user mode, nice included",
-        "system": "% in the kernel, interrupts included",
-        "iowait": "% idle while I/O was under way",
-        "cpuN.busy": "% of cpu N not idle",
-        "cpuN.user": "% of cpu N in user mode",
-        "cpuN.system": "% of cpu N in the kernel",
-        "cpuN.iowait": "% of cpu N idle while I/O was under way",
+        **columns(
+            "all cpus",
+            "%",
+            {
+                "busy": "of all cpus not idle",
+                "user": "in user mode, nice included",
+                "system": "in the kernel, interrupts and stolen time included",
+                "iowait": "idle while I/O was under way",
+            },
+        ),
+        **columns("busy per cpu", "%", {"<cpu>.busy": "of one cpu not idle"}, shown=True),
+        **columns("user mode per cpu", "%", {"<cpu>.user": "of one cpu in user mode"}),
+        **columns("kernel mode per cpu", "%", {"<cpu>.system": "of one cpu in the kernel"}),
+        **columns("I/O wait per cpu", "%", {"<cpu>.iowait": "of one cpu idle while I/O was under way"}),
+        **columns(
+            "switches and interrupts",
+            "1/s",
+            {"ctxt": "context switches", "intr": "interrupts", "processes": "forks"},
+        ),
+        **columns(
+            "run queue",
+            "processes",
+            {"procs_running": "that run or could, the agent included", "procs_blocked": "that wait for I/O"},
+            gauge=True,
+        ),
     }
 
     def start(self) -> None:
-        self._last = self._read()
+        text = self.system.text("/proc/stat")
+        self._last, self._rates = parse(text), Rates()
+        self._rates.of(_counts(text), self.system.mono())
 
     def sample(self) -> dict[str, float]:
-        now, values = self._read(), {}
+        text = self.system.text("/proc/stat")
+        now, values = parse(text), {}
         for cpu, times in now.items():
             prefix = "" if cpu == "cpu" else f"{cpu}."
             for name, share in _shares(self._last.get(cpu, times), times).items():
                 values[prefix + name] = share
         self._last = now
-        return values
-
-    def _read(self) -> dict[str, Times]:
-        return parse(self.system.text("/proc/stat"))
+        waiting = {name: float(count) for name, count in _fields(text).items() if name.startswith("procs_")}
+        return {**values, **self._rates.of(_counts(text), self.system.mono()), **waiting}
 
 
 def parse(text: str) -> dict[str, Times]:
@@ -47,6 +65,15 @@ def parse(text: str) -> dict[str, Times]:
         user, nice, system, idle, iowait, irq, softirq, steal = (int(f) for f in [*fields, *["0"] * 8][:8])
         found[name] = (user + nice, system + irq + softirq + steal, idle, iowait)
     return found
+
+
+def _fields(text: str) -> dict[str, int]:
+    """The lines after those of the cpus; that of all interrupts has thousands of numbers, the first is their sum."""
+    return fields_of(text[text.find("\nintr ") + 1 :])
+
+
+def _counts(text: str) -> dict[str, float]:
+    return {name: float(count) for name, count in _fields(text).items() if name in ("ctxt", "intr", "processes")}
 
 
 def _shares(before: Times, after: Times) -> dict[str, float]:

@@ -1,49 +1,72 @@
-"""What disks did, from /proc/diskstats: all whole disks together, and the one under the data directory."""
+"""What disks did, from /proc/diskstats: all whole disks together, and the one under the data directory.
+
+The words are iostat's: aqu_sz is the mean number of requests under way, r_await and w_await what each took in all.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 
-from .base import Collector
+from .base import Collector, columns
 
 SECTOR = 512  # /proc/diskstats counts these, whatever the disk's own are
 # Not counted in the total: stacked on the disks below them, or no disks at all.
 _STACKED = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd)\d+")
-Counters = tuple[int, int, int, int, int]
+# reads, sectors read, ms reading, writes, sectors written, ms writing, ms with I/O under way, weighted ms
+_FIELDS = (3, 5, 6, 7, 9, 10, 12, 13)
+Counters = tuple[int, ...]
+
+_MB, _IOPS, _QUEUE = "disk throughput", "disk operations", "disk queue"
+_OWN = "of the data directory's device"
 
 
 class Disk(Collector):
     name = "disk"
-    help = "Throughput, operations and utilisation of all disks, and of the one that holds the data directory"
+    help = "Throughput, operations, latency, queue and utilisation of all disks, and of the one that holds the data"
     columns = {
-        "read_mb_s": "MB/s read, all disks",
-        "write_mb_s": "MB/s written, all disks",
-        "read_iops": "reads/s, all disks",
-        "write_iops": "writes/s, all disks",
-        "util": "% of time with I/O under way, busiest disk",
-        "DEVICE.read_mb_s": "MB/s read from the data directory's device",
-        "DEVICE.write_mb_s": "MB/s written to it",
-        "DEVICE.read_iops": "reads/s of it",
-        "DEVICE.write_iops": "writes/s of it",
-        "DEVICE.util": "% of time with I/O under way on it",
+        **columns(_MB, "MB/s", {"read_mb_s": "read, all disks", "write_mb_s": "written, all disks"}, shown=True),
+        **columns(_IOPS, "IOPS", {"read_iops": "reads, all disks", "write_iops": "writes, all disks"}, shown=True),
+        **columns(_QUEUE, "requests", {"aqu_sz": "under way in the mean, all disks"}),
+        **columns(
+            "disk latency",
+            "ms",
+            {"r_await": "of a read, all disks", "w_await": "of a write, all disks"},
+            better="lower",
+        ),
+        **columns("disk utilisation", "%", {"util": "of time with I/O under way, busiest disk"}),
+        **columns(
+            f"throughput {_OWN}", "MB/s", {"<device>.read_mb_s": f"read, {_OWN}", "<device>.write_mb_s": "written"}
+        ),
+        **columns(
+            f"operations {_OWN}", "IOPS", {"<device>.read_iops": f"reads, {_OWN}", "<device>.write_iops": "writes"}
+        ),
+        **columns(f"queue {_OWN}", "requests", {"<device>.aqu_sz": f"under way in the mean, {_OWN}"}),
+        **columns(
+            f"latency {_OWN}",
+            "ms",
+            {"<device>.r_await": f"of a read, {_OWN}", "<device>.w_await": f"of a write, {_OWN}"},
+            better="lower",
+        ),
+        **columns(f"utilisation {_OWN}", "%", {"<device>.util": f"of time with I/O under way, {_OWN}"}),
     }
 
     def start(self) -> None:
         whole = self.system.names("/sys/block")
         self._disks = {name for name in whole if not _STACKED.match(name)}
-        self._device = self._below(self.data_dir.stat().st_dev) if self.data_dir.exists() else ""
+        directory = self.subject.data_dir
+        self._device = self._below(directory.stat().st_dev) if directory.exists() else ""
         self._last, self._at = self._read(), self.system.mono()
 
     def sample(self) -> dict[str, float]:
         now, at = self._read(), self.system.mono()
-        rates = {
-            name: _rates(self._last.get(name, counters), counters, at - self._at) for name, counters in now.items()
-        }
+        grown = {name: _grown(self._last.get(name, counters), counters) for name, counters in now.items()}
+        seconds = max(at - self._at, 1e-3)
         self._last, self._at = now, at
-        values = _total([rates[name] for name in sorted(self._disks & set(rates))])
-        for name, rate in rates.get(self._device, {}).items():
-            values[f"{self._device}.{name}"] = rate
+        values = _total([grown[name] for name in sorted(self._disks & set(grown))], seconds)
+        if self._device in grown:
+            own = _rates(grown[self._device], seconds)
+            values.update({f"{self._device}.{name}": rate for name, rate in own.items()})
         return values
 
     def _below(self, device: int) -> str:
@@ -56,28 +79,32 @@ class Disk(Collector):
 
 
 def parse(text: str, wanted: set[str]) -> dict[str, Counters]:
-    """{device: (reads, sectors read, writes, sectors written, ms with I/O under way)}."""
-    found = {}
-    for line in text.splitlines():
-        f = line.split()
-        if f[2] in wanted:
-            found[f[2]] = (int(f[3]), int(f[5]), int(f[7]), int(f[9]), int(f[12]))
-    return found
+    """{device: (reads, sectors read, ms, writes, sectors written, ms, ms with I/O under way, weighted ms)}."""
+    rows = (line.split() for line in text.splitlines())
+    return {row[2]: tuple(int(row[i]) for i in _FIELDS) for row in rows if row[2] in wanted}
 
 
-def _rates(before: Counters, after: Counters, seconds: float) -> dict[str, float]:
-    per_s = [max(0, b - a) / max(seconds, 1e-3) for a, b in zip(before, after)]
-    return {
-        "read_mb_s": round(per_s[1] * SECTOR / 1e6, 3),
-        "write_mb_s": round(per_s[3] * SECTOR / 1e6, 3),
-        "read_iops": round(per_s[0], 1),
-        "write_iops": round(per_s[2], 1),
-        "util": round(min(100.0, per_s[4] / 10), 1),
+def _grown(before: Counters, after: Counters) -> Counters:
+    return tuple(max(0, b - a) for a, b in zip(before, after))
+
+
+def _rates(grown: Counters, seconds: float) -> dict[str, float]:
+    """Latencies only where there was an operation to take any time."""
+    reads, read, reading, writes, written, writing, busy, weighted = grown
+    rates = {
+        "read_mb_s": round(read * SECTOR / 1e6 / seconds, 3),
+        "write_mb_s": round(written * SECTOR / 1e6 / seconds, 3),
+        "read_iops": round(reads / seconds, 1),
+        "write_iops": round(writes / seconds, 1),
+        "aqu_sz": round(weighted / 1000 / seconds, 3),
+        "util": round(min(100.0, busy / 10 / seconds), 1),
     }
+    waits = (("r_await", reading, reads), ("w_await", writing, writes))
+    return {**rates, **{name: round(spent / count, 3) for name, spent, count in waits if count}}
 
 
-def _total(rates: list[dict[str, float]]) -> dict[str, float]:
-    if not rates:
+def _total(grown: list[Counters], seconds: float) -> dict[str, float]:
+    if not grown:
         return {}
-    total = {name: round(sum(rate[name] for rate in rates), 3) for name in rates[0]}
-    return {**total, "util": max(rate["util"] for rate in rates)}
+    busiest = max(_rates(each, seconds)["util"] for each in grown)
+    return {**_rates(tuple(map(sum, zip(*grown))), seconds), "util": busiest}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..facts.memory import NODES, node_ids
-from .base import Collector
+from .base import Collector, Rates, columns
 
 NAMES = ("numa_hit", "numa_miss", "numa_foreign", "interleave_hit", "local_node", "other_node")
 
@@ -12,28 +12,44 @@ class Numa(Collector):
     name = "numa"
     help = "Pages allocated on each NUMA node, as wanted or not, by processes of the node or of others"
     columns = {
-        "nodeN.numa_hit": "pages/s allocated on node N, as wanted",
-        "nodeN.numa_miss": "pages/s allocated on node N, although another was wanted",
-        "nodeN.numa_foreign": "pages/s wanted on node N, but allocated on another",
-        "nodeN.interleave_hit": "pages/s interleaved onto node N, as wanted",
-        "nodeN.local_node": "pages/s allocated on node N by a process that ran there",
-        "nodeN.other_node": "pages/s allocated on node N by a process that ran on another",
+        **columns(
+            "allocated as wanted",
+            "pages/s",
+            {
+                "<node>.numa_hit": "on the node that was wanted",
+                "<node>.interleave_hit": "interleaved onto it, as wanted",
+            },
+        ),
+        **columns(
+            "allocated elsewhere",
+            "pages/s",
+            {
+                "<node>.numa_miss": "on this node, although another was wanted",
+                "<node>.numa_foreign": "on another node, although this one was wanted",
+            },
+            better="lower",
+        ),
+        **columns(
+            "allocated near and far",
+            "pages/s",
+            {
+                "<node>.local_node": "by a process that ran on the node",
+                "<node>.other_node": "by a process that ran on another",
+            },
+        ),
     }
 
     def start(self) -> None:
-        self._last, self._at = self._read(), self.system.mono()
+        self._rates = Rates()
+        self._rates.of(self._read(), self.system.mono())
 
     def sample(self) -> dict[str, float]:
-        now, at = self._read(), self.system.mono()
-        seconds = max(at - self._at, 1e-3)
-        rates = {name: round((now[name] - self._last.get(name, now[name])) / seconds, 1) for name in now}
-        self._last, self._at = now, at
-        return rates
+        return self._rates.of(self._read(), self.system.mono())
 
-    def _read(self) -> dict[str, int]:
+    def _read(self) -> dict[str, float]:
         texts = {node: self.system.text(f"{NODES}/node{node}/numastat") for node in node_ids(self.system)}
         return {
-            f"node{node}.{name}": int(count)
+            f"node{node}.{name}": float(count)
             for node, text in texts.items()
             for name, count in (line.split() for line in text.splitlines())
             if name in NAMES

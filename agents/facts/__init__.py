@@ -33,11 +33,11 @@ Only in `full`:
     firmware         sys_vendor, product_name, board_name, bios_vendor, bios_version, bios_date, microcode
     file_systems     [{"mounted_on", "device", "type", "options": [text], "kb", "free_kb" [v]}]
     network          [{"name", "state", "mtu", "speed_mbit", "driver", "node"}]
-    limits           of our control groups: cpu_quota (cpus), memory_max_bytes, memory_high_bytes, pids_max,
+    limits           of our control groups: cpu_quota (cpus), memory_max_kb, memory_high_kb, pids_max,
                      cpuset_cpus, cpuset_mems; only those that bind
     clusters         [{"name", "version", "major", "data_dir", "port", "running", "pid" [v], "owner", "config_file",
                      "unit": that it runs in, or would, "bin_dir", "has_include_dir": "" or the directory that its
-                     configuration includes,
+                     configuration includes, "include": "" or the file there that a run may write,
                      "found_by": any of process, debian, systemd, directory, given}]
     unread           {section: problem}, only where one of the sections from `os` on could not be made sense of
 """

@@ -19,6 +19,8 @@ UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/sys
 # Where distributions put a cluster: Red Hat with and without a version, Debian, Arch, SUSE.
 USUAL = ("/var/lib/pgsql/*/data", "/var/lib/pgsql/data", "/var/lib/postgresql/*/*", "/var/lib/postgres/data")
 LINE = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:=\s*|\s)\s*('(?:[^']|'')*'|[^\s#]+)", re.MULTILINE)
+INCLUDE = re.compile(r"^\s*(include_dir|include_if_exists)\s*=?\s*'((?:[^']|'')+)'", re.MULTILINE | re.IGNORECASE)
+OURS = "proving_ground.conf"
 DEEPEST = 10  # as PostgreSQL itself allows
 
 
@@ -95,10 +97,12 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
 
 
 def _unit_of(system: System, pid: int) -> str:
-    """The service whose control group a process is in; "" for one that somebody started by hand."""
+    """The service whose control group a process is in; "" for one that somebody started by hand, which then is in
+    that of sshd, of cron, or of a login."""
     found = re.search(r"/([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup"), re.MULTILINE)
     unit = found.group(1) if found else ""
-    return "" if unit.startswith("user@") else unit
+    template = re.sub(r"@.*\.service$", "@.service", unit)
+    return unit if re.search(r"postgres|postmaster|pg_ctl", f"{unit}\n{_unit_text(system, template)}") else ""
 
 
 # What configuration tells
@@ -181,6 +185,18 @@ def read_config(system: System, path: str, depth: int = 0) -> dict[str, str]:
     return found
 
 
+def include_path(config_file: str, text: str) -> str:
+    """Pure. The file of ours that a configuration of this text reads, "" when it includes none: in its include_dir, or
+    the one that it names itself."""
+    for word, value in INCLUDE.findall(text):
+        path = os.path.normpath(os.path.join(os.path.dirname(config_file), value.replace("''", "'")))
+        if word.lower() == "include_dir":
+            return f"{path}/zz_{OURS}"
+        if os.path.basename(path) == OURS:
+            return path
+    return ""
+
+
 # What is told
 
 
@@ -206,6 +222,7 @@ def _told(system: System, found: Found, installed: list[dict[str, Any]]) -> dict
         "unit": _unit_of(system, process.pid) if process else found.unit,
         "bin_dir": bin_dir,
         "has_include_dir": config.get("include_dir", ""),
+        "include": include_path(config_file, system.text(config_file)),
         "found_by": found.found_by,
     }
 

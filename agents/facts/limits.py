@@ -13,12 +13,12 @@ UNLIMITED = 1 << 62  # what v1 says for no limit is near 2^63
 
 
 def limits(system: System) -> dict[str, Any]:
-    """{} where nothing binds us. `cpu_quota` is in cpus, `memory_max_bytes` in bytes."""
+    """{} where nothing binds us. `cpu_quota` is in cpus."""
     groups = _groups(system)
     found = {
         "cpu_quota": _least(_quotas(system, groups)),
-        "memory_max_bytes": _least(_numbers(system, groups, "memory", "memory.max", "memory.limit_in_bytes")),
-        "memory_high_bytes": _least(_numbers(system, groups, "memory", "memory.high", "")),
+        "memory_max_kb": _kb(_least(_numbers(system, groups, "memory", "memory.max", "memory.limit_in_bytes"))),
+        "memory_high_kb": _kb(_least(_numbers(system, groups, "memory", "memory.high", ""))),
         "pids_max": _least(_numbers(system, groups, "pids", "pids.max", "pids.max")),
         "cpuset_cpus": _nearest(system, groups, "cpuset.cpus", online(system)),
         "cpuset_mems": _nearest(system, groups, "cpuset.mems", system.text(f"{NODES}/has_memory")),
@@ -76,6 +76,10 @@ def _least(values: Iterable[Optional[float]]) -> Optional[float]:
     bound = [value for value in values if value is not None and value < UNLIMITED]
     least = min(bound, default=None)
     return int(least) if least is not None and least == int(least) else least
+
+
+def _kb(size: Optional[float]) -> Optional[int]:
+    return None if size is None else int(size) // 1024
 
 
 def _nearest(system: System, groups: dict[str, list[str]], name: str, every: str) -> str:

@@ -161,15 +161,8 @@ class Scene:
         process = self.system.process(pid)
         if process and process.alive:
             yield process
-            for child in self._children(pid):
+            for child in self.system.children(pid):
                 yield from self._family(child)
-
-    def _children(self, pid: int) -> list[int]:
-        path = f"/proc/{pid}/task/{pid}/children"
-        if self.system.exists(path):
-            return [int(child) for child in self.system.text(path).split()]
-        # Kernels without CONFIG_PROC_CHILDREN: the slow way, through the whole table.
-        return [process.pid for process in self.system.processes() if process.parent == pid]
 
 
 class Setting(ABC):

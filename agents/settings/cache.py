@@ -14,6 +14,7 @@ DROP = "/proc/sys/vm/drop_caches"
 PAGE_CACHE_AND_SLAB = "3"
 COLD = 0.01  # the share of the data that may be left
 WARM = 0.99  # the share of each relation that must be there
+_DROPPED, _LOADED = ("cold", "reloaded"), ("warm", "reloaded")
 _NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?"
 _EACH = "select oid::regclass, pg_prewarm(oid) from pg_class where relkind in ('r', 'i', 'm') and oid >= 16384"
 # Where PostgreSQL keeps relations; its own log and WAL are not read by queries.
@@ -32,10 +33,10 @@ class Cache(Setting):
         "properties": {
             "state": {
                 "type": "string",
-                "enum": ["cold", "warm"],
+                "enum": ["cold", "warm", "reloaded"],
                 "title": "State",
                 "description": "cold: drop the page cache while PostgreSQL is down (root); what the run then makes "
-                "or reads itself is in memory again. warm: pg_prewarm before each step",
+                "or reads itself is in memory again. warm: pg_prewarm before each step. reloaded: cold, then warm",
             },
             "relations": {
                 "type": "string",
@@ -50,22 +51,22 @@ class Cache(Setting):
     }
 
     def plan(self, facts: Facts, wanted: Any) -> Plan:
-        relations = wanted.get("relations", "")
-        if wanted["state"] == "warm":
-            return Plan(sql=[f"select pg_prewarm('{name}')" for name in _names(relations)] or [_EACH])
-        if relations:
+        state, relations = wanted["state"], wanted.get("relations", "")
+        if relations and state not in _LOADED:
             raise Unplannable("cache.relations", relations, "no relations with state cold, which drops everything")
-        if facts["level"] != "root":
+        if state in _DROPPED and facts["level"] != "root":
             raise Unplannable(
-                "cache.state", "cold", "warm; cold needs level root and the agent is an ordinary user here"
+                "cache.state", state, f"warm; {state} needs level root and the agent is an ordinary user here"
             )
-        return Plan(acts=["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"])
+        loads = [f"select pg_prewarm('{name}')" for name in _names(relations)] or [_EACH]
+        drops = ["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"]
+        return Plan(acts=drops if state in _DROPPED else [], sql=loads if state in _LOADED else [])
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
         """drops the page cache while PostgreSQL is down, or runs pg_prewarm before each step"""
-        if (wanted["state"], moment) == ("cold", "stopped"):
+        if wanted["state"] in _DROPPED and moment == "stopped":
             return drop(scene)
-        if (wanted["state"], moment) == ("warm", "warm"):
+        if wanted["state"] in _LOADED and moment == "warm":
             return prewarm(scene, _names(wanted.get("relations", "")))
         return []
 

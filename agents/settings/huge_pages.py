@@ -94,7 +94,7 @@ class HugePages(Setting):
             raise Unplannable("huge_pages.size", wanted["size"], accepted)
         size = _size(scene.facts, wanted)
         kb, nodes = size["kb"], _nodes(size, wanted)
-        needed = scene.huge_pages_needed(kb) if scene.huge_pages_needed else 0
+        needed = _needed(scene, kb, wanted)
         pools = [_Pool(scene.system, kb, node) for node in nodes] or [_Pool(scene.system, kb)]
         targets = _targets(pools, wanted, needed, _reserved(scene.system, kb))
         everywhere, more = _Pool(scene.system, kb), sum(pool.more(target) for pool, target in zip(pools, targets))
@@ -208,6 +208,12 @@ class _Pool:
     def more(self, target: int) -> int:
         """Pages that the pool gains, or loses, by this target."""
         return target - max(self.total - self.surplus, min(self.total, target))
+
+
+def _needed(scene: Scene, kb: int, wanted: Any) -> int:
+    """Pages that the server will ask for; 0 where that costs a start of it and the pool does not depend on it."""
+    auto = "per_node" not in wanted and wanted.get("pool", "auto") == "auto"
+    return scene.huge_pages_needed(kb) if scene.huge_pages_needed and (auto or scene.major >= 15) else 0
 
 
 def _reserved(system: System, kb: int) -> int:

@@ -103,7 +103,7 @@ class Numa(Setting):
         return plan
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        if moment == "measure":
+        if moment == "warm":
             numa_proofs.note(scene)
         return []
 

@@ -20,7 +20,7 @@ from .numa_maps import Mapping, PerNode
 HEAD = 256  # bytes that hold the first line's policy
 WHOLE = 2  # backends that are read wholly at one look
 MANY = 200  # processes that are looked at
-SLOW_S = 1.0  # a look that took longer is not repeated during the step
+SLOW_S = 1.0  # when reading these took longer, it is not repeated during the step
 # The kernel's word for a policy in numa_maps, where it is not numactl's.
 _WORDS = {
     "weighted-interleave": "weighted interleave",
@@ -40,7 +40,8 @@ def prove(scene: Scene, policy: str, nodes: list[int], bound: list[int], phase: 
     """Policy, cpus and placement of the server's processes now. None when no process is there to be looked at."""
     look = _Look(scene, phase)
     if not look.rows:
-        return []
+        # A kernel without NUMA has no numa_maps, and default there is what it says.
+        return [_unread(look)] if look.of and (bound or policy != "default") else []
     proofs = [_policy(look, policy, nodes), *([_cpus(scene.facts, look, bound)] if bound else [])]
     if look.mappings:
         proofs.append(_placement(look, policy, nodes))
@@ -58,15 +59,16 @@ class _Look:
         notes = scene.notes.setdefault("numa", {})
         whole = [*everyone[:1], *everyone[1:][-WHOLE:]] if phase != "during" or not notes.get("slow") else []
         self.of, self.rows, self._maps = len(everyone), list[dict[str, Any]](), list[list[Mapping]]()
+        self._reading_s = 0.0
         for process in [*whole, *sample([p for p in everyone if p not in whole], MANY)]:
             self._take(process, process in whole)
         self.read_s = round(scene.system.mono() - began, 3)
-        notes["slow"] = self.read_s > SLOW_S
+        notes["slow"] = notes.get("slow", False) or self._reading_s > SLOW_S
         self.mappings = self._once()
 
     def _take(self, process: Process, wholly: bool) -> None:
         path = f"/proc/{process.pid}/numa_maps"
-        mappings = numa_maps.parse(self._system.text(path) if wholly else self._head(path))
+        mappings = numa_maps.parse(self._whole(path) if wholly else self._head(path))
         policies = numa_maps.policies(mappings)
         if not policies:
             return  # it ended between two looks
@@ -75,6 +77,12 @@ class _Look:
         self.rows.append(row)
         if wholly:
             self._maps.append(mappings)
+
+    def _whole(self, path: str) -> str:
+        began = self._system.mono()
+        text = self._system.text(path)
+        self._reading_s += self._system.mono() - began
+        return text
 
     def _head(self, path: str) -> str:
         """The first line, whose end may be cut off; of what follows it, the policy might be."""
@@ -96,6 +104,13 @@ def sample(processes: list[Process], most: int) -> list[Process]:
     """All of them, or `most` of them evenly over their order."""
     step = max(1.0, len(processes) / most)
     return [processes[int(place * step)] for place in range(min(len(processes), most))]
+
+
+def _unread(look: _Look) -> Proof:
+    found = f"no numa_maps of {look.of} process(es) could be read"
+    return Proof(
+        "memory policy", "what numa_maps says of every process", found, False, {"source": "/proc/PID/numa_maps"}
+    )
 
 
 def _policy(look: _Look, policy: str, nodes: list[int]) -> Proof:
@@ -129,8 +144,8 @@ def _placement(look: _Look, policy: str, nodes: list[int]) -> Proof:
     evidence: dict[str, Any] = {
         "source": "/proc/PID/numa_maps of the postmaster and the newest backends",
         "kb_per_node": kinds,
-        "by_policy": numa_maps.by_policy(look.mappings),
-        "share": _share(kinds["shared"]),
+        "kb_per_node_by_policy": numa_maps.by_policy(look.mappings),
+        "share_per_node": _share(kinds["shared"]),
     }
     if policy == "membind":
         evidence.update(kb_outside=ours, tolerated_kb_outside=outside["file"])
@@ -146,16 +161,16 @@ def _share(per_node: PerNode) -> dict[str, float]:
 
 
 def numastat(system: System) -> Stat:
-    """Pages by node since boot, as the kernel counts them: {"0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
+    """Pages by node since boot, as the kernel counts them: {"node0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
     found = {}
     for node in node_ids(system):
         rows = (line.split() for line in system.text(f"{NODES}/node{node}/numastat").splitlines())
-        found[str(node)] = {row[0]: int(row[1]) for row in rows}
+        found[f"node{node}"] = {row[0]: int(row[1]) for row in rows}
     return found
 
 
 def note(scene: Scene) -> None:
-    """Remember numastat as it is before a load."""
+    """Remember numastat as it is before the data are loaded into memory."""
     scene.notes.setdefault("numa", {}).update(numastat=numastat(scene.system), slow=False)
 
 
@@ -165,7 +180,7 @@ def _after(scene: Scene) -> dict[str, Any]:
     evidence: dict[str, Any] = {}
     if before:
         difference = {n: {name: count - before[n].get(name, 0) for name, count in after[n].items()} for n in before}
-        evidence["numastat"] = {"before": before, "after": after, "difference": difference}
+        evidence.update(numastat_difference=difference, numastat_before=before, numastat_after=after)
     told = _allocations(scene)
     return {**evidence, **({"pg_shmem_allocations_numa": told} if told else {})}
 

@@ -71,7 +71,7 @@ class RecipeViewSet(viewsets.ViewSet):
         query = HostQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         host = query.validated_data.get("host")
-        return recipe | {"factors": services.recipe_factors(recipe, host)} if host else recipe
+        return services.recipe_on_host(recipe, host) if host else recipe
 
     @extend_schema(responses=RecipeSerializer(many=True))
     def list(self, request: Request) -> Response:

@@ -21,7 +21,7 @@ from agents.protocol import checksum
 from apps.campaigns import queue
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import contact, leases, ssh
+from apps.hosts import consents, contact, leases, ssh
 from apps.hosts.models import Host, Trouble
 
 log = logging.getLogger(__name__)
@@ -101,10 +101,12 @@ def _work(run: Run) -> None:
 def _submit(run: Run, link: ssh.Link) -> bool:
     """Hand the run to the agent, or find it there. False when it ended instead."""
     machine_id = run.host.machine_id
-    if run.state == Run.State.QUEUED and not _begin(run):
-        leases.release(machine_id, run.pk)
-        return False
     try:
+        if run.state == Run.State.QUEUED:
+            consents.check(run.host, run.spec["target"])
+        if run.state == Run.State.QUEUED and not _begin(run):
+            leases.release(machine_id, run.pk)
+            return False
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True

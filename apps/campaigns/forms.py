@@ -7,9 +7,11 @@ from typing import Any
 from django import forms
 from django.db.models import OuterRef, Subquery
 
+from agents.collectors import COLLECTORS
 from agents.workloads import WORKLOADS
+from apps.campaigns import targets
 from apps.campaigns.models import Campaign, Workload
-from apps.hosts.models import Host
+from apps.hosts.models import Facts, Host
 from apps.tuning import fields
 from apps.tuning.models import Revision
 
@@ -24,6 +26,11 @@ class CampaignForm(forms.Form):
     """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
 
     host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
+    target = forms.ChoiceField(
+        required=False,
+        label="PostgreSQL",
+        help_text="an existing one is restarted only where that is allowed",
+    )
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
@@ -48,10 +55,26 @@ class CampaignForm(forms.Form):
         initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
     )
     seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
+    interval_s = forms.FloatField(
+        initial=1,
+        min_value=0.1,
+        max_value=3600,
+        required=False,
+        label="Seconds between samples",
+        help_text="of each collector; 1 when empty",
+    )
+    sources = forms.MultipleChoiceField(
+        choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
+        initial=list(COLLECTORS),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Collectors",
+    )
 
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("profile", Revision.objects.select_related("profile").order_by("profile__name", "-number"))
         if recipe:
@@ -64,9 +87,18 @@ class CampaignForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         field.queryset = rows
 
+    def _offer_targets(self) -> None:
+        """Of every host: its own are known only when it is chosen. The service refuses what is not there."""
+        newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
+        groups = [(each.host.name, targets.choices(each.data)) for each in newest]
+        field = self.fields["target"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
+        field.choices = [("", targets.NEWEST), *groups]
+
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty."""
-        given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100}
+        target = targets.wanted(self.cleaned_data["target"])
+        given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100, "target": target}
         return {name: value for name, value in given.items() if value not in (None, "")}
 
 

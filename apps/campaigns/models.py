@@ -9,6 +9,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
+from agents.collectors import COLLECTORS
 from apps.accounts.models import User
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
@@ -32,6 +33,10 @@ class Workload(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} r{self.revision}"
+
+
+def all_sources() -> list[str]:
+    return list(COLLECTORS)
 
 
 class Campaign(models.Model):
@@ -60,6 +65,9 @@ class Campaign(models.Model):
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
     profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="campaigns")
+    target: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
+    )
     factors: Any = models.JSONField(help_text='[{"name", "levels": [{"label", "set": {path: value}}]}]')
     repetitions = models.PositiveIntegerField(default=5)
     order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
@@ -67,6 +75,8 @@ class Campaign(models.Model):
     reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
     metric = models.CharField(max_length=40, default="tps")
     delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
+    interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
+    sources: Any = models.JSONField(default=all_sources, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

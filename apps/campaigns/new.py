@@ -45,7 +45,11 @@ class Draft:
         if self.host is None and any("generate" in factor for factor in self.recipe["factors"]):
             self.notice = "Its levels depend on the host: choose the host, and they appear."
             return []
-        return design.rows_of(recipes.factors(self.recipe, self.host.facts if self.host else {}))
+        try:
+            return design.rows_of(recipes.factors(self.recipe, self.host.facts if self.host else {}))
+        except PlanError as error:
+            self.notice = sentence("", error)
+            return []
 
     def _initial(self) -> dict[str, Any]:
         initial: dict[str, Any] = {"host": self.host}
@@ -110,7 +114,8 @@ class Draft:
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
             wanted = self.recipe["workload"]
-            fields["workload"] = Workload(name=self.name, kind=wanted["kind"], options=wanted["options"])
+            options = recipes.options(self.recipe, fields["host"].facts)
+            fields["workload"] = Workload(name=self.name, kind=wanted["kind"], options=options)
         try:
             planned = services.preview(Campaign(**fields))
         except PlanError as error:

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.collectors import COLLECTORS
 from apps.campaigns import queries
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
 from apps.hosts.models import Host
@@ -68,6 +69,13 @@ class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
         ]
 
 
+class TargetSerializer(serializers.Serializer[Any]):
+    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
+
+    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
+    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
+
+
 class ProgressSerializer(serializers.Serializer[queries.Progress]):
     done = serializers.IntegerField(help_text="runs that have ended")
     total = serializers.IntegerField(help_text="0 before the start")
@@ -100,6 +108,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     workload = WorkloadSerializer()
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
+    target = TargetSerializer()
+    sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
@@ -108,9 +118,9 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "host_name", "profile", "workload", "factors"),
-            *("repetitions", "order", "seed", "reboot", "metric", "delta", "state", "progress", "results_ready"),
-            *("host_changes", "created_by", "created_at", "started_at", "ended_at"),
+            *("id", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload", "factors"),
+            *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
+            *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:
@@ -141,12 +151,21 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     profile = serializers.PrimaryKeyRelatedField(
         queryset=Revision.objects.select_related("profile"), required=False, help_text="id of a profile's revision"
     )
+    target = TargetSerializer(required=False)
     repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
     metric = serializers.CharField(required=False, max_length=40)
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
+    interval_s = serializers.FloatField(
+        required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"
+    )
+    sources = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(COLLECTORS)),
+        required=False,
+        help_text="collectors; else all",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]

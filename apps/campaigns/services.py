@@ -18,7 +18,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queries, queue, recipes, workloads
+from apps.campaigns import plan, queries, queue, recipes, targets, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -53,7 +53,10 @@ def create_campaign(
     reboot: str = Campaign.Reboot.NEVER,
     metric: str = "tps",
     delta: float = 0.02,
+    interval_s: float = 1.0,
+    sources: list[str] | None = None,
     recipe: str = "",
+    target: dict[str, str] | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -74,6 +77,9 @@ def create_campaign(
         reboot=reboot,
         metric=metric,
         delta=delta,
+        target=target or {},
+        interval_s=interval_s,
+        sources=list(COLLECTORS) if sources is None else sources,
         created_by=by,
     )
     preview(campaign)
@@ -94,19 +100,22 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     fields = {
         "name": f"{template['title']} on {host}",
         "question": template["question"],
-        "factors": recipes.factors(template, facts),
         **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
         **{key: value for key, value in overrides.items() if value is not None},
     }
+    if "factors" not in fields:
+        fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
-        wanted = template["workload"]
-        fields["workload"] = workloads.recipe_workload(recipe, wanted["kind"], wanted["options"], by)
+        kind, options = template["workload"]["kind"], recipes.options(template, facts)
+        fields["workload"] = workloads.recipe_workload(recipe, kind, options, by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
-def recipe_factors(recipe: recipes.Recipe, host: Host) -> list[dict[str, Any]]:
-    """The factors that the recipe would have on this host. PlanError when it was never checked."""
-    return recipes.factors(recipe, _facts(host))
+def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
+    """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
+    facts = _facts(host)
+    workload = {**recipe["workload"], "options": recipes.options(recipe, facts)}
+    return {**recipe, "factors": recipes.factors(recipe, facts), "workload": workload}
 
 
 def preview(campaign: Campaign) -> Preview:
@@ -119,10 +128,10 @@ def preview(campaign: Campaign) -> Preview:
     if kind.needs_directory:
         options.setdefault("directory", campaign.host.data_dir)
     base = {
-        "target": target(campaign.host, facts) if kind.needs_postgres else None,
+        "target": targets.target(campaign.host, facts, campaign.target) if kind.needs_postgres else None,
         "settings": _settings(campaign),
         "workload": {"kind": kind.kind, "options": options},
-        "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
+        "collect": collect(campaign, kind.needs_postgres),
     }
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
@@ -133,6 +142,16 @@ def preview(campaign: Campaign) -> Preview:
     took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
     restarts = sum(plan.restarts(run.spec) for run in planned)
     return Preview(planned, took, restarts, restart_s, measured_s is not None)
+
+
+def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
+    """What looks on, in the shape of a spec; without PostgreSQL its collectors have nothing to look at."""
+    for place, name in enumerate(campaign.sources):
+        if name not in COLLECTORS:
+            raise PlanError(f"sources.{place}", f"{name!r} is no collector", hint=f"known: {', '.join(COLLECTORS)}")
+    wanted = [name for name in COLLECTORS if name in campaign.sources]
+    useful = [name for name in wanted if with_postgres or not COLLECTORS[name].needs_postgres]
+    return {"interval_s": campaign.interval_s, "sources": useful}
 
 
 def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
@@ -157,16 +176,6 @@ def _facts(host: Host) -> dict[str, Any]:
     return facts
 
 
-def target(host: Host, facts: dict[str, Any]) -> dict[str, Any]:
-    """The private cluster that runs on this host use: the newest PostgreSQL that can create one and has pgbench."""
-    able = [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
-    if not able:
-        hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
-        raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
-    newest = max(able, key=lambda each: each["major"])
-    return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
-
-
 def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
     for step in spec["steps"]:
@@ -176,6 +185,7 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
         for tool in WORKLOADS[step["kind"]].tools:
             _check_tool(tool, step["kind"], host, facts)
     try:
+        targets.check(spec, host, facts)
         planning.check_spec(facts, spec)
     except Unplannable as error:
         hint = f"{error.accepted}. {error.hint}".strip(". ")

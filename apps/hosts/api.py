@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import django_filters as filters
@@ -17,8 +18,8 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts import changes, services
-from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
+from apps.hosts import changes, consents, services
+from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -117,6 +118,28 @@ class RestoredSerializer(serializers.Serializer[Any]):
     recovered = RecoveredSerializer(many=True)
 
 
+class ConsentSerializer(serializers.Serializer[Any]):
+    data_dir = serializers.CharField(help_text="of one of the host's clusters")
+    may = serializers.ChoiceField(choices=ClusterConsent.May.choices, help_text="each is an act of its own")
+
+
+class ClusterConsentSerializer(serializers.Serializer[Any]):
+    restart = serializers.CharField(source="restart.given_by.username", default=None, help_text="who allowed it")
+    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None)
+
+
+class ClusterSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    data_dir = serializers.CharField()
+    version = serializers.CharField()
+    port = serializers.IntegerField()
+    running = serializers.BooleanField()
+    owner = serializers.CharField()
+    unit = serializers.CharField(help_text="service of systemd; empty for one that pg_ctl started")
+    include = serializers.CharField(help_text="the file that a run may write; empty: its configuration includes none")
+    consent = ClusterConsentSerializer()
+
+
 class FactsSerializer(serializers.ModelSerializer[Facts]):
     data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
 
@@ -209,6 +232,8 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         "approve_host_key": Role.ADMIN,
         "check": Role.OPERATOR,
         "release": Role.ADMIN,
+        "allow_cluster": Role.ADMIN,
+        "forbid_cluster": Role.ADMIN,
         "restore": Role.ADMIN,
         "install_units": Role.ADMIN,
         "uninstall_units": Role.ADMIN,
@@ -288,6 +313,33 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     def uninstall_units(self, request: Request, pk: str) -> Response:
         """Remove the units from the host; refused while a run is under way."""
         return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
+
+    @extend_schema(responses=ClusterSerializer(many=True), filters=False)
+    @action(detail=True, filterset_fields=None, ordering_fields=[], pagination_class=None)
+    def clusters(self, request: Request, pk: str) -> Response:
+        """PostgreSQL clusters that are on the host already, and what is allowed with them."""
+        return self._clusters(self.get_object())
+
+    def _clusters(self, host: Host) -> Response:
+        return Response(ClusterSerializer(consents.clusters(host, host.facts), many=True).data)
+
+    def _consent(self, act: Callable[..., None], request: Request) -> Response:
+        host, body = self.get_object(), ConsentSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        act(host, body.validated_data["data_dir"], body.validated_data["may"], by=user_of(request))
+        return self._clusters(host)
+
+    @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="allow-cluster")
+    def allow_cluster(self, request: Request, pk: str) -> Response:
+        """Allow runs to restart a cluster, or to disturb its clients."""
+        return self._consent(consents.allow, request)
+
+    @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="forbid-cluster")
+    def forbid_cluster(self, request: Request, pk: str) -> Response:
+        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        return self._consent(consents.withdraw, request)
 
     @extend_schema(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],

@@ -98,6 +98,14 @@ class Change:
         return ".".join(self.parts)
 
     @property
+    def was(self) -> str:
+        return shown(self.before)
+
+    @property
+    def now(self) -> str:
+        return shown(self.after)
+
+    @property
     def weighty(self) -> bool:
         """Whether runs on both sides of it are not alike."""
         silent = self.before is None or self.after is None
@@ -176,7 +184,7 @@ def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 def sentence(before: str, after: str, changes: list[Change]) -> str:
     """ "Between run 4 and run 5 the host changed: kernel.release 6.1.0-9 → 6.1.0-10; runs on both sides are not
     alike." Of many changes the first are named."""
-    named = ", ".join(f"{each.path} {shown(each.before)} → {shown(each.after)}" for each in changes[:SHOWN])
+    named = ", ".join(f"{each.path} {each.was} → {each.now}" for each in changes[:SHOWN])
     more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
     return f"Between {before} and {after} the host changed: {named}{more}; runs on both sides are not alike."
 

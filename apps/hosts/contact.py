@@ -105,7 +105,7 @@ def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> 
 
 
 def report(
-    host: Host, run: UUID, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
+    host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
     """Open a trouble for people to see to, once for each run and kind."""
     told = {"host": host, "keys": keys or [], "problems": problems or []}

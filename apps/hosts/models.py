@@ -94,6 +94,27 @@ class Host(models.Model):
         return self.host_keys.filter(state=HostKey.State.PINNED).first()
 
 
+class ClusterConsent(models.Model):
+    """One thing that may be done to one cluster that is on the host already; the audit log keeps what was withdrawn."""
+
+    class May(models.TextChoices):
+        RESTART = "restart", "restart"
+        DISTURB_CLIENTS = "disturb_clients", "disturb the clients of"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="consents")
+    data_dir = models.CharField(max_length=4096)
+    may = models.CharField(max_length=15, choices=May)
+    given_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    given_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["data_dir", "may"]
+        constraints = [models.UniqueConstraint(fields=["host", "data_dir", "may"], name="consent_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return f"{self.get_may_display()} {self.data_dir} of {self.host}"
+
+
 class HostKey(models.Model):
     """A public key that a host showed. One is pinned; earlier ones stay as history."""
 

@@ -1,12 +1,14 @@
-"""Facts as a picture: sockets with their nodes, cores and threads. Pure."""
+"""Facts as a picture: sockets with their nodes, caches, cores and threads. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 Facts = dict[str, Any]
-MOST_CORES = 512
+MOST_THREADS = 1024
+KINDS = {"Data": "data", "Instruction": "instructions", "Unified": ""}
 
 
 @dataclass(frozen=True)
@@ -16,10 +18,45 @@ class Thread:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """One row per level and type: `count` caches of `kb` each, `shared` names the cpus of the first."""
+
+    level: int
+    name: str
+    kb: int
+    count: int
+    shared: list[str]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Cores that share their last-level cache; `kb` is None where the caches are not known."""
+
+    level: int | None
+    kb: int | None
+    cores: list[list[Thread]]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Huge pages of one size on one node."""
+
+    kb: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True)
 class Node:
+    """A NUMA node, or the part of it that lies in one socket; `sockets` names all that it reaches over."""
+
     number: int
     memory_kb: int | None
-    cores: list[list[Thread]]
+    free_kb: int | None
+    pools: list[Pool]
+    domains: list[Domain]
+    sockets: list[int]
 
 
 @dataclass(frozen=True)
@@ -30,20 +67,61 @@ class Socket:
 
 def sockets(facts: Facts) -> list[Socket]:
     """Sockets -> nodes -> cores -> threads, as the facts list them; [] where the topology is unknown."""
-    cpus = facts.get("cpus", {})
-    rows = cpus.get("topology", [])[:MOST_CORES]
-    memory = {node["id"]: node.get("mem_kb") for node in facts.get("numa", {}).get("nodes", [])}
-    allowed = _parse(cpus.get("allowed", ""))
-    places: dict[int, dict[int, dict[int, list[Thread]]]] = {}
+    rows = facts.get("cpus", {}).get("topology", [])[:MOST_THREADS]
+    places: dict[int, dict[int, list[dict[str, Any]]]] = {}
     for row in rows:
-        node = places.setdefault(row["socket"], {}).setdefault(row.get("node") or 0, {})
-        node.setdefault(row["core"], []).append(Thread(row["cpu"], row["cpu"] in allowed))
+        places.setdefault(row["socket"], {}).setdefault(row.get("node") or 0, []).append(row)
     return [
-        Socket(
-            number, [Node(n, memory.get(n), [cores[c] for c in sorted(cores)]) for n, cores in sorted(nodes.items())]
-        )
+        Socket(number, [_node(facts, node, members, places) for node, members in sorted(nodes.items())])
         for number, nodes in sorted(places.items())
     ]
+
+
+def _node(facts: Facts, number: int, rows: list[dict[str, Any]], places: dict[int, Any]) -> Node:
+    told = {node["id"]: node for node in facts.get("numa", {}).get("nodes", [])}.get(number, {})
+    over = sorted(socket for socket, nodes in places.items() if number in nodes)
+    return Node(number, told.get("mem_kb"), told.get("free_kb"), _pools(facts, number), _domains(facts, rows), over)
+
+
+def _pools(facts: Facts, node: int) -> list[Pool]:
+    sizes = facts.get("huge_pages", {}).get("sizes", [])
+    counts = [(each["kb"], each.get("per_node", {}), each.get("free_per_node", {})) for each in sizes]
+    return [Pool(kb, totals.get(str(node), 0), free.get(str(node), 0)) for kb, totals, free in counts]
+
+
+def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[Domain]:
+    last = max(facts.get("cpus", {}).get("caches", []), key=lambda cache: int(cache["level"]), default=None)
+    cpus_of = {cpu: shared for shared in (last["shared"] if last else []) for cpu in parse(shared)}
+    allowed = parse(facts["cpus"].get("allowed", ""))
+    grouped: dict[str, dict[Any, list[Thread]]] = {}
+    for row in rows:
+        cores = grouped.setdefault(cpus_of.get(row["cpu"], ""), {})
+        cores.setdefault(row.get("siblings") or row["core"], []).append(Thread(row["cpu"], row["cpu"] in allowed))
+    level, kb = (last["level"], last["kb"]) if last else (None, None)
+    return [Domain(level, kb, list(cores.values())) for cores in grouped.values()]
+
+
+def caches(facts: Facts) -> list[Cache]:
+    """From the core outwards."""
+    told = facts.get("cpus", {}).get("caches", [])
+    return [
+        Cache(
+            each["level"],
+            " ".join(filter(None, (f"L{each['level']}", KINDS.get(each["type"], each["type"])))),
+            each["kb"],
+            len(each["shared"]),
+            each["shared"],
+            len(parse(each["shared"][0])),
+        )
+        for each in told
+    ]
+
+
+def distances(facts: Facts) -> list[tuple[int, list[int]]]:
+    """(node, its distance to each node), where there is more than one."""
+    numa = facts.get("numa", {})
+    nodes = [node["id"] for node in numa.get("nodes", [])]
+    return list(zip(nodes, numa.get("distances", []), strict=False)) if len(nodes) > 1 else []
 
 
 def line(facts: Facts) -> str:
@@ -56,7 +134,22 @@ def line(facts: Facts) -> str:
     return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
 
 
-def _parse(cpulist: str) -> set[int]:
+def numbering(facts: Facts) -> str:
+    """How cpu numbers run over sockets, in a sentence; "" with one socket or where the topology is unknown."""
+    rows = facts.get("cpus", {}).get("topology", [])
+    order = [row["socket"] for row in sorted(rows, key=lambda row: int(row["cpu"]))]
+    sockets, moves = len(set(order)), sum(one != other for one, other in pairwise(order))
+    if sockets < 2:
+        return ""
+    if moves == sockets - 1:
+        return "Cpus are numbered socket by socket."
+    if moves == len(order) - 1:
+        return "Cpus are numbered across sockets: neighbours by number are on different sockets."
+    return "Cpus are numbered socket by socket, first one thread of each core, then the others."
+
+
+def parse(cpulist: str) -> set[int]:
+    """ "0-3,8" -> {0, 1, 2, 3, 8}."""
     cpus: set[int] = set()
     for part in filter(None, cpulist.split(",")):
         first, _, last = part.partition("-")

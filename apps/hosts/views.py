@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Any
 
 from django.contrib import messages
@@ -17,10 +17,11 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, services, topology
+from apps.hosts import changes, consents, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
 from apps.hosts.models import Facts, Host, HostKey, Identity, Lease, Trouble
 
+SHOWN_VERSIONS = 10
 TROUBLES = 50
 USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
 
@@ -41,7 +42,7 @@ def host_list(request: HttpRequest) -> HttpResponse:
 @needs(Role.VIEWER)
 def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     host = get_object_or_404(Host.objects.select_related("identity", "jump"), name=name)
-    history = list(host.facts_history.order_by("-number")[:20])
+    history = list(host.facts_history.order_by("-number")[: SHOWN_VERSIONS + 1])
     keys = list(host.host_keys.select_related("approved_by"))
     facts = history[0].data if history else {}
     troubles = list(host.troubles.select_related("closed_by", "host")[:TROUBLES])
@@ -49,10 +50,13 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "host": host,
         "facts": facts,
         "facts_row": history[0] if history else None,
-        "changes": _changes(history),
+        "versions": _versions(history),
         "sockets": topology.sockets(facts),
+        "clusters": consents.clusters(host, facts),
         "topology": topology.line(facts),
-        "distances": _distances(facts),
+        "numbering": topology.numbering(facts),
+        "caches": topology.caches(facts),
+        "distances": topology.distances(facts),
         "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
         "offered": next((key for key in keys if key.state == HostKey.State.OFFERED), None),
         "retired": [key for key in keys if key.state == HostKey.State.RETIRED],
@@ -67,16 +71,15 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     return page(request, "hosts/detail.html", context)
 
 
-def _changes(history: list[Facts]) -> list[dict[str, Any]]:
-    """What each revision of the facts changed against the one before it, newest first."""
-    pairs = pairwise(history)
-    return [{"facts": new, "differences": changes.between(old.data, new.data)[:40]} for new, old in pairs]
+def _versions(history: list[Facts]) -> list[dict[str, Any]]:
+    """Each version of the facts, newest first, with what it changed against the one before it, and of that first what
+    counts for runs. None where the one before is not shown or there is none."""
+    pairs = list(zip_longest(history, history[1:]))[:SHOWN_VERSIONS]
+    return [{"facts": new, "changes": _changes(old, new) if old else None} for new, old in pairs]
 
 
-def _distances(facts: dict[str, Any]) -> list[tuple[int, list[int]]]:
-    numa = facts.get("numa", {})
-    nodes = [node["id"] for node in numa.get("nodes", [])]
-    return list(zip(nodes, numa.get("distances", []), strict=False)) if len(nodes) > 1 else []
+def _changes(old: Facts, new: Facts) -> list[changes.Change]:
+    return sorted(changes.between(old.data, new.data), key=lambda change: not change.weighty)
 
 
 @needs(Role.ADMIN)
@@ -149,6 +152,14 @@ def _forbid_reboots(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, may_reboot=False)
 
 
+def _allow_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
+def _forbid_cluster(host: Host, by: User, request: HttpRequest) -> None:
+    consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -164,6 +175,8 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
     "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
+    "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
+    "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +15,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns.models import Campaign, Run
-from apps.results import proof, queries, story
-from apps.results.models import Measurement, Series
+from apps.results import observed, proof, queries, story
+from apps.results.models import Mark, Measurement, Series
+from apps.results.series import declared
 
 
 class PointSerializer(serializers.Serializer[Any]):
@@ -154,6 +156,56 @@ class MeasurementViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, views
     ordering_fields = ["name", "value"]
 
 
+class ColumnSerializer(serializers.Serializer[Any]):
+    unit = serializers.CharField()
+    help = serializers.CharField()
+    group = serializers.CharField(help_text="columns of one group share a chart")
+    better = serializers.CharField(allow_blank=True, help_text="higher, lower, or empty where neither is")
+    gauge = serializers.BooleanField(help_text="holds at any moment; else it counts since the sample before")
+    shown = serializers.BooleanField(help_text="whether its chart is drawn unasked")
+
+
+DeclaredField = serializers.DictField(child=ColumnSerializer(allow_null=True))
+
+
+class CostSerializer(serializers.Serializer[observed.Cost]):
+    step = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    samples = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="that the step was measured")
+    cpu_s = serializers.FloatField(help_text="of the agent")
+    apart_s = serializers.FloatField(help_text="of cpu time in processes that help it: psql and its backend")
+    wall_s = serializers.FloatField(help_text="that the agent waited")
+    cpu_ms_per_sample = serializers.FloatField()
+    wall_ms_per_sample = serializers.FloatField()
+    cpu_percent = serializers.FloatField(help_text="of one cpu")
+
+
+class MarkSerializer(serializers.ModelSerializer[Mark]):
+    data = serializers.DictField(help_text="buffers, buffers_percent, write_s, sync_s, total_s, distance_kb")  # type: ignore[assignment]
+
+    class Meta:
+        model = Mark
+        fields = ["step", "kind", "t", "until", "label", "data"]
+
+
+class ObservedSerializer(serializers.Serializer[Any]):
+    """What happened while a run was measured, and what measuring it cost."""
+
+    costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
+    marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
+
+
+class ObservedViewSet(viewsets.ViewSet):
+    """Checkpoints of a run, and what its collectors cost. What PostgreSQL counted is its artefact postgresql.json."""
+
+    @extend_schema(responses=ObservedSerializer)
+    def retrieve(self, request: Request, run: UUID) -> Response:
+        found = get_object_or_404(Run, pk=run)
+        told = {"costs": observed.costs_of(found), "marks": found.marks.all()}
+        return Response(ObservedSerializer(told).data)
+
+
 class SeriesRowSerializer(serializers.ModelSerializer[Series]):
     run = serializers.UUIDField(source="run_id")
 
@@ -163,10 +215,16 @@ class SeriesRowSerializer(serializers.ModelSerializer[Series]):
 
 
 class SeriesSerializer(SeriesRowSerializer):
+    declared = serializers.SerializerMethodField(help_text="column -> what it is; null for one that nobody declares")
     values = serializers.SerializerMethodField(help_text="column -> samples; null where one is missing")
 
     class Meta(SeriesRowSerializer.Meta):
-        fields = [*SeriesRowSerializer.Meta.fields, "values"]
+        fields = [*SeriesRowSerializer.Meta.fields, "declared", "values"]
+
+    @extend_schema_field(DeclaredField)
+    def get_declared(self, series: Series) -> dict[str, dict[str, Any] | None]:
+        found = {name: declared(series.source, name) for name in series.columns if name != "t"}
+        return {name: asdict(column) if column else None for name, column in found.items()}
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
     def get_values(self, series: Series) -> dict[str, list[float | None]]:

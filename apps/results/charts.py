@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.results.queries import CampaignTable, Column
+from apps.results.models import Mark
+from apps.results.queries import CampaignTable
+from apps.results.series import Column, Panel
 
 Figure = dict[str, Any]
 
@@ -30,6 +32,13 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
 # Beyond this many lines a panel shows the whole spread as a heat map instead.
 MOST_LINES = 6
+# Beyond this many samples single ones are not told apart, and markers only cost.
+MOST_MARKERS = 600
+MOST_MARKS = 200
+# A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
+PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 200, 44, 14, 40
+MARGINS = {"l": 64, "r": 12, "t": 30, "b": 50}
+MARGIN_PX = MARGINS["t"] + MARGINS["b"]
 
 
 def theme(name: str) -> Theme:
@@ -104,43 +113,58 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
     return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}
 
 
-def run_chart(columns: Sequence[Column], look: Theme) -> Figure:
-    """A run on one time axis: a panel per unit, stacked. Many cpus become a heat map."""
-    panels: dict[str, list[Column]] = {}
-    for column in columns:
-        panels.setdefault(column.panel, []).append(column)
-    data: list[Figure] = []
-    layout = _layout(look, xaxis={"title": {"text": "seconds since the step began"}, "anchor": f"y{len(panels)}"})
-    gap = 0.05
-    height = (1 - gap * (len(panels) - 1)) / max(len(panels), 1)
-    for number, (title, lines) in enumerate(panels.items(), start=1):
-        top = 1 - (number - 1) * (height + gap)
-        axis = "y" if number == 1 else f"y{number}"
-        layout["yaxis" if number == 1 else f"yaxis{number}"] = _axis(title, top - height, top, look)
-        data += _heat_map(lines, axis) if len(lines) > MOST_LINES else _lines(lines, axis, look)
-    layout["height"] = 60 + 170 * max(len(panels), 1)
-    layout["showlegend"] = True
-    layout["legend"] = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"}
+def run_chart(panels: Sequence[Panel], columns: Sequence[Column], marks: Sequence[Mark], look: Theme) -> Figure:
+    """A run on one time axis: its panels, stacked, each with a legend of its own; above them what happened when.
+
+    Many lines of a kind become a heat map. Heights are in pixels, so that few panels are not stretched."""
+    lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
+    drawn = [panel for panel in panels if lines[panel.key]]
+    below, data = PANEL_PX * len(drawn), list[Figure]()
+    strip = STRIP_PX if marks else 0
+    inner = below + strip
+    layout = _layout(look, xaxis={"title": {"text": "seconds since the step began"}, "anchor": f"y{len(drawn)}"})
+    layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "margin": MARGINS}
+    for place, panel in enumerate(drawn):
+        top = (below - place * PANEL_PX - TITLE_PX) / inner
+        bottom = (below - (place + 1) * PANEL_PX + FOOT_PX) / inner
+        data += _panel(panel, lines[panel.key], place + 1, (bottom, top), layout, look)
+    if drawn and marks:
+        data += _strip(marks, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
     return {"data": data, "layout": layout}
 
 
-def _axis(title: str, low: float, high: float, look: Theme) -> Figure:
-    axis: Figure = {"domain": [max(low, 0), min(high, 1)], "title": {"text": title}, "gridcolor": look.grid}
+def _panel(
+    panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
+) -> list[Figure]:
+    axis, legend = f"y{number if number > 1 else ''}", f"legend{number if number > 1 else ''}"
+    layout[f"yaxis{axis[1:]}"] = _axis(panel, domain, look)
+    title = {"text": panel.title, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
+    layout["annotations"].append(title | {"yanchor": "bottom", "yshift": 20, "showarrow": False})
+    if len(lines) > MOST_LINES:
+        return _heat_map(lines, axis)
+    layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", "font": {"size": 11}}
+    return _lines(lines, axis, legend, look)
+
+
+def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:
+    axis: Figure = {"domain": domain, "title": {"text": panel.unit}, "gridcolor": look.grid}
     axis |= {"zeroline": False, "automargin": True}
-    if "latency" in title:
+    if panel.group == "latency":
         return axis | {"type": "log", "dtick": "D2"}
     return axis | {"rangemode": "tozero"}
 
 
-def _lines(lines: Sequence[Column], axis: str, look: Theme) -> list[Figure]:
+def _lines(lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:
     return [
         {
             "type": "scatter",
-            "mode": "lines+markers",
+            "mode": "lines+markers" if len(line.t) <= MOST_MARKERS else "lines",
             "name": line.name,
+            "meta": f"{line.source} {line.name}",
             "x": line.t.tolist(),
             "y": _plain(line.values),
             "yaxis": axis,
+            "legend": legend,
             "line": {"color": look.series[i], "dash": DASHES[i], "width": 1.5},
             "marker": {"symbol": SYMBOLS[i], "size": 5},
             "hovertemplate": f"%{{y:,.4g}} {line.unit}<extra>{line.name}</extra>",
@@ -154,6 +178,7 @@ def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
         {
             "type": "heatmap",
             "colorscale": "Cividis",
+            "meta": lines[0].source,
             "x": lines[0].t.tolist(),
             "y": [line.name for line in lines],
             "z": [_plain(line.values) for line in lines],
@@ -162,6 +187,45 @@ def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
             "hovertemplate": f"%{{y}} at %{{x}} s: %{{z:.4g}} {lines[0].unit}<extra></extra>",
         }
     ]
+
+
+def _strip(
+    marks: Sequence[Mark], number: int, domain: tuple[float, float], layout: Figure, look: Theme
+) -> list[Figure]:
+    """Each mark as a bar from its beginning to its end, which tells the rest, and lines down through all panels."""
+    layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
+    title = {"text": " and ".join(sorted({f"{mark.kind}s" for mark in marks})), "xref": "paper", "yref": "paper"}
+    layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})
+    edges = [at for mark in marks[:MOST_MARKS] for at in (mark.t, mark.until) if at is not None and at >= 0]
+    line = {"color": look.series[1], "width": 1, "dash": "dot"}
+    layout["shapes"] = [
+        {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
+        for at in edges
+    ]
+    # A gap after each, or Plotly would join them.
+    spans = [(max(mark.t, 0.0), mark.until if mark.until is not None else max(mark.t, 0.0)) for mark in marks]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "marks",
+            "showlegend": False,
+            "x": [at for span in spans for at in (*span, None)],
+            "y": [0.5, 0.5, None] * len(marks),
+            "text": [text for mark in marks for text in (_told(mark), _told(mark), "")],
+            "yaxis": f"y{number}",
+            "hovertemplate": "%{text}<extra></extra>",
+            "line": {"color": look.series[1], "width": 6},
+            "marker": {"color": look.series[1], "symbol": "line-ns", "size": 9, "line": {"width": 2}},
+        }
+    ]
+
+
+def _told(mark: Mark) -> str:
+    """What hovering over a mark shows; the label is the server's own text, which Plotly must not take for markup."""
+    label = mark.label.replace("<", "&lt;")
+    figures = [f"{name.replace('_', ' ')} {value:,g}" for name, value in sorted(mark.data.items())]
+    return "<br>".join([f"{mark.kind} at {mark.t:.1f} s: {label}", *figures])
 
 
 def _plain(values: NDArray[np.float64]) -> list[float | None]:

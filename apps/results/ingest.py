@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from agents.protocol import REBOOT
 from apps.campaigns.models import Run, RunEvent
 from apps.errors import WorkloadError
 from apps.results import measure
-from apps.results.models import Measurement, Series
+from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
+from apps.results.models import Mark, Measurement, Series
+
+SERVER_LOG = "out/postgresql.log"
 
 
 @transaction.atomic
@@ -23,6 +27,7 @@ def ingest(run: Run) -> bool:
     if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
         return False
     _fold_samples(run)
+    Mark.objects.bulk_create(_marks(run))
     if run.outcome == Run.Outcome.OK:
         try:
             Measurement.objects.bulk_create(_measurements(run))
@@ -73,3 +78,27 @@ def _series(run: Run, step: str, source: str, events: list[RunEvent]) -> Series:
             values[j, i] = event.data["values"].get(name, np.nan)
     packed = Series.pack(values)
     return Series(run=run, step=step, source=source, columns=["t", *names], samples=len(events), packed=packed)
+
+
+def _marks(run: Run) -> list[Mark]:
+    """Checkpoints of the server's log that fell into the time of a measured step, all clocks being the host's."""
+    log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
+    checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
+    steps = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    return [
+        _mark(run, step, checkpoint)
+        for step in steps
+        for checkpoint in checkpoints
+        if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
+    ]
+
+
+def _mark(run: Run, step: dict[str, Any], checkpoint: Checkpoint) -> Mark:
+    figures = {name: value for name, value in asdict(checkpoint).items() if value is not None}
+    data = {name: figures[name] for name in figures.keys() - {"kind", "began", "ended", "reason"}}
+    # One that began before this log was opened is there from the start.
+    began = step["began"] if checkpoint.began is None else checkpoint.began
+    until = None if checkpoint.ended is None else round(checkpoint.ended - step["began"], 3)
+    t = round(began - step["began"], 3)
+    label = checkpoint.reason or "began before the log"
+    return Mark(run=run, step=step["step"], kind=checkpoint.kind, t=t, until=until, label=label, data=data)

@@ -1,8 +1,9 @@
-"""What runs yielded: measurements with unit and direction, and compressed time series."""
+"""What runs yielded: measurements with unit and direction, compressed time series, and marks on their time axis."""
 
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 from django.contrib.postgres.fields import ArrayField
@@ -59,3 +60,26 @@ class Series(models.Model):
         """Column name -> array of shape (samples,); missing samples are nan."""
         flat = np.frombuffer(zlib.decompress(bytes(self.packed)), dtype="<f8")
         return dict(zip(self.columns, flat.reshape(len(self.columns), self.samples), strict=True))
+
+
+class Mark(models.Model):
+    """Something that happened while a step was measured, from `t` to `until`: seconds since the step began. It may have
+    begun before (t < 0), and `until` is empty where its end was not seen."""
+
+    class Kind(models.TextChoices):
+        CHECKPOINT = "checkpoint"
+        RESTARTPOINT = "restartpoint"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="marks")
+    step = models.CharField(max_length=40)
+    kind = models.CharField(max_length=20, choices=Kind)
+    t = models.FloatField()
+    until = models.FloatField(null=True)
+    label = models.CharField(max_length=120, help_text="why it happened, as the server says")
+    data: Any = models.JSONField(help_text="figures with their unit in the name, such as write_s")
+
+    class Meta:
+        ordering = ["run", "step", "t"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.t:.1f} s"

@@ -10,6 +10,13 @@ from apps.results.evidence import Part, parts
 
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
+WORDS = {
+    HELD: "proven",
+    DRIFTED: "changed during the run",
+    NEVER: "never in effect",
+    UNPROVEN: "not looked at",
+    NOTHING: "nothing was asked",
+}
 PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open"
 
 
@@ -89,6 +96,10 @@ class Proven:
     sentence: str
     subjects: list[Subject]
 
+    @property
+    def words(self) -> str:
+        return WORDS[self.status]
+
 
 @dataclass(frozen=True)
 class Report:
@@ -100,8 +111,8 @@ class Report:
     changes: list[Change] = field(default_factory=list)
 
     @property
-    def looks(self) -> int:
-        return sum(len(subject.looks) for proven in self.settings for subject in proven.subjects)
+    def words(self) -> str:
+        return WORDS[self.status]
 
 
 def report(
@@ -110,7 +121,7 @@ def report(
     """`asked` are the settings of the spec; proofs and writes the data of its events, in order."""
     every = list(proofs)
     changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
-    names = [*asked, *(each["setting"] for each in every if each["setting"] not in asked)]
+    names = [*asked, *(each["setting"] for each in every if each["phase"] in MEASURED)]
     settings = [
         _proven(name, asked.get(name), [each for each in every if each["setting"] == name], changes, ended)
         for name in dict.fromkeys(names)
@@ -140,8 +151,8 @@ def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: li
     found: dict[str, list[Look]] = {}
     for each in proofs:
         if each["phase"] in MEASURED:
-            told = {key: each[key] for key in ("phase", "subject", "wanted", "found", "ok")}
-            look = Look(**told, evidence=each.get("evidence") or {})
+            seen = {key: each[key] for key in ("phase", "subject", "wanted", "found", "ok")}
+            look = Look(**seen, evidence=each.get("evidence") or {})
             found.setdefault(look.subject, []).append(look)
     subjects = [Subject(subject, looks) for subject, looks in found.items()]
     status, sentence = _status(subjects, [change for change in changes if change.setting == name], ended)

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 from django.db.models import QuerySet
-from numpy.typing import NDArray
 
 from apps.campaigns import plan
 from apps.campaigns.models import Campaign, Run
 from apps.results import stats
 from apps.results.models import Measurement
 
-# (source, column) -> (unit, panel), for the columns that a run's chart shows.
-PANELS = {
-    ("pgbench", "tps"): ("tps", "tps"),
-    ("pgbench", "latency_ms"): ("ms", "latency (ms)"),
-    ("pgbench", "stddev_ms"): ("ms", "latency (ms)"),
-    ("disk", "read_iops"): ("IOPS", "disk (IOPS)"),
-    ("disk", "write_iops"): ("IOPS", "disk (IOPS)"),
-    ("disk", "read_mb_s"): ("MB/s", "disk (MB/s)"),
-    ("disk", "write_mb_s"): ("MB/s", "disk (MB/s)"),
-    ("memory", "MemAvailable"): ("GiB", "memory (GiB)"),
-    ("memory", "Cached"): ("GiB", "memory (GiB)"),
-    ("memory", "Dirty"): ("GiB", "memory (GiB)"),
-}
-# Sources that tell what was asked, shown above those that tell what the host did meanwhile.
-LOAD = ("pgbench", "fio")
-# What collectors tell in kB is shown in GiB.
-SCALES = {"GiB": 1 / 1024**2}
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
 
@@ -101,17 +82,6 @@ class CampaignTable:
             row |= {"ok": level.ok, "not_ok": level.not_ok}
             row["points"] = [point | {"run": str(point["run"])} for point in row["points"]]
         return table
-
-
-@dataclass(frozen=True)
-class Column:
-    """One line of a run's chart: samples over t, seconds since the step began; nan where one is missing."""
-
-    name: str
-    unit: str
-    panel: str
-    t: NDArray[np.float64]
-    values: NDArray[np.float64]
 
 
 def to_ingest() -> QuerySet[Run]:
@@ -190,50 +160,6 @@ def _run_evidence(run: Run) -> dict[str, Any]:
         "proof": run.proof,
         "measurements": {f"{row.step}.{row.name}": row.value for row in run.measurements.all()},
     }
-
-
-def run_columns(run: Run) -> list[Column]:
-    """Every series of a run, or the samples that have come so far while it runs."""
-    if run.ingested_at:
-        stored = sorted(run.series.all(), key=lambda series: _place(series.source))
-        return [column for series in stored for column in _columns(series.source, series.unpack())]
-    sources: dict[str, list[dict[str, Any]]] = {}
-    for data in run.events.filter(kind="sample").order_by("seq").values_list("data", flat=True):
-        sources.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
-    return [
-        column for source in sorted(sources, key=_place) for column in _columns(source, _as_arrays(sources[source]))
-    ]
-
-
-def _place(source: str) -> tuple[bool, str]:
-    """The load generator's panels stand first, live as well as afterwards."""
-    return source not in LOAD, source
-
-
-def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in names}
-
-
-def _columns(source: str, arrays: dict[str, NDArray[np.float64]]) -> Iterable[Column]:
-    for name, values in arrays.items():
-        shown = _panel(source, name)
-        if shown:
-            yield Column(name, *shown, arrays["t"], values * SCALES.get(shown[0], 1))
-
-
-def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
-    """A live sample as the chart shows it: only its columns, in its units."""
-    panels = {name: _panel(data["source"], name) for name in data["values"]}
-    values = {name: data["values"][name] * SCALES.get(shown[0], 1) for name, shown in panels.items() if shown}
-    return {**data, "values": values}
-
-
-def _panel(source: str, name: str) -> tuple[str, str] | None:
-    """(unit, panel) of the columns that a run's chart shows; the API gives every column."""
-    if source == "cpu":
-        return ("%", "busy per cpu (%)") if name.endswith(".busy") else None
-    return PANELS.get((source, name))
 
 
 def _labels(campaign: Campaign) -> list[str]:

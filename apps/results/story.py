@@ -13,7 +13,7 @@ from agents.settings import SETTINGS
 from apps.campaigns import services
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError
-from apps.results import proof, queries
+from apps.results import proof, queries, series
 
 TAIL_BYTES = 20_000
 MOST_ROWS = 1000
@@ -117,9 +117,9 @@ def sentence_of(run: Run) -> str:
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 
 
-def table_of(columns: Sequence[queries.Column]) -> tuple[list[str], list[list[Any]]]:
+def table_of(columns: Sequence[series.Column]) -> tuple[list[str], list[list[Any]]]:
     """The samples of all sources in order of time: a head, and rows with "" where a source has no sample then."""
-    head = ["t (s)", *(f"{column.name} ({column.unit})" for column in columns)]
+    head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
     rows: dict[float, list[Any]] = {}
     for place, column in enumerate(columns, start=1):
         for t, value in zip(column.t.tolist(), column.values.tolist(), strict=True):
@@ -128,7 +128,7 @@ def table_of(columns: Sequence[queries.Column]) -> tuple[list[str], list[list[An
     return head, [rows[t] for t in sorted(rows)]
 
 
-def samples_of(run: Run) -> dict[str, Any]:
+def samples_of(run: Run, panels: Sequence[series.Panel]) -> dict[str, Any]:
     """The first rows of a run's samples, for the chart as a table."""
-    head, rows = table_of(queries.run_columns(run))
+    head, rows = table_of(series.run_columns(run, panels))
     return {"head": head, "rows": rows[:MOST_ROWS], "more": len(rows) - MOST_ROWS}

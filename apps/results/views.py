@@ -6,12 +6,13 @@ import csv
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.cache import cache_control
 
@@ -19,7 +20,7 @@ from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
-from apps.results import charts, queries, story
+from apps.results import charts, observed, queries, series, story
 
 LIVE_BATCH = 500
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
@@ -115,9 +116,24 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
     context["breaks"] = breaks_at(run)
     context["as_table"] = request.GET.get("view") == "table"
-    if tab == "chart" and context["as_table"]:
-        context["rows"] = story.samples_of(run)
+    if tab == "chart":
+        context |= _panels(request, run, context["as_table"])
     return page(request, "results/run.html", context)
+
+
+def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
+    """What the chart tab shows besides measurements: which panels there are, and of the chosen ones the samples."""
+    panels, keys = series.panels_of(run), request.GET.getlist("panel")
+    shown = series.chosen(panels, keys)
+    sources: dict[str, list[tuple[series.Panel, bool]]] = {}
+    for panel in panels:
+        sources.setdefault(panel.source, []).append((panel, panel in shown))
+    context = {"sources": sources, "panels": panels, "shown": shown}
+    chosen = urlencode({"panel": keys}, doseq=True)
+    figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
+    context |= {"chosen": chosen, "figure": figure}
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": list(run.marks.all())}
+    return context | ({"rows": story.samples_of(run, shown)} if as_table else {})
 
 
 def _around(run: Run) -> dict[str, Any]:
@@ -145,8 +161,11 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    columns = queries.run_columns(get_object_or_404(Run, pk=pk))
-    return JsonResponse(charts.run_chart(columns, charts.theme(request.GET.get("theme", ""))))
+    """The panels named by ?panel=, or those that are shown unasked."""
+    run = get_object_or_404(Run, pk=pk)
+    panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
+    columns, look = series.run_columns(run, panels), charts.theme(request.GET.get("theme", ""))
+    return JsonResponse(charts.run_chart(panels, columns, list(run.marks.all()), look))
 
 
 @needs(Role.VIEWER)
@@ -169,7 +188,7 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
             "cancelling": run.cancel_requested_at is not None,
             "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,
             "ended": run.state == Run.State.ENDED,
-            "samples": [queries.shown_sample(event.data) for event in events if event.kind == "sample"],
+            "samples": [series.shown_sample(event.data) for event in events if event.kind == "sample"],
             "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
             "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
         }
@@ -178,8 +197,10 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def run_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """All samples, or those of the panels named by ?panel=."""
     run = get_object_or_404(Run, pk=pk)
-    head, rows = story.table_of(queries.run_columns(run))
+    panels, keys = series.panels_of(run), request.GET.getlist("panel")
+    head, rows = story.table_of(series.run_columns(run, series.chosen(panels, keys) if keys else panels))
     return _csv(f"run-{run.pk}", head, rows)
 
 

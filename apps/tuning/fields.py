@@ -17,7 +17,7 @@ from apps.tuning import rules
 
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
-LINES, LIST, JSON = "lines", "list", "json"
+LINES, DOTTED, LIST, JSON = "lines", "dotted", "list", "json"
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
@@ -38,13 +38,16 @@ def _free(schema: Schema) -> bool:
 
 
 def _shape(schema: Schema) -> str:
-    """How a value with more than one part is typed: lines of name = value, a list with commas, or JSON."""
+    """How a value of parts is typed: lines of name = value or name.field = value, a list with commas, or JSON."""
     if schema.get("type") == "array":
         return LIST if _plain(schema.get("items", {})) else JSON
     if schema.get("type") != "object" and "properties" not in schema:
         return ""
     rest = schema.get("additionalProperties", True)
-    return LINES if not isinstance(rest, Mapping) or _plain(rest) else JSON
+    if not isinstance(rest, Mapping) or _plain(rest):
+        return LINES
+    inner = rest.get("properties", {})
+    return DOTTED if inner and all(_plain(each) for each in inner.values()) else JSON
 
 
 def _plain(schema: Schema) -> bool:
@@ -84,6 +87,7 @@ def _help(schema: Schema) -> str:
 
 _HOW = {
     LINES: "One a line: name = value",
+    DOTTED: "One a line: ",
     LIST: "With commas between",
     JSON: "As JSON",
 }
@@ -93,7 +97,7 @@ def _area(name: str, schema: Schema) -> forms.Field:
     shape = _shape(schema)
     named = schema.get("propertyNames", {}).get("description", "")
     rest = schema.get("additionalProperties")
-    example = _example(rest) if shape == JSON and isinstance(rest, Mapping) else ""
+    example = ", ".join(f"NAME.{each} = value" for each in rest["properties"]) if shape == DOTTED and rest else ""
     how = f"{_HOW[shape]}{example}"
     title = _label(name, schema) if not schema.get("properties") else f"{_label(name, schema)}: others"
     return forms.CharField(
@@ -102,12 +106,6 @@ def _area(name: str, schema: Schema) -> forms.Field:
         required=False,
         widget=forms.Textarea(attrs={"class": "mono", "rows": 2 if shape == LIST else 5, "spellcheck": "false"}),
     )
-
-
-def _example(inner: Schema) -> str:
-    """{"NAME": {"scheduler": ...}}, from the first two properties of what each name stands for."""
-    parts = {name: each.get("enum", ["..."])[0] for name, each in list(inner.get("properties", {}).items())[:2]}
-    return f", such as {json.dumps({'NAME': parts})}" if parts else ""
 
 
 def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,11 +132,24 @@ def read_value(path: str, schema: Schema, text: str) -> Any:
         return [parse(schema.get("items", {}), part) for part in parts if part]
     if shape == JSON:
         return read_json(path, schema, text)
+    if shape == DOTTED:
+        return read_dotted(path, schema["additionalProperties"], text)
     if shape == LINES:
         rest = schema.get("additionalProperties")
         inner = rest if isinstance(rest, Mapping) else {}
         return {name: parse(inner, value) for name, value in read_lines(path, text).items()}
     return parse(schema, text)
+
+
+def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
+    """ "vda.scheduler = none" -> {"vda": {"scheduler": "none"}}; the last dot stands before the field."""
+    found: dict[str, Any] = {}
+    for key, value in read_lines(path, text).items():
+        name, _, field = key.rpartition(".")
+        if not name or field not in inner["properties"]:
+            raise PlanError(path, f"{key} is not NAME.FIELD", hint=f"fields are: {', '.join(inner['properties'])}")
+        found.setdefault(name, {})[field] = parse(inner["properties"][field], value)
+    return found
 
 
 def read_json(path: str, schema: Schema, text: str) -> Any:
@@ -220,6 +231,9 @@ def _spelled(schema: Schema, value: Any) -> str:
         return ", ".join(_word(each) for each in value)
     if shape == JSON:
         return json.dumps(value, indent=2, ensure_ascii=False)
+    if shape == DOTTED:
+        rows = [(name, field, each) for name, inner in value.items() for field, each in inner.items()]
+        return "\n".join(f"{name}.{field} = {_word(each)}" for name, field, each in rows)
     if shape == LINES:
         return "\n".join(f"{name} = {_word(each)}" for name, each in value.items())
     return _word(value)

@@ -19,6 +19,13 @@ FILE = Path(__file__).with_name("gucs.json")
 MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 BOOLEANS = ("on", "off", "true", "false", "yes", "no", "1", "0")
+# Parameters that only versions before 18 have: their own server knows what they take.
+FORMER = {
+    "checkpoint_segments", "db_user_namespace", "force_parallel_mode", "min_parallel_relation_size",
+    "old_snapshot_threshold", "operator_precedence_warning", "promote_trigger_file", "replacement_sort_tuples",
+    "sql_inheritance", "stats_temp_directory", "trace_recovery_messages", "vacuum_cleanup_index_scale_factor",
+    "vacuum_defer_cleanup_age", "wal_keep_segments",
+}  # fmt: skip
 QUANTITY = re.compile(r"^(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
 
 
@@ -33,8 +40,8 @@ def check(field: str, name: str, value: Any) -> None:
     """PlanError unless `value` could be given for the parameter `name`."""
     known = catalogue().get(name)
     if known is None:
-        if "." in name:
-            return  # an extension's: its server knows it
+        if "." in name or name in FORMER:
+            return  # an extension's, or of an older version: its server knows it
         raise PlanError(field, "is not a PostgreSQL parameter", hint=_near(name))
     if known["context"] == "internal":
         raise PlanError(field, "cannot be set: it is fixed when the cluster or the server is built")
@@ -45,6 +52,11 @@ def check(field: str, name: str, value: Any) -> None:
         raise PlanError(field, f"{text!r} is not accepted", hint="one of " + ", ".join(known["enumvals"]))
     if known["vartype"] in ("integer", "real"):
         _check_number(field, text, known)
+
+
+def needs_restart(name: str) -> bool:
+    """Whether a running server takes another value only when it is started anew; an extension's is not known here."""
+    return catalogue().get(name, {}).get("context") == "postmaster"
 
 
 def _check_number(field: str, text: str, known: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents import protocol
-from agents.existing import include_path
+from agents.facts.clusters import include_path
 from agents.rpc import Agent
 from agents.spool import Spool
 
@@ -60,6 +60,7 @@ def outcome(events: list[dict[str, Any]]) -> str:
     return found["outcome"] if found["error"] is None else f"{found['outcome']}: {found['error']['message']}"
 
 
+@pytest.mark.proves("postgresql", where="here")
 def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs, run: Any) -> None:
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
@@ -75,6 +76,8 @@ def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs,
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 
 
+@pytest.mark.proves("postgresql", where="here")
+@pytest.mark.proves("cpu_affinity", where="here")
 def test_the_server_is_started_anew_on_chosen_cpus_and_comes_back_as_it_was(theirs: Theirs, run: Any) -> None:
     before = theirs.start("-c work_mem=5MB", "-c application_name='a b'", prefix=("taskset", "-c", "1")).snapshot()
 

@@ -68,13 +68,14 @@ def test_what_cannot_be_made_sense_of_does_not_hide_the_rest() -> None:
 
 
 def test_reading_all_facts_again_is_cheap(tmp_path: Path) -> None:
+    """In time of a cpu: on a busy machine the clock on the wall says nothing of us."""
     facts.full(System(), versions_cache=tmp_path / "versions.json")
 
     took = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         facts.full(System(), versions_cache=tmp_path / "versions.json")
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
 
     assert min(took) < 0.06
 
@@ -161,6 +162,7 @@ def test_a_program_that_took_too_long_is_asked_next_time(tmp_path: Path) -> None
 
     assert versions.of("/usr/bin/fio") == ""
     versions.keep()
+    assert not (tmp_path / "versions.json").exists()
     assert asked_again(Programs(), tmp_path / "versions.json")
 
 

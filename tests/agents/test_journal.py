@@ -321,3 +321,63 @@ def test_a_file_that_an_admin_edited_meanwhile_is_left_to_him(real: Callable[[],
 
     assert [conflict["found"] for conflict in conflicts] == ["work_mem = '9MB'\n"] and unproven == []
     assert path.read_text() == "work_mem = '9MB'\n"
+
+
+QUEUE = "/sys/block/sda/queue/nr_requests"
+SCHEDULER = "/sys/block/sda/queue/scheduler"
+
+
+def block_device(path: str, text: str, files: dict[str, str]) -> str:
+    """A scheduler begins with a queue of its own; with none of them it takes no more than 128 requests."""
+    if path == SCHEDULER:
+        files[QUEUE] = "128" if text == "none" else "200"
+        return text
+    if files[SCHEDULER] == "none" and int(text) > 128:
+        raise OSError(22, "Invalid argument", path)
+    return text
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_a_value_that_goes_back_only_with_its_scheduler_is_restored_wherever_the_run_died(
+    reopen: Callable[[], Journal], system: FakeSystem, written: int
+) -> None:
+    system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})
+    system.kernel = lambda path, text: block_device(path, text, system.files)
+    writes = [("block_device", Write(SCHEDULER, "none", resets=(QUEUE,))), ("block_device", Write(QUEUE, "64"))]
+    journal = reopen()
+    journal.intend(writes)
+    for setting, write in writes[:written]:
+        journal.apply(setting, write)
+
+    assert reopen().restore() == ([], [])
+    assert (system.files[SCHEDULER], system.files[QUEUE]) == ("mq-deadline", "256")
+
+
+def test_a_scheduler_written_but_not_marked_is_nobodys_conflict(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
+    system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})
+    system.kernel = lambda path, text: block_device(path, text, system.files)
+    reopen().intend([("block_device", Write(SCHEDULER, "none", resets=(QUEUE,))), ("block_device", Write(QUEUE, "64"))])
+    system.write(SCHEDULER, "none")
+
+    assert reopen().restore() == ([], [])
+    assert (system.files[SCHEDULER], system.files[QUEUE]) == ("mq-deadline", "256")
+
+
+@pytest.mark.parametrize("undoing", [True, False])
+def test_a_restore_that_died_after_it_put_the_scheduler_back_goes_on_with_its_queue(
+    reopen: Callable[[], Journal], system: FakeSystem, undoing: bool
+) -> None:
+    system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})
+    system.kernel = lambda path, text: block_device(path, text, system.files)
+    reopen().apply("block_device", Write(SCHEDULER, "none", resets=(QUEUE,)))
+    if undoing:
+        reopen()._append(entry="undoing", cause=SCHEDULER)
+    system.write(SCHEDULER, "mq-deadline")
+
+    conflicts, unproven = reopen().restore()
+
+    # Without the record it was somebody else who changed the scheduler, and his queue is left to him.
+    assert unproven == [] and len(conflicts) == (0 if undoing else 1)
+    assert system.files[QUEUE] == ("256" if undoing else "200")

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from agents.settings import SETTINGS
 from agents.settings.base import current
 from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
+from agents.sysctls import BY_NAME, KNOBS, nested
 from agents.system import System
 
 from .driver import Connection, Refused, of
@@ -27,12 +30,12 @@ SYSCTLS = [
     "vm.dirty_expire_centisecs", "vm.vfs_cache_pressure", "vm.overcommit_ratio", "vm.overcommit_kbytes",
     "vm.stat_interval", "vm.zone_reclaim_mode", "kernel.numa_balancing", "net.core.somaxconn", "net.ipv4.tcp_rmem",
 ]  # fmt: skip
-FILES = [f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS]
+FILES = [BY_NAME[name].path for name in SYSCTLS]
 FILES += [f"{THP}/{name}" for name in ("shmem_enabled", "khugepaged/pages_to_scan")]
 
 
 @pytest.fixture
-def put_back() -> Iterator[None]:
+def put_back(host_wide: None) -> Iterator[None]:
     """The host as it was, whatever happened; what the agent left changed is a failure."""
     before = {path: current(SYSTEM, path) for path in FILES if SYSTEM.exists(path)}
     yield
@@ -70,53 +73,70 @@ def found(events: list[dict[str, Any]], setting: str, phase: str) -> dict[str, A
     return {proof["subject"]: proof["found"] for proof in of(events, "proof", setting=setting, phase=phase)}
 
 
-def other(path: str, *choices: int) -> int:
+def file(name: str) -> str:
+    return BY_NAME[name].path
+
+
+def other(name: str, *choices: int) -> int:
     """The first of these that the kernel does not have now."""
-    return next(choice for choice in choices if str(choice) != current(SYSTEM, path))
+    return next(choice for choice in choices if str(choice) != current(SYSTEM, file(name)))
 
 
 @pytest.mark.proves("sysctl", where="here")
 def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Connection, tmp_path: Path) -> None:
-    vm, somaxconn = "/proc/sys/vm", "/proc/sys/net/core/somaxconn"
+    rmem = ("4096 131072 16777216", "4096 131072 8388608")
     wanted = {
-        "vm": {
-            "dirty_background_bytes": 64 << 20,
-            "dirty_bytes": 256 << 20,
-            "dirty_expire_centisecs": other(f"{vm}/dirty_expire_centisecs", 2900, 2800),
-            "swappiness": other(f"{vm}/swappiness", 10, 11),
-            "vfs_cache_pressure": other(f"{vm}/vfs_cache_pressure", 90, 91),
-            "overcommit_kbytes": 8_000_000,
-            "stat_interval": other(f"{vm}/stat_interval", 2, 3),
-            "zone_reclaim_mode": other(f"{vm}/zone_reclaim_mode", 1, 0),
-        },
-        "kernel": {"numa_balancing": other("/proc/sys/kernel/numa_balancing", 0, 1)},
-        "net": {
-            "core": {"somaxconn": other(somaxconn, 1024, 1025)},
-            "ipv4": {"tcp_rmem": "4096 131072 16777216"},
-        },
+        "vm.dirty_background_bytes": other("vm.dirty_background_bytes", 64 << 20, 65 << 20),
+        "vm.dirty_bytes": other("vm.dirty_bytes", 250 << 20, 251 << 20),
+        "vm.dirty_expire_centisecs": other("vm.dirty_expire_centisecs", 2900, 2800),
+        "vm.swappiness": other("vm.swappiness", 10, 11),
+        "vm.vfs_cache_pressure": other("vm.vfs_cache_pressure", 90, 91),
+        "vm.overcommit_kbytes": other("vm.overcommit_kbytes", 8_000_000, 8_000_001),
+        "vm.stat_interval": other("vm.stat_interval", 2, 3),
+        "vm.zone_reclaim_mode": other("vm.zone_reclaim_mode", 1, 0),
+        "kernel.numa_balancing": other("kernel.numa_balancing", 0, 1),
+        "net.core.somaxconn": other("net.core.somaxconn", 1024, 1025),
+        "net.ipv4.tcp_rmem": next(three for three in rmem if three != current(SYSTEM, file("net.ipv4.tcp_rmem"))),
     }
     before = {path: SYSTEM.read(path) for path in FILES}
+    rivals = {BY_NAME[name].rival for name in wanted} - {""}
+    cleared = {file(name) for name in rivals if current(SYSTEM, file(name)) != "0"}
 
-    events = seen(agent, spec_of({"sysctl": wanted}, tmp_path))
+    events = seen(agent, spec_of({"sysctl": nested(wanted)}, tmp_path))
 
     if not events:
         return
-    for phase in ("before", "after"):
-        proofs = found(events, "sysctl", phase)
-        assert proofs[f"{vm}/dirty_bytes"] == str(256 << 20)
-        assert proofs["/proc/sys/net/ipv4/tcp_rmem"] == "4096 131072 16777216"
-        assert len(proofs) == 11
-    restored = found(events, "sysctl", "restored")
-    assert {f"{vm}/dirty_bytes", f"{vm}/dirty_ratio", f"{vm}/overcommit_ratio"} <= set(restored)
+    shown = {file(name): str(value) for name, value in wanted.items()}
+    assert found(events, "sysctl", "before") == found(events, "sysctl", "after") == shown
+    assert set(found(events, "sysctl", "restored")) == {*shown, *cleared}
     assert {path: SYSTEM.read(path) for path in FILES} == before
+
+
+def test_every_sysctl_of_the_list_that_this_kernel_has_can_be_planned(agent: Connection) -> None:
+    known = agent.call("facts")["sysctls"]
+
+    assert [knob.name for knob in KNOBS if SYSTEM.exists(knob.path) and knob.name not in known] == []
+
+
+def test_what_is_discovered_could_be_asked_for() -> None:
+    for name in ("sysctl", "transparent_huge_pages", "cpu_power", "block_device"):
+        found = SETTINGS[name].discover(SYSTEM)
+        assert Draft202012Validator(types_of(SETTINGS[name].schema)).is_valid(found), (name, found)
+
+
+def types_of(schema: Any) -> Any:
+    """A schema without its ranges: a host may have been given more than we would."""
+    if isinstance(schema, dict):
+        return {key: types_of(value) for key, value in schema.items() if key not in ("minimum", "maximum")}
+    return schema
 
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[str]:
     """The name of a block device of our own, with a queue of a length that an admin chose, and a file system on it."""
     image = tmp_path / "image"
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
+    with image.open("wb") as empty:
+        empty.truncate(64 << 20)
     name = tool("losetup", "--find", "--show", str(image)).removeprefix("/dev/")
     try:
         tool("mkfs.ext4", "-q", f"/dev/{name}")
@@ -209,7 +229,7 @@ def test_a_latency_holds_while_the_run_lasts_and_no_longer(agent: Connection, tm
 def test_khugepaged_and_shared_memory_are_set_and_put_back(agent: Connection, tmp_path: Path) -> None:
     before = {path: SYSTEM.read(path) for path in FILES}
     shmem = {"never": "advise"}.get(current(SYSTEM, f"{THP}/shmem_enabled"), "never")
-    scan = other(f"{THP}/khugepaged/pages_to_scan", 1000, 1001)
+    scan = 1001 if current(SYSTEM, f"{THP}/khugepaged/pages_to_scan") == "1000" else 1000
     wanted = {"shmem_enabled": shmem, "khugepaged": {"pages_to_scan": scan}}
 
     events = seen(agent, spec_of({"transparent_huge_pages": wanted}, tmp_path))

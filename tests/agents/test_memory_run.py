@@ -38,15 +38,16 @@ def counters() -> dict[str, str]:
 
 
 @pytest.fixture
-def unchanged() -> Iterator[None]:
-    """The pools of the host are after the test as they were before it, to the byte."""
+def unchanged(host_wide: None) -> Iterator[None]:
+    """The pools of the host are after the test as they were before it."""
     before = counters()
     yield
     assert counters() == before
 
 
+@pytest.mark.proves("numa", where="here")
 def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection, spec: Spec) -> None:
-    wanted = spec({"numa": {"policy": "membind", "nodes": "0", "cpunodebind": "0"}, "postgresql": SMALL}, prewarm=True)
+    wanted = spec({"numa": {"policy": "membind", "nodes": "0", "cpunodebind": "0"}, "postgresql": SMALL})
     wanted["collect"]["sources"] = ["numa"]
 
     events = agent.events(agent.submit(wanted))
@@ -60,7 +61,7 @@ def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection
         assert list(placement["evidence"]["kb_per_node"]["shared"]) == ["0"]
     backends = of(events, "proof", phase="during", subject="memory policy")[-1]["evidence"]["processes"]
     assert len(backends) > 5 and all({"name", "policies", "last_cpu"} <= set(row) for row in backends)
-    assert placement["evidence"]["numastat"]["difference"]["0"]["numa_hit"] > 0
+    assert placement["evidence"]["numastat_difference"]["node0"]["numa_hit"] > 0
     assert "node0.numa_hit" in of(events, "sample", source="numa")[0]["values"]
 
 
@@ -73,6 +74,22 @@ def test_postgresql_18_is_asked_where_its_memory_lies_or_why_it_cannot_tell(agen
 
 if os.geteuid() == 0:
 
+    @pytest.mark.proves("cache", where="here")
+    def test_numastat_counts_what_loading_the_dropped_data_took(agent: Connection, spec: Spec) -> None:
+        wanted = {"cache": {"state": "reloaded"}, "numa": {"policy": "membind", "nodes": "0"}}
+
+        events = agent.events(agent.submit(spec(wanted, time_s=1, scale=5)))
+
+        assert of(events, "outcome")[0]["outcome"] == "ok"
+        found = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="cache")}
+        assert found["share of the data in the page cache"] < 0.01
+        assert found["share of pgbench_accounts in memory"] > 0.99
+        counted = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]
+        assert counted["numastat_difference"]["node0"]["numa_hit"] * 4096 > 60_000_000, (
+            "5 times 100 000 rows of about 130 bytes"
+        )
+
+    @pytest.mark.proves("huge_pages", where="here")
     @pytest.mark.usefixtures("unchanged")
     def test_a_pool_on_a_node_is_filled_used_and_emptied(agent: Connection, spec: Spec) -> None:
         events = agent.events(agent.submit(spec({"huge_pages": {**HUGE_ON, "nodes": "0"}, "postgresql": SMALL})))
@@ -85,6 +102,7 @@ if os.geteuid() == 0:
         assert proofs["during", "page size of the shared memory of a backend (kB)"]["found"] == 2048
         assert proofs["after", NODE0]["ok"] and proofs["restored", NODE0]["ok"]
 
+    @pytest.mark.proves("huge_pages", where="here")
     @pytest.mark.usefixtures("unchanged")
     def test_one_page_of_1_gb(agent: Connection, spec: Spec) -> None:
         """A kernel whose memory is too scattered says so; either way the host is as before."""
@@ -99,6 +117,7 @@ if os.geteuid() == 0:
         else:
             assert (outcome["outcome"], outcome["error"]["found"]) == ("not_in_effect", "0")
 
+    @pytest.mark.proves("huge_pages", where="here")
     @pytest.mark.usefixtures("unchanged")
     def test_a_killed_agent_leaves_a_pool_in_use_that_comes_back_when_its_user_is_gone(
         connect: Connect, spec: Spec, data_dir: Path, tmp_path: Path
@@ -114,6 +133,7 @@ if os.geteuid() == 0:
         assert not postgres_processes(data_dir)
         assert of(agent.events(run), "outcome")[0]["outcome"] == "interrupted"
 
+    @pytest.mark.proves("huge_pages", where="here")
     @pytest.mark.usefixtures("unchanged")
     def test_before_15_the_server_is_started_once_to_see_what_it_needs(
         agent: Connection, spec: Spec, tmp_path: Path
@@ -131,11 +151,12 @@ if os.geteuid() == 0:
         servers = of(events, "command", purpose="postgres")
         assert servers[0]["argv"][-2:] == ["-c", "huge_pages=off"] and len(servers) == 2
 
+    @pytest.mark.usefixtures("host_wide")
     def test_a_weight_is_written_and_put_back_unless_the_kernel_could_not_choose_again(tmp_path: Path) -> None:
         """Debian's numactl knows no weighted interleave, so the weights are tried without a server."""
         system, setting = System(), SETTINGS["numa"]
         wanted = {"policy": "weighted-interleave", "weights": {"0": 7}}
-        facts = {"numa": numa(system, ""), "tools": {"numactl": {"options": ["--weighted-interleave"]}}}
+        facts = {"numa": numa(system), "tools": {"numactl": {"options": ["--weighted-interleave"]}}}
         mode = facts["numa"].get("weights_auto", "")
         before = (facts["numa"].get("weights"), system.text(mode))
         at = Scene(system=system, facts=facts)
@@ -150,9 +171,9 @@ if os.geteuid() == 0:
         else:
             journal = Journal(Job(tmp_path, system, lambda: None), system)
             journal.apply("numa", plan.writes[0])
-            assert numa(system, "")["weights"]["0"] == 7
+            assert numa(system)["weights"]["0"] == 7
             assert journal.restore() == ([], [])
-        assert (numa(system, "")["weights"], system.text(mode)) == before
+        assert (numa(system)["weights"], system.text(mode)) == before
 
     @pytest.mark.usefixtures("unchanged")
     def test_a_total_and_its_nodes_come_back_together(tmp_path: Path) -> None:

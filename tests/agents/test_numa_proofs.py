@@ -94,6 +94,15 @@ def test_older_kernels_write_an_equals_sign_and_prefer_for_local() -> None:
     assert prove(server(local, local), {"policy": "localalloc"})["memory policy"].ok
 
 
+@pytest.mark.parametrize(
+    ("wanted", "refused"), [({"policy": "default"}, False), (MEMBIND, True), ({"cpunodebind": "0"}, True)]
+)
+def test_what_cannot_be_read_is_not_taken_for_granted(wanted: dict[str, Any], refused: bool) -> None:
+    found = [proof.ok for proof in prove(server("", ""), wanted).values()]
+
+    assert found == ([False] if refused else [])
+
+
 def test_weighted_interleave_has_a_blank_in_its_name() -> None:
     maps = recorded("interleave.backend").replace("interleave:", "weighted interleave:")
 
@@ -117,7 +126,7 @@ def test_the_spread_of_interleave_is_told() -> None:
     proof = prove(server(maps, maps), {"policy": "interleave"})["shared memory by node (kB)"]
 
     assert proof.found == "node 0: 19656, node 1: 20092"
-    assert proof.evidence["share"] == {"0": 0.495, "1": 0.505}
+    assert proof.evidence["share_per_node"] == {"0": 0.495, "1": 0.505}
 
 
 def test_shared_pages_are_counted_once_and_of_whoever_touched_most() -> None:
@@ -162,11 +171,11 @@ def test_a_long_look_is_not_repeated_in_the_step_but_policies_still_are() -> Non
 
     first, second = prove(at, MEMBIND), prove(at, MEMBIND)
 
-    assert "shared memory by node (kB)" in first and first["memory policy"].evidence["read_s"] == 2.0
+    assert "shared memory by node (kB)" in first and first["memory policy"].evidence["read_s"] > 2.0
     assert list(second) == ["memory policy"] and len(second["memory policy"].evidence["processes"]) == 2
 
 
-@pytest.mark.parametrize("length", range(120, 140))
+@pytest.mark.parametrize("length", range(130, 170))
 def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = recorded("interleave.backend")
     at = server(maps, maps)
@@ -186,13 +195,14 @@ def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
 def test_numastat_tells_what_the_load_did_on_each_node() -> None:
     maps = recorded("default.backend")
     at = server(maps, maps)
-    SETTINGS["numa"].act(at, {}, "measure")
+    SETTINGS["numa"].act(at, {}, "warm")
     at.system.files["/sys/devices/system/node/node1/numastat"] = "numa_hit 80\nnuma_miss 7\n"  # type: ignore[attr-defined]
 
     proof = prove(at, {}, "after")["shared memory by node (kB)"]
 
-    assert proof.evidence["numastat"]["difference"]["1"] == {"numa_hit": 30, "numa_miss": 7}
-    assert proof.evidence["numastat"]["difference"]["0"]["numa_hit"] == 0
+    assert proof.evidence["numastat_difference"]["node1"] == {"numa_hit": 30, "numa_miss": 7}
+    assert proof.evidence["numastat_difference"]["node0"]["numa_hit"] == 0
+    assert proof.evidence["numastat_before"]["node1"]["numa_hit"] == 50
 
 
 @pytest.mark.parametrize(

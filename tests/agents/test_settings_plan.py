@@ -71,11 +71,11 @@ def test_two_settings_cannot_set_one_parameter() -> None:
 
 
 def test_postgresqls_cpus_are_chosen_by_one_setting_only() -> None:
-    from agents.planning import _check_unit
-    from agents.settings import Plan
-
     with pytest.raises(Unplannable, match="either numa or cpu_affinity: both choose PostgreSQL's cpus"):
-        _check_unit({"cpu_affinity": Plan(unit={"CPUAffinity": "0"}), "numa": Plan(unit={"CPUAffinity": "1"})})
+        plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"cpunodebind": "1"}})
+
+    plan_settings(FACTS, {"cpu_affinity": {"client": "0"}, "numa": {"cpunodebind": "1"}})
+    plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"policy": "localalloc"}})
 
 
 def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ BASELINE = {
     "hosts/{host}/": 4,
     "hosts/{host}/facts/history/": 5,
     "troubles/": 4,
-    "hosts/{host}/facts/diff/": 7,
+    "hosts/{host}/facts/diff/": 6,
     "identities/": 4,
     "profiles/": 5,
     "profiles/{profile}/revisions/": 6,

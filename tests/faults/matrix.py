@@ -6,9 +6,12 @@ python -m tests.faults.matrix      kills at every boundary of every setting, and
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,21 +22,14 @@ from agents.planning import plan_settings
 from agents.rpc import Agent
 from agents.spool import Spool
 from agents.system import System
-from tests import snapshot
+from embedded.postgres import bin_dir
+from tests import remote, snapshot
 from tests.agents.dying import Death, around_the_journal, run
-from tests.faults.cases import CASES, IMPOSSIBLE
+from tests.alone import alone
+from tests.faults.cases import CASES
 
 CONTACT_S = 60.0
 SEED = 14
-
-
-def wishes(*names: str) -> dict[str, Any]:
-    """{setting: wanted} for these settings; derived anew, as it depends on what the host reads now."""
-    return {name: CASES[name]() for name in names}
-
-
-def possible() -> list[str]:
-    return [name for name in CASES if name not in IMPOSSIBLE]
 
 
 @dataclass
@@ -49,20 +45,47 @@ class Row:
         return f"{self.name}: {self.boundaries} boundaries, {self.kills} kills, {len(self.differences)} differences"
 
 
-class Ground:
-    """A spool of its own and a directory for clusters, on this machine."""
+@contextmanager
+def ground() -> Iterator[Ground]:
+    """This machine, for one test at a time."""
+    with alone(), remote.short_dir() as root, loop_device() as device:
+        root.chmod(0o755)  # PostgreSQL's account has to reach its cluster
+        yield Ground(root, device)
 
-    def __init__(self, root: Path, bin_dir: Path) -> None:
-        self.root, self.bin_dir, self.data_dir = root, bin_dir, root / "data"
+
+@contextmanager
+def loop_device() -> Iterator[str]:
+    """The name of a block device that nobody uses; "" without the right to make one."""
+    if os.geteuid():
+        yield ""
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.truncate(1 << 23)
+        path = subprocess.check_output(["losetup", "--find", "--show", file.name], text=True, timeout=30).strip()
+        try:
+            yield Path(path).name
+        finally:
+            subprocess.run(["losetup", "--detach", path], check=True, timeout=30)
+
+
+class Ground:
+    """A spool of its own, a directory for clusters, and a block device."""
+
+    def __init__(self, root: Path, device: str) -> None:
+        self.root, self.device, self.data_dir = root, device, root / "data"
         self.data_dir.mkdir(mode=0o755, exist_ok=True)
         self.spool = Spool(root / "spool", System())
         self.spool.prepare()
+
+    def wishes(self, *names: str) -> dict[str, Any]:
+        """{setting: wanted} of these settings."""
+        return {name: CASES[name](self.device) for name in names}
 
     def spec(self, settings: dict[str, Any], steps: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
         """A run that applies, proves and restores; on a private cluster where a setting acts on PostgreSQL."""
         plans = plan_settings(facts.core(self.spool.system), settings).values()
         needed = any(plan.server_prefix or plan.conf or plan.initdb for plan in plans)
-        target = {"kind": "private", "bin_dir": str(self.bin_dir), "data_dir": str(self.data_dir), "os_user": ""}
+        target = {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.data_dir), "os_user": ""}
         return {
             "version": 1,
             "target": target if needed else None,
@@ -86,7 +109,7 @@ class Ground:
 
     def live(self, spec: dict[str, Any], at: int = 0) -> tuple[Death, str]:
         """(what was counted, the run) of a run that is killed at boundary `at`; at 0 it is not."""
-        death, name = Death(at), self.submit(spec)
+        death, name = Death(at, sparse=True), self.submit(spec)
 
         def live() -> None:
             around_the_journal(death)
@@ -137,7 +160,7 @@ class Victims:
         """Kill the run at one boundary and the recovery at another, then make contact and compare. False when the
         recovery came through before that."""
         first, run = self.ground.live(self.spec, at)
-        death = Death(again)
+        death = Death(again, sparse=True)
 
         def recover() -> None:
             around_the_journal(death)
@@ -153,7 +176,7 @@ class Victims:
         after = self.ground.look()
         found: dict[str, Any] = dict(snapshot.differences(self._before, after))
         manifest = self.ground.outcome(run)
-        if hello["dirty"] or manifest["conflicts"]:
+        if run in hello["dirty"] or manifest["conflicts"]:
             found["manifest"] = manifest
         if found:
             self.row.differences[where] = found

@@ -15,28 +15,30 @@ import pytest
 
 from agents.errors import Unplannable
 from agents.settings import SETTINGS
-from embedded.postgres import bin_dir
-from tests import remote
-from tests.alone import alone
 from tests.faults import matrix
-from tests.faults.cases import CASES, IMPOSSIBLE
+from tests.faults.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
+from tests.faults.matrix import Ground
 
 # Written out for docs/settings.md, which reads the marks from the source.
 HERE = [
     pytest.param("cpu_affinity", marks=pytest.mark.proves("cpu_affinity", where="here")),
     pytest.param("numa", marks=pytest.mark.proves("numa", where="here")),
+    pytest.param("cpu_power", marks=pytest.mark.proves("cpu_power", where="here")),
     pytest.param("transparent_huge_pages", marks=pytest.mark.proves("transparent_huge_pages", where="here")),
     pytest.param("huge_pages", marks=pytest.mark.proves("huge_pages", where="here")),
+    pytest.param("initdb", marks=pytest.mark.proves("initdb", where="here")),
+    pytest.param("sysctl", marks=pytest.mark.proves("sysctl", where="here")),
+    pytest.param("block_device", marks=pytest.mark.proves("block_device", where="here")),
     pytest.param("postgresql", marks=pytest.mark.proves("postgresql", where="here")),
+    pytest.param("cache", marks=pytest.mark.proves("cache", where="here")),
 ]
 ALLOWED = [name for name in CASES if os.geteuid() == 0 or SETTINGS[name].level == "user"]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[matrix.Ground]:
-    with alone(), remote.short_dir() as root:
-        root.chmod(0o755)  # PostgreSQL's account has to reach its cluster
-        yield matrix.Ground(root, bin_dir())
+def ground() -> Iterator[Ground]:
+    with matrix.ground() as ready:
+        yield ready
 
 
 def check(row: matrix.Row, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,37 +56,43 @@ def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
 
 @pytest.mark.parametrize("name", HERE)
 def test_a_run_killed_at_any_boundary_leaves_the_host_as_it_was(
-    ground: matrix.Ground, name: str, capsys: pytest.CaptureFixture[str]
+    ground: Ground, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if name not in ALLOWED:
         with pytest.raises(Unplannable, match="needs level root"):
-            ground.spec(matrix.wishes(name))
+            ground.spec(ground.wishes(name))
         return
-    check(matrix.every_boundary(ground, name, matrix.wishes(name)), capsys)
+    check(matrix.every_boundary(ground, name, ground.wishes(name)), capsys)
 
 
 def test_a_run_of_all_settings_killed_at_some_boundaries_leaves_the_host_as_it_was(
-    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+    ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check(matrix.some_boundaries(ground, "all at once", matrix.wishes(*ALLOWED), kills=8), capsys)
+    check(matrix.some_boundaries(ground, "all at once", ground.wishes(*ALLOWED), kills=8), capsys)
 
 
 def test_a_recovery_killed_at_some_boundaries_is_taken_up_again(
-    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+    ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", matrix.wishes(*ALLOWED), step=5)
+    row = matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", ground.wishes(*ALLOWED), step=5)
     check(row, capsys)
+
+
+def test_every_sysctl_of_the_list_is_put_back(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    names = all_sysctls() if "sysctl" in ALLOWED else []
+
+    check(matrix.some_boundaries(ground, f"{len(names)} sysctls", {"sysctl": sysctl(*names)(ground.device)}, 8), capsys)
 
 
 @pytest.mark.slow
 def test_a_run_of_all_settings_killed_at_any_boundary_leaves_the_host_as_it_was(
-    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+    ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check(matrix.every_boundary(ground, "all at once", matrix.wishes(*ALLOWED)), capsys)
+    check(matrix.every_boundary(ground, "all at once", ground.wishes(*ALLOWED)), capsys)
 
 
 @pytest.mark.slow
 def test_a_recovery_killed_at_any_boundary_is_taken_up_again(
-    ground: matrix.Ground, capsys: pytest.CaptureFixture[str]
+    ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check(matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", matrix.wishes(*ALLOWED)), capsys)
+    check(matrix.every_boundary_of_a_recovery(ground, "all at once, killed again", ground.wishes(*ALLOWED)), capsys)

@@ -114,14 +114,20 @@ def signed_percent(value: float | None) -> str:
 
 
 @register.filter
-def kib(value: float | None) -> str:
-    """KiB -> "15.6 GiB"."""
-    if value is None:
+def kib(value: float | str | None) -> str:
+    """KiB -> "15.6 GiB". What is not told at all comes here as ""."""
+    if value is None or value == "":
         return DASH
     amount, units = float(value), ["KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
     return f"{amount:.4g} {units[0]}"
+
+
+@register.filter
+def ghz(value: float | None) -> str:
+    """kHz -> "3.7 GHz"."""
+    return f"{value / 1e6:.3g} GHz" if value else DASH
 
 
 @register.filter

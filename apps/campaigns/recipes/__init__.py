@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,38 @@ def _factor(factor: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     levels = GENERATORS[factor["generate"]](facts)
     return {
         "name": factor["name"],
-        "levels": [{"label": label, "set": {factor["path"]: value}} for label, value in levels],
+        "levels": [{"label": label, "set": _below(factor["path"], value)} for label, value in levels],
     }
+
+
+def _below(path: str, value: Any) -> dict[str, Any]:
+    return {f"{path}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {path: value}
+
+
+def options(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any]:
+    """The workload's options on this host: `cpus` stands for how many it may use. As they are where it is not known."""
+    cpus = len(parse_cpus(facts["cpus"]["allowed"])) if facts else "cpus"
+    return {name: cpus if value == "cpus" else value for name, value in recipe["workload"]["options"].items()}
+
+
+def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    """Each policy, membind to each node that has memory, and the cpus of one node against those of all."""
+    nodes = facts["numa"]["nodes"]
+    if len(nodes) < 2:
+        raise PlanError(
+            "factors",
+            "this host has one NUMA node, on which every policy places memory alike",
+            hint="choose a host with two nodes or more",
+        )
+    with_memory = [str(node["id"]) for node in nodes if node["mem_kb"]]
+    with_cpus = [str(node["id"]) for node in nodes if node["cpus"]]
+    return [
+        ("default", {"policy": "default"}),
+        ("interleave", {"policy": "interleave", "nodes": ",".join(with_memory)}),
+        ("localalloc", {"policy": "localalloc"}),
+        *((f"membind {node}", {"policy": "membind", "nodes": node}) for node in with_memory),
+        (f"cpus of node {with_cpus[0]}", {"policy": "default", "cpunodebind": with_cpus[0]}),
+    ]
 
 
 def cpu_doubling(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -77,4 +108,7 @@ def parse_cpus(cpulist: str) -> list[int]:
     return cpus
 
 
-GENERATORS = {"cpu_doubling": cpu_doubling}
+GENERATORS: dict[str, Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]] = {
+    "cpu_doubling": cpu_doubling,
+    "numa_policies": numa_policies,
+}

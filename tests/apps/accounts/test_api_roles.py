@@ -98,6 +98,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Results": campaign.pk,
         "Run": run.pk,
         "Proof": run.pk,
+        "Observed": run.pk,
         "Artefact": artefact.pk,
         "Series": series.pk,
         "Measurement": run.measurements.first().pk,  # type: ignore[union-attr]

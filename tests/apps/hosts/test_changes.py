@@ -26,7 +26,7 @@ def edited(path: str, value: Any, facts: dict[str, Any] | None = None) -> dict[s
 
 
 def line(change: changes.Change) -> str:
-    return f"{change.path}: {changes.shown(change.before)} -> {changes.shown(change.after)}"
+    return f"{change.path}: {change.was} -> {change.now}"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts.models import Host, HostKey, Identity
-from tests import populate
+from tests import machine, populate
+from tests.factories import make_host
 
 
 @pytest.fixture
@@ -121,3 +122,43 @@ def test_what_the_agent_told_is_escaped(admin_client: Client) -> None:
     newest.save()
 
     assert b"<script>alert" not in admin_client.get(reverse("host_detail", args=[host.name])).content
+
+
+def test_a_host_page_shows_what_is_there_in_words(admin_client: Client) -> None:
+    host = populate.host()
+
+    page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()
+
+    for shown in ("PowerEdge R640", "microcode 0x2007006", "L3 24.75 MiB", "SAMSUNG MZQL23T8HCLS-00A07", "/srv/pg"):
+        assert shown in page
+    for shown in ("25000 Mbit/s", "17/main", "postgresql@17-main.service", "1.2 GHz to 3.7 GHz", "154000 processes"):
+        assert shown in page
+    assert "<strong>kernel.release</strong>" in page and "6.12.41-amd64" in page
+
+
+def test_a_host_whose_facts_an_older_agent_read_has_its_page(admin_client: Client) -> None:
+    host = make_host()
+
+    answer = admin_client.get(reverse("host_detail", args=[host.name]))
+
+    assert answer.status_code == 200
+
+
+def test_a_host_without_much_to_tell_has_its_page(admin_client: Client) -> None:
+    remote = {"mounted_on": "/mnt", "device": "filer:/pg", "type": "nfs4", "options": ["rw"]}
+    disk = {
+        "name": "vda",
+        "kb": 1,
+        "scheduler": "",
+        "schedulers": [],
+        "holders": [],
+        "mounted_on": [],
+        "partitions": [],
+    }
+    told = {"block_devices": [disk], "file_systems": [remote], "network": [{"name": "eth0", "state": "up"}]}
+    bare = {"firmware": {}, "limits": {}, "clusters": [], "postgresql": [], "unread": {"os": "ValueError: x"}}
+    host = make_host(facts=machine.facts(**told, **bare))
+
+    page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()
+
+    assert "Os could not be read: ValueError: x" in page and "filer:/pg" in page

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.results import evidence, proof
+from apps.results import proof
+from apps.results.evidence import parts
 
 THP = {"transparent_huge_pages": {"enabled": "never"}}
 WRITE = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original": "60", "wanted": "1", "found": "1"}
@@ -62,6 +63,10 @@ def test_the_worst_setting_decides_and_is_named() -> None:
     assert found.status == "not_in_effect"
     assert [each.status for each in found.settings] == ["held", "not_in_effect"]
     assert found.sentence.startswith("transparent_huge_pages was never in effect.")
+
+
+def test_what_was_only_put_back_was_not_asked_to_be_in_effect() -> None:
+    assert proof.report(THP, [look("before", "never"), restored("60")], [], ended=True).status == "held"
 
 
 def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
@@ -130,18 +135,18 @@ def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
     ],
 )
 def test_evidence_becomes_tables(seen: Any, name: str, head: list[str], rows: list[Any], unit: str) -> None:
-    (part,) = evidence.parts(seen)
+    (part,) = parts(seen)
 
     assert (part.name, part.head, part.rows, part.unit) == (name, head, rows, unit)
 
 
 def test_evidence_of_any_other_shape_is_shown_as_it_is() -> None:
-    (part,) = evidence.parts({"deep": {"a": {"b": {"c": 1}}}})
+    (part,) = parts({"deep": {"a": {"b": {"c": 1}}}})
 
     assert '"c": 1' in part.text
 
 
 def test_a_thousand_processes_are_cut_and_counted() -> None:
-    (part,) = evidence.parts({"processes": [{"pid": n} for n in range(1000)]})
+    (part,) = parts({"processes": [{"pid": n} for n in range(1000)]})
 
     assert (len(part.rows), part.more) == (200, 800)

@@ -90,3 +90,11 @@ def test_risks_are_those_of_settings_that_have_one() -> None:
     wanted = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
 
     assert [name for name, _ in run(wanted).risks] == ["Transparent huge pages"]
+
+
+def test_facts_that_are_older_than_a_setting_are_a_reason_to_check_the_host() -> None:
+    old = {name: fact for name, fact in FACTS.items() if name != "transparent_huge_pages"}
+
+    (refusal,) = effects.dry_run(old, {"transparent_huge_pages": {"enabled": "never"}}).refusals
+
+    assert refusal.field == "transparent_huge_pages" and "check the host" in refusal.hint

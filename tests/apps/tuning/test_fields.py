@@ -21,6 +21,10 @@ SHAPES: dict[str, Any] = {
         "cpus": {"type": "array", "items": {"type": "integer"}},
         "rules": {"type": "array", "items": {"type": "object"}},
         "nodes": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "tree": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "object"}},
+        },
         "disks": {"type": "object", "properties": {"data": QUEUE}, "additionalProperties": QUEUE},
     },
     "additionalProperties": False,
@@ -32,6 +36,7 @@ VALUE: dict[str, Any] = {
     "cpus": [0, 2],
     "rules": [{"a": 1}],
     "nodes": {"0": 10, "1": 20},
+    "tree": {"a": {"b": {"c": 1}}},
     "disks": {"data": {"scheduler": "none"}, "vda": {"scheduler": "kyber"}},
 }
 
@@ -42,7 +47,7 @@ def test_what_is_typed_is_what_is_shown_again() -> None:
     assert fields.read("s", SHAPES, typed) == VALUE
     assert typed["s.cpus"] == "0, 2"
     assert typed["s.nodes"] == "0 = 10\n1 = 20"
-    assert typed["s.disks.data.scheduler"] == "none" and "kyber" in typed["s.disks"]
+    assert typed["s.disks.data.scheduler"] == "none" and typed["s.disks"] == "vda.scheduler = kyber"
 
 
 def test_every_field_that_is_shown_is_built() -> None:
@@ -67,8 +72,10 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({"s.disks": "{vda: 1}"}, "s.disks", "no JSON"),
-        ({"s.disks": "[]"}, "s.disks", "no object"),
+        ({"s.tree": "{vda: 1}"}, "s.tree", "no JSON"),
+        ({"s.tree": "[]"}, "s.tree", "no object"),
+        ({"s.disks": "vda = none"}, "s.disks", "not NAME.FIELD"),
+        ({"s.disks": "vda.colour = red"}, "s.disks", "vda.colour is not NAME.FIELD"),
         ({"s.rules": "{}"}, "s.rules", "no list"),
         ({"s.nodes": "0 10"}, "s.nodes", "sets nothing"),
     ],

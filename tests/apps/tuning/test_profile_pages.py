@@ -54,7 +54,7 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         ("settings.postgresql", "shared_buffers 1GB", "sets nothing"),
         ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "stands twice"),
         ("settings.cpu_affinity.server", "zero", "mask (0x6)"),
-        ("settings.block_device", "{vda: none}", "no JSON"),
+        ("settings.block_device", "vda = none", "not NAME.FIELD"),
         ("settings.sysctl.vm.swappiness", "1000", "200"),
         ("name", "My Profile", "use 1 to 63"),
     ],
@@ -80,15 +80,6 @@ def test_a_setting_is_unfolded_where_it_says_something_or_is_wrong(client: Clien
     assert {group.setting.name for group in revised if group.given} == {"cpu_affinity", "postgresql"}
     assert [group.setting.name for group in wrong.context["form"].groups if group.wrong] == ["cpu_affinity"]
     assert wrong.content.decode().count('<details class="card setting" open>') == 1
-
-
-def test_devices_by_name_are_typed_as_json_and_kept(client: Client, tuner: User) -> None:
-    typed = {"name": "disks", "settings.block_device.data.scheduler": "none"}
-
-    client.post(reverse("profile_add"), typed | {"settings.block_device": '{"vda": {"read_ahead_kb": 4096}}'})
-
-    wanted = {"data": {"scheduler": "none"}, "vda": {"read_ahead_kb": 4096}}
-    assert Profile.objects.get().latest.settings == {"block_device": wanted}
 
 
 def test_revising_begins_as_the_latest_revision_says(client: Client, tuner: User) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.errors import PlanError
-from apps.tuning import rules
+from apps.tuning import gucs, rules
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from apps.tuning import rules
         {"postgresql": {"shared_buffers": "128MB", "work_mem": 4096, "jit": "off", "random_page_cost": 1.1}},
         {"postgresql": {"synchronous_commit": "remote_write", "checkpoint_timeout": "15min", "jit": False}},
         {"postgresql": {"pg_stat_statements.track": "all"}},
+        {"postgresql": {"old_snapshot_threshold": "1h", "wal_keep_segments": 64}},
+        {"initdb": {"data_checksums": False, "wal_segment_size": 64, "locale": "C"}},
     ],
 )
 def test_what_the_catalogue_knows_is_accepted(settings: dict[str, Any]) -> None:
@@ -34,6 +36,8 @@ def test_what_the_catalogue_knows_is_accepted(settings: dict[str, Any]) -> None:
         ({"postgresql": {"work_mem": "1kB"}}, "settings.postgresql.work_mem", "from 64"),
         ({"postgresql": {"jit": "maybe"}}, "settings.postgresql.jit", "on or off"),
         ({"postgresql": {"wal_level": "loud"}}, "settings.postgresql.wal_level", "replica"),
+        ({"postgresql": {"old_snapshot_threshhold": "1h"}}, "settings.postgresql.old_snapshot_threshhold", ""),
+        ({"initdb": {"wal_segment_size": 48}}, "settings.initdb.wal_segment_size", "64"),
         ({"postgresql": {"server_version": "17"}}, "settings.postgresql.server_version", ""),
     ],
 )
@@ -43,6 +47,23 @@ def test_what_it_does_not_know_is_refused_by_name(settings: dict[str, Any], fiel
 
     assert refused.value.subject == field
     assert accepted in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "restart"),
+    [
+        ("shared_buffers", True),
+        ("work_mem", False),
+        ("max_wal_size", False),
+        ("auto_explain.log_nested_statements", False),
+    ],
+)
+def test_the_catalogue_tells_what_needs_a_restart(name: str, restart: bool) -> None:
+    assert gucs.needs_restart(name) is restart
+
+
+def test_what_only_older_versions_have_is_not_in_the_catalogue() -> None:
+    assert not gucs.FORMER & gucs.catalogue().keys()
 
 
 def test_a_patch_sets_paths_and_removes_with_none() -> None:

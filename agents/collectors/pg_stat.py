@@ -1,0 +1,77 @@
+"""What the statistics views of PostgreSQL 10 to 18 are asked, as statements that answer one line of JSON. Pure."""
+
+from __future__ import annotations
+
+# Settings of the session that looks: it must cost little, never wait long, and leave no trace in log or statistics.
+_SESSION = {
+    "application_name": "proving_ground",
+    "statement_timeout": "5s",
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "log_min_duration_statement": "-1",
+    "log_statement": "none",
+    "pg_stat_statements.track": "none",
+}
+_IO = (
+    "reads", "writes", "writebacks", "extends", "hits", "evictions", "reuses", "fsyncs",
+    "read_time", "write_time", "extend_time", "fsync_time",
+)  # fmt: skip
+_ONE_ROW = {"pg_stat_bgwriter": 10, "pg_stat_wal": 14, "pg_stat_checkpointer": 17}
+
+
+def hello() -> str:
+    """Set the session up, make pg_stat_statements usable where its library is loaded; {"pid", "statements": bool}."""
+    values = ", ".join(f"('{name}', '{value}')" for name, value in _SESSION.items())
+    return f"""
+do $$ begin
+  if exists (select from pg_settings where name = 'pg_stat_statements.max')
+    and exists (select from pg_available_extensions where name = 'pg_stat_statements') then
+    create extension if not exists pg_stat_statements;
+  end if;
+end $$;
+with session as (select count(set_config(name, value, false)) as settings
+  from (values {values}) as wanted(name, value) where name in (select name from pg_settings))
+select json_build_object('pid', pg_backend_pid(), 'settings', settings,
+  'statements', to_regprocedure('pg_stat_statements(boolean)') is not null
+    and exists (select from pg_settings where name = 'pg_stat_statements.max')) from session;"""
+
+
+def look(major: int) -> str:
+    """The statement of every second: {"at": s since 1970, "wait": {event: backends}, view: {column: number}}."""
+    views = ["'pg_stat_database', (select to_json(d) from pg_stat_database d where datname = current_database())"]
+    views += [f"'{view}', (select to_json(v) from {view} v)" for view, since in _ONE_ROW.items() if major >= since]
+    if major >= 16:
+        views.append(f"'pg_stat_io', {_io()}")
+    return f"""select json_build_object('at', extract(epoch from clock_timestamp()),
+  'wait', (select coalesce(json_object_agg(event, backends), '{{}}') from (
+    select coalesce(wait_event_type || ':' || wait_event, 'running') as event, count(*) as backends
+    from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() group by 1) as waits),
+  {", ".join(views)})"""
+
+
+def _io() -> str:
+    """Rows of pg_stat_io by kind of process, contexts summed, WAL apart; kinds that never did anything left out."""
+    sums = ", ".join(f"sum({name}) as {name}" for name in _IO)
+    busy = " + ".join(f"coalesce(sum({name}), 0)" for name in _IO[:8])
+    who = "backend_type || case object when 'wal' then ' wal' else '' end"
+    rows = f"select {who} as who, {sums} from pg_stat_io group by 1 having {busy} > 0"
+    return f"(select coalesce(json_object_agg(who, to_json(kinds)), '{{}}') from ({rows}) as kinds)"
+
+
+def tables() -> str:
+    """{schema.table: its rows of pg_stat_user_tables and pg_statio_user_tables} of the database of the load."""
+    return """select coalesce(json_object_agg(schemaname || '.' || t.relname,
+  json_build_array(to_json(t), to_json(io))), '{}')
+  from pg_stat_user_tables t join pg_statio_user_tables io using (relid, schemaname);"""
+
+
+def statements(texts: bool) -> str:
+    """{key: row of pg_stat_statements} of the database of the load; its texts cost a file, and are cut."""
+    return f"""select coalesce(json_object_agg(concat_ws('/', userid, queryid, to_json(s) ->> 'toplevel'),
+  json_build_array(left(query, 1000), to_json(s))), '{{}}') from pg_stat_statements({str(texts).lower()}) s
+  where dbid = (select oid from pg_database where datname = current_database());"""
+
+
+def clients() -> str:
+    """How many other clients are connected."""
+    return "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid();"

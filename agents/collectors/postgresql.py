@@ -1,0 +1,287 @@
+"""PostgreSQL's cumulative statistics as rates, and what its backends wait for, over one psql that stays connected.
+
+Names are those of the views. Backends hand their counts over at most once a second (until 14: every 500 ms, by way of a
+file), so that single samples are uneven; sums over a step are not. Our own look counts as one transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Optional
+
+from . import pg_stat
+from .base import Collector, Columns, NotAvailable, Rates, columns
+from .psql import ARGV, Psql
+
+CONNECT_S, TOTALS_S = 15.0, 5.0
+ANSWER_S = 0.2  # of one look; what comes later is taken with the next
+SILENCE_S = 30.0  # after which nobody is asked again
+SETTLE_S = 1.0  # for backends to leave, which hand over their counts then
+MOST_ROWS = 50
+WAIT = "wait."
+_NO_SUM = re.compile(r"id$|^(min|max|mean|stddev)_")
+OLDEST = 10
+
+_DATABASE, _BGWRITER, _CHECKPOINTER, _WAL, _IO = (
+    "pg_stat_database.", "pg_stat_bgwriter.", "pg_stat_checkpointer.", "pg_stat_wal.", "pg_stat_io.<backend_type>.",
+)  # fmt: skip
+
+
+def _of(view: str, group: str, unit: str, named: dict[str, str], **more: Any) -> Columns:
+    return columns(group, unit, {view + name: text for name, text in named.items()}, **more)
+
+
+_BUFFERS = {
+    **_of(
+        _BGWRITER,
+        "buffers",
+        "buffers/s",
+        {
+            "buffers_checkpoint": "written by checkpoints (until 16)",
+            "buffers_clean": "written by the background writer",
+            "buffers_backend": "written or extended by backends themselves (until 16)",
+            "buffers_alloc": "allocated",
+        },
+    ),
+    **_of(_CHECKPOINTER, "buffers", "buffers/s", {"buffers_written": "written by checkpoints (from 17)"}),
+}
+_CHECKPOINTS = {
+    **_of(
+        _BGWRITER,
+        "checkpoint time",
+        "ms/s",
+        {"checkpoint_write_time": "writing (until 16)", "checkpoint_sync_time": "syncing (until 16)"},
+    ),
+    **_of(
+        _CHECKPOINTER,
+        "checkpoint time",
+        "ms/s",
+        {"write_time": "writing (from 17)", "sync_time": "syncing (from 17)"},
+    ),
+    **_of(_BGWRITER, "stopped cleaning", "1/s", {"maxwritten_clean": "rounds cut short by bgwriter_lru_maxpages"}),
+}
+_OF_IO = {
+    "reads": "read",
+    "writes": "written",
+    "writebacks": "asked of the kernel to be written back",
+    "extends": "added to relations",
+    "hits": "found in shared buffers",
+    "evictions": "pushed out of shared buffers",
+    "reuses": "taken from a ring again",
+    "fsyncs": "fsync calls",
+}
+_TIMES_OF_IO = {"read_time": "reading", "write_time": "writing", "extend_time": "extending", "fsync_time": "syncing"}
+
+
+class PostgreSQL(Collector):
+    name = "postgresql"
+    help = "Wait events of client backends, and pg_stat_database, wal, bgwriter, checkpointer and io each second"
+    needs_postgres = True
+    columns = {
+        **columns(
+            "wait events",
+            "backends",
+            {f"{WAIT}<event>": "client backends that wait for it; running: for nothing"},
+            gauge=True,
+            shown=True,
+        ),
+        **_of(
+            _DATABASE, "transactions", "1/s", {"xact_commit": "committed", "xact_rollback": "rolled back"}, shown=True
+        ),
+        **_of(
+            _DATABASE, "blocks", "blocks/s", {"blks_hit": "found in shared buffers", "blks_read": "asked of the kernel"}
+        ),
+        **_of(_DATABASE, "rows read", "rows/s", {"tup_returned": "read", "tup_fetched": "fetched by index scans"}),
+        **_of(
+            _DATABASE,
+            "rows changed",
+            "rows/s",
+            {"tup_inserted": "inserted", "tup_updated": "updated", "tup_deleted": "deleted"},
+        ),
+        **_of(_DATABASE, "temporary files", "B/s", {"temp_bytes": "written to temporary files"}, better="lower"),
+        **_of(
+            _DATABASE,
+            "conflicts",
+            "1/s",
+            {"deadlocks": "deadlocks", "conflicts": "queries cancelled on a standby", "temp_files": "temporary files"},
+            better="lower",
+        ),
+        **_of(
+            _DATABASE,
+            "time of sessions",
+            "ms/s",
+            {
+                "active_time": "executing statements",
+                "idle_in_transaction_time": "idle in a transaction",
+                "blk_read_time": "reading blocks, with track_io_timing",
+                "blk_write_time": "writing blocks, with track_io_timing",
+            },
+        ),
+        **_of(_DATABASE, "connections", "backends", {"numbackends": "connected, ours included"}, gauge=True),
+        **_of(_WAL, "WAL", "B/s", {"wal_bytes": "generated"}, shown=True),
+        **_of(_WAL, "WAL records", "1/s", {"wal_records": "generated", "wal_fpi": "full page images"}),
+        **_of(
+            _WAL,
+            "WAL writes",
+            "1/s",
+            {
+                "wal_write": "writes (until 17)",
+                "wal_sync": "syncs (until 17)",
+                "wal_buffers_full": "writes because buffers were full",
+            },
+        ),
+        **_of(
+            _WAL,
+            "WAL time",
+            "ms/s",
+            {"wal_write_time": "writing, with track_wal_io_timing (until 17)", "wal_sync_time": "syncing, likewise"},
+        ),
+        **_BUFFERS,
+        **_CHECKPOINTS,
+        **{
+            f"{_IO}{name}": column
+            for name, text in _OF_IO.items()
+            for column in columns(f"pg_stat_io {name}", "1/s", {name: f"{text}, by a kind of process"}).values()
+        },
+        **{
+            f"{_IO}{name}": column
+            for name, text in _TIMES_OF_IO.items()
+            for column in columns(f"pg_stat_io {name}", "ms/s", {name: f"{text}, by a kind of process"}).values()
+        },
+    }
+
+    def start(self) -> None:
+        cluster, converse = self.subject.cluster, self.subject.converse
+        if cluster is None or converse is None:
+            raise NotAvailable("this run has no PostgreSQL")
+        if cluster.major < OLDEST:
+            raise NotAvailable(f"PostgreSQL {cluster.version} tells too little; {OLDEST} or later does")
+        self._psql = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "statistics"))
+        self._rates, self._events, self._cost = Rates(), set[str](), 0.0
+        self._asked_at: Optional[float] = None
+        try:
+            hello = self._psql.need(pg_stat.hello(), CONNECT_S)
+            self._pids, self._has_statements = [self._psql.pid, int(hello["pid"])], hello["statements"]
+            self._psql.ask(f"prepare look as {pg_stat.look(cluster.major)};")
+            self._before = self._all(texts=False)
+        except NotAvailable:
+            self._psql.close()
+            raise
+        self._count(self._before["views"])
+
+    def sample(self) -> dict[str, float]:
+        """Nothing while the server does not answer: the next sample tells it all."""
+        found = self._look(ANSWER_S)
+        return {} if found is None else {**self._count(found), **self._waits(found["wait"])}
+
+    def _look(self, limit_s: float) -> Optional[dict[str, Any]]:
+        if self._asked_at is None:
+            self._psql.ask("execute look;")
+            self._asked_at = self.system.mono()
+        found: Optional[dict[str, Any]] = self._psql.answer(limit_s)
+        if found is None and self.system.mono() - self._asked_at > SILENCE_S:
+            raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
+        self._asked_at = None if found is not None else self._asked_at
+        return found
+
+    def _count(self, found: dict[str, Any]) -> dict[str, float]:
+        flat = {name: value for name, value in flatten(found).items() if _declared(name)}
+        gauges = {name: value for name, value in flat.items() if _declared(name) == "gauge"}
+        counts = {name: value for name, value in flat.items() if name not in gauges}
+        rates = self._rates.of(counts, found["at"])
+        # What never happened is not told: views of newer versions have hundreds of such numbers.
+        return {**{name: rate for name, rate in rates.items() if counts[name]}, **gauges}
+
+    def _waits(self, waits: dict[str, int]) -> dict[str, float]:
+        """An event that was seen once is told ever after: nobody waiting is a number as well."""
+        self._events |= set(waits)
+        return {WAIT + event: float(waits.get(event, 0)) for event in sorted(self._events)}
+
+    def finish(self) -> dict[str, Any]:
+        try:
+            self._settle()
+            totals = _totals(self._before, self._all(texts=True))
+        finally:
+            self._cost = self.apart_cpu_s()
+            self._psql.close()
+            self._pids = []
+        return totals
+
+    def _settle(self) -> None:
+        deadline = self.system.mono() + SETTLE_S
+        if self._asked_at is not None:
+            self._look(SETTLE_S)
+        while self._psql.need(pg_stat.clients(), TOTALS_S) and self.system.mono() < deadline:
+            self.system.sleep(0.02)
+        if self.subject.cluster and self.subject.cluster.major < 15:
+            self.system.sleep(0.6)  # the statistics collector writes its file every 500 ms
+
+    def _all(self, texts: bool) -> dict[str, Any]:
+        rows = self._psql.need(pg_stat.statements(texts), TOTALS_S) if self._has_statements else {}
+        tables = self._psql.need(pg_stat.tables(), TOTALS_S)
+        return {"views": self._psql.need("execute look;", TOTALS_S), "tables": tables, "statements": rows}
+
+    def apart_cpu_s(self) -> float:
+        return max(self._cost, sum(self.system.cpu_s(pid) for pid in self._pids))
+
+
+@lru_cache(maxsize=None)
+def _declared(name: str) -> str:
+    """ "gauge" or "counter"; "" for what has no column."""
+    column = PostgreSQL.column(name)
+    return "" if column is None else "gauge" if column.gauge else "counter"
+
+
+def flatten(found: dict[str, Any]) -> dict[str, float]:
+    """Pure. {"pg_stat_wal.wal_bytes": n, "pg_stat_io.checkpointer.writes": n, ...}."""
+    flat: dict[str, float] = {}
+    for view, row in found.items():
+        if view.startswith("pg_stat_"):
+            rows = row.items() if view == "pg_stat_io" else [("", row or {})]
+            for who, values in rows:
+                prefix = f"{view}.{who}." if who else f"{view}."
+                flat.update({prefix + name: float(value) for name, value in _numbers(values).items()})
+    return flat
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if isinstance(value, (int, float)) and value is not True}
+
+
+def _grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
+    """Of sums and counts only: a difference of two means is none."""
+    old, new = _numbers(before), _numbers(after)
+    grown = {name: value - old.get(name, 0) for name, value in new.items() if not _NO_SUM.search(name)}
+    return {name: round(growth, 3) for name, growth in grown.items() if growth}
+
+
+def _totals(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """{"seconds", "views": {view.column: growth}, "tables": [...], "statements": [...]}: the most active first."""
+    old, new = flatten(before["views"]), flatten(after["views"])
+    views = {name: round(value - old.get(name, 0.0), 3) for name, value in new.items() if value != old.get(name, 0.0)}
+    tables = [{"table": name, **_merged(before["tables"].get(name), rows)} for name, rows in after["tables"].items()]
+    statements = [
+        {"query": row[0], **_grown((before["statements"].get(key) or [None, {}])[1], row[1])}
+        for key, row in after["statements"].items()
+    ]
+    return {
+        "seconds": round(after["views"]["at"] - before["views"]["at"], 3),
+        "views": views,
+        "tables": _most(tables, ("heap_blks_hit", "heap_blks_read", "idx_blks_hit", "idx_blks_read")),
+        "statements": _most(statements, ("total_exec_time", "total_time")),
+    }
+
+
+def _merged(before: Optional[list[Any]], after: list[Any]) -> dict[str, float]:
+    merged: dict[str, float] = {}
+    for old, new in zip(before or [{}, {}], after):
+        merged.update(_grown(old, new))
+    return merged
+
+
+def _most(rows: list[dict[str, Any]], measures: tuple[str, ...]) -> list[dict[str, Any]]:
+    def activity(row: dict[str, Any]) -> float:
+        return sum(float(row.get(name, 0)) for name in measures)
+
+    return sorted((row for row in rows if len(row) > 1), key=activity, reverse=True)[:MOST_ROWS]

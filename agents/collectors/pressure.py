@@ -1,0 +1,74 @@
+"""Pressure stall information: how much of the time tasks waited for cpu, memory or I/O, on the host and in the server's
+own control group.
+
+/proc/pressure/* exists since 4.20 (RHEL 8 and 9 want psi=1 on the kernel's command line), and reading it fails where it
+was compiled in and not switched on.
+"""
+
+from __future__ import annotations
+
+from .base import Collector, NotAvailable, columns
+
+RESOURCES = ("cpu", "memory", "io", "irq")
+_MEANING = {"some": "of the time at least one task waited", "full": "of the time every task that could work waited"}
+_PLACES = {"": "pressure", "cgroup.": "pressure in the server's control group"}
+
+
+def _named(place: str, suffix: str) -> dict[str, str]:
+    return {
+        f"{place}{resource}.{kind}{suffix}": f"{text}: {resource}"
+        for resource in RESOURCES
+        for kind, text in _MEANING.items()
+    }
+
+
+class Pressure(Collector):
+    name = "pressure"
+    help = "Share of time in which tasks waited for cpu, memory or I/O (PSI), of the host and of the control group"
+    columns = {
+        name: column
+        for place, group in _PLACES.items()
+        for name, column in {
+            **columns(group, "%", _named(place, ""), better="lower"),
+            **columns(f"{group}, mean of 10 s", "%", _named(place, ".avg10"), better="lower", gauge=True),
+        }.items()
+    }
+
+    def start(self) -> None:
+        own = self._cgroup()
+        paths = {name: f"/proc/pressure/{name}" for name in RESOURCES}
+        paths.update({f"cgroup.{name}": f"{own}/{name}.pressure" for name in RESOURCES if own})
+        self._paths = {name: path for name, path in paths.items() if self.system.text(path)}
+        if not self._paths:
+            raise NotAvailable("the kernel keeps no pressure stall information; psi=1 on its command line may help")
+        self._last, self._at = self._read()[1], self.system.mono()
+
+    def sample(self) -> dict[str, float]:
+        (means, totals), at = self._read(), self.system.mono()
+        interval_us = max(at - self._at, 1e-3) * 1e6
+        shares = {
+            name: round(min(100.0, max(0.0, total - self._last.get(name, total)) * 100 / interval_us), 2)
+            for name, total in totals.items()
+        }
+        self._last, self._at = totals, at
+        return {**shares, **means}
+
+    def _cgroup(self) -> str:
+        """The directory of the postmaster's group in the unified hierarchy, "" for the root: that is the host."""
+        listed = self.system.text(f"/proc/{self.subject.postmaster}/cgroup") if self.subject.postmaster else ""
+        path = next((line[len("0::") :] for line in listed.splitlines() if line.startswith("0::")), "/")
+        return "" if path == "/" else f"/sys/fs/cgroup{path}"
+
+    def _read(self) -> tuple[dict[str, float], dict[str, float]]:
+        means, totals = dict[str, float](), dict[str, float]()
+        for name, path in self._paths.items():
+            for kind, (mean, total) in parse(self.system.text(path)).items():
+                means[f"{name}.{kind}.avg10"], totals[f"{name}.{kind}"] = mean, total
+        return means, totals
+
+
+def parse(text: str) -> dict[str, tuple[float, float]]:
+    """{"some": (avg10 in %, total in us), "full": ...}; kernels before 5.13 know no full for cpu."""
+    rows = (line.split() for line in text.splitlines())
+    told = {row[0]: dict(word.split("=") for word in row[1:]) for row in rows}
+    return {kind: (float(words["avg10"]), float(words["total"])) for kind, words in told.items()}

@@ -1,0 +1,103 @@
+"""The PostgreSQL that a campaign measures: a private cluster of an installed version, or one that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agents import planning
+from apps.errors import PlanError
+from apps.hosts import consents
+from apps.hosts.models import Host
+from apps.tuning import gucs
+
+Facts = Mapping[str, Any]
+OLDEST = 10  # its pg_stat_activity tells clients from workers
+NEWEST = "a private cluster of the newest PostgreSQL"
+
+
+def target(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:
+    """The target of a spec; `wanted` as in Campaign.target. PlanError when the host has no such PostgreSQL."""
+    unknown = wanted.keys() - {"bin_dir", "data_dir"}
+    if unknown or len(wanted) > 1:
+        hint = (
+            '{} for a private cluster, {"bin_dir": ...} for one of that version, {"data_dir": ...} for an existing one'
+        )
+        raise PlanError("target", f"{dict(wanted)} names no PostgreSQL", hint=hint)
+    return _existing(host, facts, wanted["data_dir"]) if "data_dir" in wanted else _private(host, facts, wanted)
+
+
+def _private(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:
+    able = _able(facts)
+    if not able:
+        hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
+        raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
+    chosen = [each for each in able if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
+    if not chosen:
+        hint = "one of " + ", ".join(each["bin_dir"] for each in able)
+        raise PlanError("target", f"no PostgreSQL in {wanted['bin_dir']} of {host}", hint=hint)
+    newest = max(chosen, key=lambda each: each["major"])
+    return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
+
+
+def _able(facts: Facts) -> list[dict[str, Any]]:
+    return [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
+
+
+def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
+    known = {each["data_dir"]: each for each in facts.get("clusters", [])}
+    if data_dir not in known:
+        hint = "one of " + ", ".join(known) if known else "check the host again"
+        raise PlanError("target", f"no cluster in {data_dir} of {host}", hint=hint)
+    cluster = known[data_dir]
+    if not cluster["bin_dir"] or cluster["major"] < OLDEST:
+        hint = "name its bin directory in pg_bin_dirs and check the host again"
+        raise PlanError("target", f"the cluster in {data_dir} is not of PostgreSQL {OLDEST} or later", hint=hint)
+    if facts["level"] != "root" and cluster["owner"] != host.user:
+        hint = f"register the host with sudo, or log in as {cluster['owner']}"
+        raise PlanError("target", f"{data_dir} is of {cluster['owner']}, and the agent is {host.user}", hint=hint)
+    names = ("bin_dir", "data_dir", "config_file", "port", "unit")
+    return {
+        "kind": "existing",
+        **{name: cluster[name] for name in names},
+        "os_user": cluster["owner"],
+        "include": cluster.get("include", ""),
+        "consent": consents.of(host, data_dir),
+    }
+
+
+def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
+    """PlanError when an existing cluster would have to be restarted and may not be, or reads no file of ours."""
+    target = spec["target"]
+    if not target or target["kind"] != "existing":
+        return
+    plans = planning.plan_settings(dict(facts), spec["settings"])
+    parameters = [name for plan in plans.values() for name in plan.conf]
+    if parameters and not target["include"]:
+        hint = "add the line include_if_exists 'proving_ground.conf' at its end, reload it, and check the host again"
+        raise PlanError("target", f"{target['config_file']} of {host} includes no file that a run may write", hint=hint)
+    reasons = [f"{name} is set" for name, plan in plans.items() if plan.server_prefix or plan.unit]
+    reasons += [f"{name} is set" for name in parameters if gucs.needs_restart(name)]
+    running = {each["data_dir"]: each["running"] for each in facts["clusters"]}[target["data_dir"]]
+    reasons += [] if running else ["it is stopped"]
+    if reasons and not target["consent"]["restart"]:
+        hint = f"an admin allows it on the page of {host}, or leave that setting out"
+        raise PlanError("target", f"nobody has allowed to restart {target['data_dir']}, and {reasons[0]}", hint=hint)
+
+
+def choices(facts: Facts) -> list[tuple[str, str]]:
+    """What a form offers for a host of these facts: (value, words). `wanted` reads the value again."""
+    private = [(f"bin_dir {each['bin_dir']}", f"private, of PostgreSQL {each['version']}") for each in _able(facts)]
+    existing = [(f"data_dir {each['data_dir']}", _label(each)) for each in facts.get("clusters", [])]
+    return [*private, *existing]
+
+
+def _label(cluster: Mapping[str, Any]) -> str:
+    state = f"port {cluster['port']}" if cluster["running"] else "stopped"
+    return f"existing: {cluster['name']} ({cluster['version'] or cluster['major']}, {state})"
+
+
+def wanted(value: str) -> dict[str, str]:
+    """ "data_dir /var/lib/x" -> {"data_dir": "/var/lib/x"}; "" -> {}."""
+    name, _, path = value.partition(" ")
+    return {name: path} if name else {}

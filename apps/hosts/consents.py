@@ -1,0 +1,69 @@
+"""What may be done to PostgreSQL clusters that are on a host already, as an admin has allowed it, and who that was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.errors import PlanError
+from apps.hosts.models import ClusterConsent, Host
+
+May = ClusterConsent.May
+
+
+def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The clusters of the facts, each with "consent": {restart and disturb_clients: the ClusterConsent or None}."""
+    given = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
+    return [
+        {**each, "consent": {may.value: given.get((each["data_dir"], may.value)) for may in May}}
+        for each in facts.get("clusters", [])
+    ]
+
+
+def of(host: Host, data_dir: str) -> dict[str, bool]:
+    """The consent as a spec carries it."""
+    given = set(host.consents.filter(data_dir=data_dir).values_list("may", flat=True))
+    return {may.value: may.value in given for may in May}
+
+
+@transaction.atomic
+def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
+    """One act for one thing: to restart a cluster, or to measure while others are connected to it."""
+    require(by, Role.ADMIN, f"allow to {_word(may)}")
+    if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
+        raise PlanError("data_dir", f"{data_dir!r} is no cluster of {host}", hint="check the host again")
+    _, new = ClusterConsent.objects.get_or_create(host=host, data_dir=data_dir, may=may, defaults={"given_by": by})
+    if new:
+        audit(by, f"cluster.allow_{may}", host, after={"data_dir": data_dir})
+
+
+@transaction.atomic
+def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
+    """From now on; runs that wait and were planned on it fail when they would begin."""
+    require(by, Role.ADMIN, f"forbid to {_word(may)}")
+    given = host.consents.filter(data_dir=data_dir, may=may).first()
+    if given is None:
+        raise PlanError("data_dir", f"nobody has allowed to {_word(may)} {data_dir!r} of {host}")
+    audit(by, f"cluster.forbid_{may}", host, before={"data_dir": data_dir, "given_by": str(given.given_by)})
+    given.delete()
+
+
+def check(host: Host, target: Mapping[str, Any] | None) -> None:
+    """PlanError when a spec's target carries consent that is not given (any more)."""
+    if not target or target["kind"] != "existing":
+        return
+    given = of(host, target["data_dir"])
+    for may, carried in target["consent"].items():
+        if carried and not given[may]:
+            hint = "an admin allows it on the host's page; then start the campaign again"
+            raise PlanError("target", f"it is not allowed any more to {_word(may)} {target['data_dir']}", hint=hint)
+
+
+def _word(may: str) -> str:
+    if may not in May.values:
+        raise PlanError("may", f"{may!r} is nothing to allow", hint="one of " + ", ".join(May.values))
+    return May(may).label

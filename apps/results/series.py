@@ -1,0 +1,148 @@
+"""SELECT only: samples of a run, as its charts show them: in panels, each of columns with a unit in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.collectors import COLLECTORS, columns
+from agents.collectors import Column as Declared
+from apps.campaigns.models import Run
+
+# What load generators tell themselves, shown above what the host did meanwhile.
+LOAD: dict[str, dict[str, Declared]] = {
+    "pgbench": {
+        **columns("tps", "tps", {"tps": "transactions"}, better="higher", shown=True),
+        **columns(
+            "latency",
+            "ms",
+            {"latency_ms": "mean of the interval", "stddev_ms": "its standard deviation"},
+            better="lower",
+            shown=True,
+        ),
+    }
+}
+# Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
+SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart of its own on the time axis; `title` says what, with the unit."""
+
+    key: str
+    source: str
+    group: str
+    unit: str
+    shown: bool
+
+    @property
+    def title(self) -> str:
+        return self.group if self.unit == self.group else f"{self.group} ({self.unit})"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One line of a panel: samples over t, seconds since the step began; nan where one is missing."""
+
+    source: str
+    name: str
+    unit: str
+    panel: Panel
+    t: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@cache
+def declared(source: str, name: str) -> Declared | None:
+    """What a column is, as its collector declares it; None for what a chart cannot show."""
+    if source in LOAD:
+        return LOAD[source].get(name)
+    return COLLECTORS[source].column(name) if source in COLLECTORS else None
+
+
+def panel_of(source: str, name: str) -> Panel | None:
+    column = declared(source, name)
+    if column is None:
+        return None
+    unit = SHOWN_AS.get(column.unit, (column.unit, 1.0))[0]
+    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown)
+
+
+def panels_of(run: Run) -> list[Panel]:
+    """Every panel that a run has samples for; while it goes on, those that its sources declare."""
+    if run.ingested_at:
+        told = dict(run.series.order_by("step").values_list("source", "columns"))
+    else:
+        kinds = {step["kind"] for step in run.spec["steps"]}
+        told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
+        told |= {name: list(COLLECTORS[name].columns) for name in run.spec["collect"]["sources"] if name in COLLECTORS}
+    found = (panel_of(source, name) for source in told for name in told[source])
+    return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
+
+
+def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
+    """Those with these keys, or those that are shown unasked."""
+    return [panel for panel in panels if (panel.key in keys if keys else panel.shown)]
+
+
+def run_columns(run: Run, panels: Collection[Panel]) -> list[Column]:
+    """The series of a run that these panels show, panel by panel, or the samples that have come so far."""
+    sources = {panel.source for panel in panels}
+    arrays = _stored(run, sources) if run.ingested_at else _live(run, sources)
+    wanted = {panel.key: place for place, panel in enumerate(panels)}
+    found = [
+        column
+        for source, table in arrays
+        for name in table
+        if (column := _column(source, name, table)) and column.panel.key in wanted
+    ]
+    return sorted(found, key=lambda column: wanted[column.panel.key])
+
+
+def _column(source: str, name: str, table: dict[str, NDArray[np.float64]]) -> Column | None:
+    panel = panel_of(source, name)
+    if panel is None:
+        return None
+    return Column(source, name, panel.unit, panel, table["t"], table[name] * _factor(source, name))
+
+
+def _factor(source: str, name: str) -> float:
+    column = declared(source, name)
+    return SHOWN_AS.get(column.unit, ("", 1.0))[1] if column else 1.0
+
+
+def _stored(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
+    return [(series.source, series.unpack()) for series in run.series.filter(source__in=sources).order_by("step")]
+
+
+def _live(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    samples = run.events.filter(kind="sample", data__source__in=list(sources)).order_by("seq")
+    for data in samples.values_list("data", flat=True):
+        rows.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
+    return [(source, _as_arrays(rows[source])) for source in rows]
+
+
+def _place(panel: Panel) -> tuple[int, int]:
+    """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
+    known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else LOAD[panel.source]
+    groups = [column.group for column in known.values()]
+    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(panel.group)
+
+
+def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in names}
+
+
+def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample in the units of the charts."""
+    source = data["source"]
+    values = {name: value * _factor(source, name) for name, value in data["values"].items() if declared(source, name)}
+    return {**data, "values": values}

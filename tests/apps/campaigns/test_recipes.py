@@ -1,0 +1,89 @@
+"""Recipes made for a host: levels and options from its facts, and a refusal in words where they make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns import recipes
+from apps.errors import PlanError
+from tests.factories import FACTS, browser, make_host
+
+pytestmark = pytest.mark.django_db
+
+NODES = [{"id": 0, "cpus": "0-1", "mem_kb": 4_000_000}, {"id": 1, "cpus": "2-3", "mem_kb": 4_000_000}]
+TWO_NODES = FACTS | {"level": "root", "numa": {"nodes": NODES, "distances": [[10, 20], [20, 10]]}}
+
+
+def levels(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    (factor,) = recipes.factors(recipes.get("numa-policy"), facts)
+    return {level["label"]: level["set"] for level in factor["levels"]}
+
+
+def test_numa_policies_come_from_the_nodes_of_the_host() -> None:
+    assert levels(TWO_NODES) == {
+        "default": {"settings.numa.policy": "default"},
+        "interleave": {"settings.numa.policy": "interleave", "settings.numa.nodes": "0,1"},
+        "localalloc": {"settings.numa.policy": "localalloc"},
+        "membind 0": {"settings.numa.policy": "membind", "settings.numa.nodes": "0"},
+        "membind 1": {"settings.numa.policy": "membind", "settings.numa.nodes": "1"},
+        "cpus of node 0": {"settings.numa.policy": "default", "settings.numa.cpunodebind": "0"},
+    }
+
+
+def test_nodes_without_memory_or_without_cpus_are_left_out() -> None:
+    nodes = [
+        {"id": 0, "cpus": "", "mem_kb": 9},
+        {"id": 1, "cpus": "0-3", "mem_kb": 0},
+        {"id": 2, "cpus": "", "mem_kb": 9},
+    ]
+
+    found = levels(TWO_NODES | {"numa": {"nodes": nodes, "distances": []}})
+
+    assert found["interleave"]["settings.numa.nodes"] == "0,2"
+    assert [label for label in found if label[-1].isdigit()] == ["membind 0", "membind 2", "cpus of node 1"]
+
+
+def test_a_host_of_one_node_is_refused_with_a_sentence(operator: User) -> None:
+    with pytest.raises(PlanError, match="one NUMA node"):
+        recipes.factors(recipes.get("numa-policy"), FACTS)
+    client, host = browser(operator), make_host(level="root", facts=FACTS | {"level": "root"})
+
+    page = client.get(reverse("campaign_new"), {"recipe": "numa-policy", "host": host.pk})
+    answer = client.post("/api/v1/campaigns/", {"recipe": "numa-policy", "host": host.pk})
+
+    assert page.status_code == 200 and "one NUMA node" in page.context["notice"]
+    assert answer.status_code == 400 and b"one NUMA node" in answer.content
+
+
+def test_one_client_and_one_thread_per_cpu(operator: User) -> None:
+    client, host = browser(operator), make_host(level="root", facts=TWO_NODES)
+
+    scaled = client.get(f"/api/v1/recipes/numa-policy/?host={host.pk}").json()
+    draft = client.post("/api/v1/campaigns/", {"recipe": "numa-policy", "host": host.pk, "repetitions": 1, "seed": 3})
+    preview = client.get(f"/api/v1/campaigns/{draft.json()['id']}/preview/").json()
+
+    assert (scaled["workload"]["options"]["clients"], scaled["workload"]["options"]["jobs"]) == (4, 4)
+    assert len(preview["runs"]) == 6 and preview["seconds"] > 6 * 10
+
+
+def test_the_form_previews_what_it_would_start(client: Client, operator: User) -> None:
+    host = make_host(level="root", facts=TWO_NODES)
+    client.force_login(operator)
+    rows = [
+        ("NUMA policy", label, path, value)
+        for label, paths in levels(TWO_NODES).items()
+        for path, value in paths.items()
+    ]
+    typed = dict(zip(("factor", "level", "path", "value"), map(list, zip(*rows, strict=True)), strict=True))
+    form = {"name": "n", "question": "q", "repetitions": 2, "order": "randomised", "metric": "tps", "delta": "2"}
+
+    answer = client.post(
+        reverse("campaign_preview"), {"recipe": "numa-policy", "host": host.pk, "reboot": "never", **form, **typed}
+    )
+
+    assert b"12 runs" in answer.content

@@ -1,0 +1,156 @@
+"""What a campaign may measure on a host, and the words of its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns import dispatch, services, targets
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.hosts import consents
+from apps.hosts.models import Host
+from tests import machine
+from tests.factories import browser, make_campaign, make_host
+
+CLUSTER = machine.CLUSTER
+MAIN = {"data_dir": CLUSTER["data_dir"]}
+OLDER = {**machine.facts()["postgresql"][0], "bin_dir": "/usr/lib/postgresql/16/bin", "version": "16.9", "major": 16}
+
+
+@pytest.fixture
+def host(db: None) -> Host:
+    return make_host(facts=machine.facts(postgresql=[*machine.facts()["postgresql"], OLDER]))
+
+
+def planned(host: Host, **settings: Any) -> list[Any]:
+    """The runs of a campaign on the existing cluster whose only level has these settings."""
+    level = {"label": "one", "set": {f"settings.{path}": value for path, value in settings.items()}}
+    factors = [{"name": "what", "levels": [level]}]
+    return services.preview(make_campaign(host=host, factors=factors, repetitions=1, target=MAIN)).runs
+
+
+def test_without_a_word_it_is_a_private_cluster_of_the_newest(host: Host) -> None:
+    assert targets.target(host, host.facts, {})["bin_dir"] == "/usr/lib/postgresql/17/bin"
+
+
+def test_any_installed_version_makes_one(host: Host) -> None:
+    found = targets.target(host, host.facts, {"bin_dir": OLDER["bin_dir"]})
+
+    assert (found["kind"], found["bin_dir"], found["data_dir"]) == ("private", OLDER["bin_dir"], host.data_dir)
+
+
+def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: User) -> None:
+    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+
+    assert targets.target(host, host.facts, MAIN) == {
+        "kind": "existing",
+        "bin_dir": "/usr/lib/postgresql/17/bin",
+        "data_dir": "/var/lib/postgresql/17/main",
+        "config_file": "/etc/postgresql/17/main/postgresql.conf",
+        "port": 5432,
+        "unit": "postgresql@17-main.service",
+        "os_user": "postgres",
+        "include": "/etc/postgresql/17/main/conf.d/zz_proving_ground.conf",
+        "consent": {"restart": True, "disturb_clients": False},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted", "words"),
+    [
+        ({}, {"bin_dir": "/opt/pg"}, "no PostgreSQL in /opt/pg"),
+        ({}, {"data_dir": "/data"}, "no cluster in /data"),
+        ({}, {"unit": "postgresql.service"}, "names no PostgreSQL"),
+        ({"clusters": [{**CLUSTER, "major": 9}]}, MAIN, "is not of PostgreSQL 10 or later"),
+        ({"level": "user"}, MAIN, "is of postgres, and the agent is"),
+    ],
+)
+def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        targets.target(host, host.facts | changes, wanted)
+
+
+def test_a_reload_needs_no_consent(host: Host) -> None:
+    (run,) = planned(host, **{"postgresql.work_mem": "8MB"})
+
+    assert run.spec["target"]["consent"] == {"restart": False, "disturb_clients": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"postgresql.shared_buffers": "1GB"}, "shared_buffers is set"),
+        ({"cpu_affinity.server": "0"}, "cpu_affinity is set"),
+        ({"huge_pages.use": "off"}, "huge_pages is set"),
+    ],
+)
+def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> None:
+    with pytest.raises(PlanError, match=f"nobody has allowed to restart {CLUSTER['data_dir']}, and {reason}"):
+        planned(host, **settings)
+    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+
+    assert planned(host, **settings)
+
+
+def test_a_stopped_cluster_is_started_with_consent_only(admin: User) -> None:
+    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "running": False}]))
+
+    with pytest.raises(PlanError, match="and it is stopped"):
+        planned(host, **{"postgresql.work_mem": "8MB"})
+
+
+def test_a_cluster_that_includes_nothing_of_ours_is_refused_with_the_line_to_add(db: None) -> None:
+    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "include": ""}]))
+
+    with pytest.raises(PlanError, match="includes no file that a run may write") as refused:
+        planned(host, **{"postgresql.work_mem": "8MB"})
+
+    assert "include_if_exists 'proving_ground.conf'" in refused.value.hint
+
+
+def test_initdb_is_not_for_what_was_made_long_ago(host: Host) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(host, **{"initdb.data_checksums": False})
+
+    assert refused.value.subject == "settings.initdb" and "a private cluster" in refused.value.hint
+
+
+def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(host: Host, admin: User) -> None:
+    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
+    run = campaign.runs.order_by("position")[0]
+    assert run.claim_tick(5)
+    consents.withdraw(host, CLUSTER["data_dir"], "restart", by=admin)
+
+    assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
+
+    ended = Run.objects.get(pk=run.pk)
+    assert (ended.state, ended.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
+    assert "not allowed any more to restart" in ended.error["message"]
+
+
+def test_the_api_takes_and_tells_the_target(host: Host, operator: User) -> None:
+    asked = {"recipe": "cpu-scaling", "host": host.pk, "target": {"bin_dir": OLDER["bin_dir"]}}
+
+    made = browser(operator).post("/api/v1/campaigns/", asked)
+
+    assert made.status_code == 201, made.content
+    assert made.json()["target"] == {"bin_dir": OLDER["bin_dir"]}
+    refused = browser(operator).post("/api/v1/campaigns/", asked | {"target": MAIN})
+    assert (refused.status_code, refused.json()["field"]) == (400, "target")
+
+
+def test_the_form_offers_what_each_host_has(client: Client, host: Host, operator: User) -> None:
+    client.force_login(operator)
+
+    page = client.get(reverse("campaign_new") + f"?recipe=cpu-scaling&host={host.pk}").content.decode()
+
+    assert f'<optgroup label="{host.name}">' in page
+    assert 'value="data_dir /var/lib/postgresql/17/main">existing: 17/main (17.6, port 5432)' in page
+    assert 'value="bin_dir /usr/lib/postgresql/16/bin">private, of PostgreSQL 16.9' in page
+    assert targets.wanted("data_dir /var/lib/with blanks") == {"data_dir": "/var/lib/with blanks"}

@@ -1,0 +1,87 @@
+"""The picture of a host: facts in; sockets, nodes, caches, cores and sentences out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.hosts import topology
+from tests import machine
+
+
+def host(*rows: tuple[int, int, int, str], caches: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Cpus as (socket, core, node, siblings), numbered as they come."""
+    names = ("socket", "core", "node", "siblings")
+    placed = [{"cpu": cpu, **dict(zip(names, row, strict=True))} for cpu, row in enumerate(rows)]
+    return {"cpus": {"topology": placed, "allowed": f"0-{len(rows) - 1}", "caches": caches or []}}
+
+
+def drawn(facts: dict[str, Any]) -> list[Any]:
+    """[socket, [node, [domain of cores of cpus]]]"""
+    return [
+        [s.number, [[n.number, [[[t.cpu for t in c] for c in d.cores] for d in n.domains]] for n in s.nodes]]
+        for s in topology.sockets(facts)
+    ]
+
+
+def test_threads_of_a_core_stand_together() -> None:
+    assert drawn(machine.facts()) == [
+        [0, [[0, [[[0, 8], [1, 9], [2, 10], [3, 11]]]]]],
+        [1, [[1, [[[4, 12], [5, 13], [6, 14], [7, 15]]]]]],
+    ]
+
+
+def test_cores_stand_by_the_last_cache_that_they_share() -> None:
+    rows = [(0, core, 0, str(core)) for core in range(4)]
+    l3 = {"level": 3, "type": "Unified", "kb": 16384, "shared": ["0-1", "2-3"]}
+
+    facts = host(*rows, caches=[l3, {"level": 2, "type": "Unified", "kb": 512, "shared": ["0", "1", "2", "3"]}])
+
+    assert drawn(facts) == [[0, [[0, [[[0], [1]], [[2], [3]]]]]]]
+    assert [(d.level, d.kb) for d in topology.sockets(facts)[0].nodes[0].domains] == [(3, 16384), (3, 16384)]
+
+
+def test_a_node_over_two_sockets_says_so() -> None:
+    nodes = [node for socket in topology.sockets(host((0, 0, 0, "0"), (1, 0, 0, "1"))) for node in socket.nodes]
+
+    assert [(node.number, node.sockets) for node in nodes] == [(0, [0, 1]), (0, [0, 1])]
+
+
+def test_huge_pages_stand_on_the_node_that_has_them() -> None:
+    pool = {"kb": 2048, "per_node": {"0": 0, "1": 512}, "free_per_node": {"0": 0, "1": 12}}
+
+    sockets = topology.sockets(machine.facts(huge_pages={"default_kb": 2048, "sizes": [pool]}))
+
+    assert [(each.total, each.free) for socket in sockets for each in socket.nodes[0].pools] == [(0, 0), (512, 12)]
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        ([0, 0, 0, 0], ""),
+        ([0, 0, 1, 1], "Cpus are numbered socket by socket."),
+        ([1, 0, 1, 0], "Cpus are numbered across sockets: neighbours by number are on different sockets."),
+        (
+            [0, 0, 1, 1, 0, 0, 1, 1],
+            "Cpus are numbered socket by socket, first one thread of each core, then the others.",
+        ),
+    ],
+)
+def test_how_cpus_are_numbered_is_said(order: list[int], says: str) -> None:
+    assert topology.numbering(host(*((socket, cpu, 0, str(cpu)) for cpu, socket in enumerate(order)))) == says
+
+
+def test_facts_of_an_older_agent_are_drawn_as_far_as_they_go() -> None:
+    rows = [{"cpu": cpu, "socket": 0, "core": cpu % 2, "node": 0} for cpu in range(4)]
+    facts = {"cpus": {"topology": rows, "allowed": "0,1"}, "huge_pages": {"sizes": [{"kb": 2048, "total": 0}]}}
+
+    assert drawn(facts) == [[0, [[0, [[[0, 2], [1, 3]]]]]]]
+    assert [t.allowed for t in topology.sockets(facts)[0].nodes[0].domains[0].cores[0]] == [True, False]
+    assert topology.sockets({}) == topology.caches({}) == topology.distances({}) == []
+
+
+def test_caches_are_counted_and_say_who_shares_them() -> None:
+    told = {cache.name: (cache.kb, cache.count, cache.threads) for cache in topology.caches(machine.facts())}
+
+    assert told == {"L1 data": (32, 8, 2), "L1 instructions": (32, 8, 2), "L2": (1024, 8, 2), "L3": (25344, 2, 8)}

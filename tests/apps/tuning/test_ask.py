@@ -1,0 +1,43 @@
+"""A dry run that asks this very machine over SSH: present values are those of its kernel, and nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.test import Client
+from django.urls import reverse
+
+from agents.settings.base import current
+from agents.system import System
+from apps.accounts.models import User
+from apps.hosts.models import Host
+from apps.tuning import services
+from tests.factories import make_profile
+
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+WANTED = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
+
+
+def test_the_host_itself_tells_what_is_there_now(host: Host, admin: User) -> None:
+    before = Path(THP).read_text()
+
+    preview = services.ask(WANTED, host, by=admin)
+
+    assert preview.taken_at is None
+    items = {item.key: item for item in preview.run.items}
+    assert items[THP].present == current(System(), THP)
+    affinity = next(effect for effect in preview.run.effects if effect.setting.name == "cpu_affinity")
+    assert affinity.found["server"]
+    assert Path(THP).read_text() == before
+
+
+def test_the_button_swaps_in_what_the_host_answered(host: Host, admin: User, client: Client) -> None:
+    profile = make_profile(settings=WANTED, by=admin).profile
+    client.force_login(admin)
+
+    asked = {"profile": profile.name, "host": host.pk}
+    answer = client.post(reverse("dry_run"), asked, headers={"HX-Request": "true"})
+
+    page = answer.content.decode()
+    assert "as the host answered now" in page and "<html" not in page
+    assert "What the host finds now" in page
