@@ -13,7 +13,7 @@ from tests.faults.matrix import Ground, Row, every_boundary, every_boundary_of_a
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 ATTEMPTS = 3
-SAMPLE = 40
+SAMPLE = 20
 HEAD = """# What a killed agent leaves
 
 Made by `python -m tests.faults` on {day}, Linux {release}, as root. Never edit it by hand.
