@@ -132,9 +132,6 @@ def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Pl
     while True:
         try:
             return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
-        except KeyError as error:
-            hint = f"check the host: its facts are older than this setting and do not tell {error}"
-            return Plan(), [*refusals, Refusal(setting.name, rest, "a host with newer facts", hint)]
         except Unplannable as error:
             if any(each.field == error.field for each in refusals):
                 return Plan(), refusals
