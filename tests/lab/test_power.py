@@ -19,7 +19,7 @@ import pytest
 
 from agents import protocol
 from agents.spool import parse_line
-from apps.campaigns.services import target
+from apps.campaigns.targets import target
 from apps.hosts import ssh
 from apps.hosts.models import Host
 from tests import campaigns
@@ -119,7 +119,7 @@ def cut_when(vm: Machine, run: str, ready: Callable[[int], bool], extra_s: float
 
 def test_the_power_is_cut_at_any_boundary(supervised: Host, vm: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     """Even seeds with a private cluster, odd ones with the guest's own."""
-    specs = [spec(target(supervised, supervised.facts)), spec(existing(supervised))]
+    specs = [spec(target(supervised, supervised.facts, {})), spec(existing(supervised))]
     records = [undisturbed(supervised, vm, each) for each in specs]
     before = look(vm)
     tell(capsys, f"{records} records in the journals of whole runs; {len(before)} values are compared")
