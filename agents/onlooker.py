@@ -120,7 +120,7 @@ class Onlooker:
         took = self._run.system.wall() - self._began
         short = elapsed - self._ticked < SHORT * self._run.interval_s
         for collector in list(self._collectors):
-            self._sample(collector, elapsed, collector.gauges if short else collector.sample)
+            self._sample(collector, elapsed, collector.gauges if short or collector.late else collector.sample)
         self._tell(took)
 
     def _tell(self, took: float) -> None:

@@ -61,6 +61,7 @@ class Collector(ABC):
     help: str
     columns: Columns
     needs_postgres = False
+    late = False  # its counts arrive up to a second late: what is left at the end is none of the last moments' own
 
     def __init__(self, system: System, subject: Subject) -> None:
         self.system, self.subject = system, subject

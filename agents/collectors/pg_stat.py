@@ -23,6 +23,7 @@ def hello() -> str:
     """Set the session up, make pg_stat_statements usable where its library is loaded; {"pid", "statements": bool}."""
     values = ", ".join(f"('{name}', '{value}')" for name, value in _SESSION.items())
     return f"""
+set client_min_messages to warning;
 do $$ begin
   if exists (select from pg_settings where name = 'pg_stat_statements.max')
     and exists (select from pg_available_extensions where name = 'pg_stat_statements') then

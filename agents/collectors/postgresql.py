@@ -1,7 +1,7 @@
 """PostgreSQL's cumulative statistics as rates, and what its backends wait for, over one psql that stays connected.
 
 Names are those of the views. Backends hand their counts over at most once a second (until 14: every 500 ms, by way of a
-file), so that single samples are uneven; sums over a step are not. Our own look counts as one transaction.
+file), so that single samples are uneven; totals of a step are exact. Our own look counts as one transaction.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class PostgreSQL(Collector):
     name = "postgresql"
     help = "Wait events of client backends, and pg_stat_database, wal, bgwriter, checkpointer and io each second"
     needs_postgres = True
+    late = True
     columns = {
         **columns(
             "wait events",

@@ -35,8 +35,11 @@ MOST_LINES = 6
 # Beyond this many samples single ones are not told apart, and markers only cost.
 MOST_MARKERS = 600
 MOST_MARKS = 200
+LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
-PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 200, 44, 14, 40
+PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
+# A legend may take two rows, on a telephone.
+LEGEND_PX = 34
 MARGINS = {"l": 64, "r": 12, "t": 30, "b": 50}
 MARGIN_PX = MARGINS["t"] + MARGINS["b"]
 
@@ -137,9 +140,9 @@ def _panel(
     panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
 ) -> list[Figure]:
     axis, legend = f"y{number if number > 1 else ''}", f"legend{number if number > 1 else ''}"
-    layout[f"yaxis{axis[1:]}"] = _axis(panel, domain, look)
+    layout[f"yaxis{axis[1:]}"] = _axis(panel, domain, look) if len(lines) <= MOST_LINES else _names(lines, domain)
     title = {"text": panel.title, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
-    layout["annotations"].append(title | {"yanchor": "bottom", "yshift": 20, "showarrow": False})
+    layout["annotations"].append(title | {"yanchor": "bottom", "yshift": LEGEND_PX, "showarrow": False})
     if len(lines) > MOST_LINES:
         return _heat_map(lines, axis)
     layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", "font": {"size": 11}}
@@ -152,6 +155,14 @@ def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:
     if panel.group == "latency":
         return axis | {"type": "log", "dtick": "D2"}
     return axis | {"rangemode": "tozero"}
+
+
+def _names(lines: Sequence[Column], domain: tuple[float, float]) -> Figure:
+    """The axis of a heat map: its names, short enough to leave a telephone some room for the map."""
+    shown = [line.name.removeprefix("wait.") for line in lines]
+    texts = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in shown]
+    ticks = {"tickvals": [line.name for line in lines], "ticktext": texts, "tickfont": {"size": 10}}
+    return {"domain": domain, "automargin": True, **ticks}
 
 
 def _lines(lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:

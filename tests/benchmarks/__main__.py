@@ -1,12 +1,14 @@
-"""make bench: what orchestration and observation cost, as ratios measured side by side in one run on this machine."""
+"""make bench: what settings, orchestration and observation cost, as ratios measured side by side in one run."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from embedded.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote
+from tests.benchmarks import settings
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
 TPS = stats.METRICS["tps"]
@@ -40,6 +43,7 @@ class Bench:
     client: Client
     host: dict[str, Any]
     seconds: int
+    campaigns: list[str] = field(default_factory=list)
 
     def by_hand(self, *cpulists: str) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of the shell loop on the same cluster and data."""
@@ -68,6 +72,7 @@ class Bench:
             repetitions=repetitions,
             order="as_given",
         )
+        self.campaigns.append(created["id"])
         begun = time.monotonic()
         self.client.post(f"campaigns/{created['id']}/start/")
         time.sleep(len(cpulists) * repetitions * self.seconds)  # to ask is to disturb: nobody does while it measures
@@ -123,12 +128,32 @@ def observer(bench: Bench, quads: int) -> None:
     print(f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, {spread} (aim >= 0.99)")
 
 
+def collectors(bench: Bench) -> None:
+    """What each collector cost in all runs of all campaigns, as the agent has measured it."""
+    costs: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for campaign_id in bench.campaigns:
+        for run in bench.client.get(f"runs/?campaign={campaign_id}&page_size=200")["results"]:
+            for cost in bench.client.get(f"runs/{run['id']}/observed/")["costs"]:
+                for name in ("samples", "seconds", "cpu_s", "apart_s", "wall_s"):
+                    costs[cost["source"]][name] += cost[name]
+    print(f"  {'collector':<12} {'samples':>8} {'cpu ms/sample':>14} {'wall ms/sample':>15} {'% of one cpu':>13}")
+    for source, cost in costs.items():
+        cpu = cost["cpu_s"] + cost["apart_s"]
+        per_sample = f"{1000 * cpu / cost['samples']:>14.3f} {1000 * cost['wall_s'] / cost['samples']:>15.3f}"
+        print(f"  {source:<12} {cost['samples']:>8.0f} {per_sample} {100 * cpu / cost['seconds']:>13.3f}")
+    share = 100 * (costs["all"]["cpu_s"] + costs["all"]["apart_s"]) / costs["all"]["seconds"]
+    print(f"all collectors: {share:.3f} % of one cpu (aim < 1)")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
     parser.add_argument("--quads", type=int, default=6, help="A B B A of the observer benchmark (6)")
+    parser.add_argument("--pairs", type=int, default=30, help="of the settings benchmark (30)")
     options = parser.parse_args()
+    if os.geteuid() == 0:
+        settings.measure(options.pairs)
     with remote.short_dir() as state, Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()
@@ -138,6 +163,7 @@ def main() -> int:
         bench.campaign("0-1")  # makes the cluster and its data, for both sides
         overhead(bench, options.rounds)
         observer(bench, options.quads)
+        collectors(bench)
     return 0
 
 
