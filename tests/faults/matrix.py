@@ -117,7 +117,7 @@ class Ground:
         clusters = [str(path) for path in self.data_dir.iterdir()]
         found, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
         mark = snapshot.MARK.decode()
-        return {k: v for k, v in found.items() if not v.startswith(mark) or v[len(mark) :].split()[0] in ours}
+        return {k: v for k, v in found.items() if not v.startswith(mark) or v[len(mark) :].split(" ")[0] in ours}
 
     def submit(self, spec: dict[str, Any]) -> str:
         name = str(uuid.uuid4())
