@@ -108,7 +108,8 @@ class Existing(Owned, Target):
                 wanted or f"a file that {target['config_file']} includes",
                 "" if wanted else f"add the line {line} at its end, reload, and check the host again",
             )
-        self._check_ours()
+        if self.conf_file:
+            self._check_ours()
 
     def _check_ours(self) -> None:
         """The include file is nobody else's: not there, empty, or left by us."""
@@ -255,23 +256,22 @@ def _owner(system: System, target: Record) -> Record:
     import grp
     import pwd
 
-    data_dir = target["data_dir"]
+    data_dir = os.path.realpath(target["data_dir"])  # as a postmaster's working directory is told
     try:
         owner = pwd.getpwuid(os.stat(data_dir).st_uid)
     except (OSError, KeyError) as error:
         raise Unplannable("target.data_dir", data_dir, f"a data directory ({error})", "check the host again") from error
-    if owner.pw_name != target["os_user"] or os.path.realpath(data_dir) != data_dir or owner.pw_uid == 0:
-        raise Unplannable(
-            "target.os_user", target["os_user"], f"{owner.pw_name}, who owns {os.path.realpath(data_dir)}"
-        )
+    if owner.pw_name != target["os_user"] or owner.pw_uid == 0:
+        raise Unplannable("target.os_user", target["os_user"], f"{owner.pw_name}, who owns {data_dir} (never root)")
     if os.geteuid() not in (0, owner.pw_uid):
         raise Unplannable(
             "target.os_user", owner.pw_name, "a cluster of our own, as the agent is an ordinary user here"
         )
-    names = ("bin_dir", "data_dir", "config_file", "unit", "include")
+    names = ("bin_dir", "config_file", "unit", "include")
     groups = [owner.pw_gid, *(g.gr_gid for g in grp.getgrall() if owner.pw_name in g.gr_mem)]
     return {
         **{name: target[name] for name in names},
+        "data_dir": data_dir,
         "manager": "systemd" if target["unit"] else "pg_ctl",
         "os_user": owner.pw_name,
         "uid": owner.pw_uid,

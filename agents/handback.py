@@ -106,7 +106,8 @@ class Handback:
         cpus = self._entry["cpus"]
         prefix = [] if cpus in ("", render(self._system.allowed_cpus())) else ["taskset", "-c", cpus]
         pid = self._service.start(prefix)
-        if running and not self._restarted:
+        written = any(entry["key"] == self._entry["include"] for entry in self._journal.written)
+        if running and written and not self._restarted:
             self._owned().reload(pid)
 
     # Proof

@@ -193,8 +193,6 @@ class Journal:
                 continue
             if found == entry["original"]:
                 self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif found is None and entry["persistence"] == "runtime" and "reset_by" not in entry:
-                unproven.append(f"{entry['key']} is gone, was {entry['original']}")
             elif self._is_ours(entry, found):
                 unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
             else:
@@ -217,12 +215,12 @@ class Journal:
         cause is put back: then the kernel's word and theirs cannot be told apart any more."""
         conflicts, undoing = [], {record["cause"] for record in self.records if record["entry"] == "undoing"}
         resets = [one for one in self.open_writes() if "reset_by" in one and one["reset_by"] not in undoing]
-        for key in dict.fromkeys(one["key"] for one in resets):
+        for key, reset in {one["key"]: one for one in resets}.items():
             same = [one for one in self.open_writes() if one["key"] == key]
             seqs = [one["seq"] for one in same]
             marks = [record["found"] for record in self.records if record.get("of") in seqs]
-            found = present(self._system, same[0])
-            if marks and found not in (same[0]["original"], *marks, *(one["wanted"] for one in same)):
+            found = present(self._system, reset)
+            if marks and found not in (reset["original"], *marks, *(one["wanted"] for one in same)):
                 conflicts.append({**_picked(same[-1]), "found": found})
                 for seq in seqs:
                     self._append(durable=False, entry="restored", of=seq, found=found, conflict=True)

@@ -9,7 +9,7 @@ from .collectors import COLLECTORS
 from .errors import Unplannable
 from .protocol import REBOOT
 from .schema import check
-from .settings import SETTINGS, Plan
+from .settings import SETTINGS, Plan, Setting
 from .workloads import WORKLOADS
 
 Record = dict[str, Any]
@@ -97,11 +97,19 @@ def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
     for name, setting in SETTINGS.items():
         if name in wanted:
             check(setting.schema, wanted[name], name)
-            plans[name] = setting.plan(facts, wanted[name])
+            plans[name] = _plan(setting, facts, wanted[name])
             _check_level(facts, name, plans[name])
     _check_conf(plans)
     _check_unit(plans)
     return plans
+
+
+def _plan(setting: Setting, facts: Record, wanted: Any) -> Plan:
+    try:
+        return setting.plan(facts, wanted)
+    except KeyError as error:
+        hint = f"check the host: its facts are older than this setting and do not tell {error}"
+        raise Unplannable(setting.name, wanted, "a host with newer facts", hint) from error
 
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:

@@ -168,9 +168,10 @@ def strays(system: System, run: str) -> list[Process]:
 
 def end_strays(system: System, run: str) -> list[Process]:
     """Kill what still carries the mark; what survives even that is returned."""
-    for process in strays(system, run):
+    left, deadline = strays(system, run), system.mono() + 5.0
+    for process in left:
         system.kill(process.pid, signal.SIGKILL)
-    deadline = system.mono() + 5.0
-    while strays(system, run) and system.mono() < deadline:
+    while left and system.mono() < deadline:
         system.sleep(0.02)
-    return strays(system, run)
+        left = strays(system, run)
+    return left

@@ -44,11 +44,12 @@ Spec       {"version": 1,
 Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
             "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
-            "dirty": [uuid], "sealed": [uuid of each that ended and is not purged],
+            "dirty": [uuid], "conflicts": [uuid of each that left a value to somebody else], "sealed": [uuid of each
+            that ended and is not purged],
             "recovered": what this contact put back, as restore tells it,
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
-            "error": Failure or null, "clean": bool or null}
+            "error": Failure or null, "clean": bool or null, "conflicts": as in manifest.json}
 
 events.ndjson holds one Event a line: {"seq": 1.., "boot_id", "wall": s since 1970, "mono": s, "kind", "data", "crc":
 crc32 of the canonical JSON of the rest}. Kinds and their data:

@@ -65,6 +65,7 @@ class Agent:
             "epoch": self.spool.epoch(),
             "busy": unsealed[0] if unsealed else None,
             "dirty": [job.run for job in jobs if job.dirty],
+            "conflicts": [job.run for job in jobs if job.conflicts],
             "sealed": [job.run for job in jobs if job.sealed],
             "recovered": recovered,
             "wall": self.system.wall(),
@@ -299,8 +300,11 @@ def serve(agent: Agent) -> None:
 def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
     """Carry the run out in a session of its own: not our child, not on our terminal, holding the host lock.
 
-    Forked without exec: loading the agent a second time would cost a tenth of a second of every run.
+    Forked without exec: loading the agent a second time would cost a tenth of a second of every run. Loaded before the
+    fork, the parent has it for the next run, too.
     """
+    from .session import Session
+
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
@@ -310,8 +314,6 @@ def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
         os.setsid()
         if os.fork() == 0:
             _let_go(job, lock)
-            from .session import Session
-
             Session(spool, job, agent_id).execute()
         code = 0
     except Exception:  # noqa: BLE001 - nobody is above us; the log of the job is the place to say it

@@ -215,21 +215,21 @@ def options_of(system: System, pgdata: str, config_file: str) -> list[str]:
 
 
 def look(system: System, process: Process) -> Record:
-    """What a postmaster was given by whoever started it: {"cpus", "policy", "environment", "log"}."""
+    """What a postmaster was given by whoever started it: {"cpus", "policy", "groups", "environment", "log"}."""
     pid = process.pid
     pairs = (line.partition("=") for line in system.text(f"/proc/{pid}/environ").split("\0"))
     output = os.readlink(f"/proc/{pid}/fd/1") if os.path.exists(f"/proc/{pid}/fd/1") else ""
     return {
         "cpus": cpus_of(system, pid),
         "policy": policy_of(system, pid),
+        "groups": [int(group) for group in system.field(f"/proc/{pid}/status", "Groups").split()],
         "environment": {name: value for name, _, value in pairs if KEPT.match(name)},
         "log": output if output.startswith("/") and os.path.isfile(output) else os.devnull,
     }
 
 
 def cpus_of(system: System, pid: int) -> str:
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)", system.text(f"/proc/{pid}/status"), re.MULTILINE)
-    return found.group(1) if found else ""
+    return system.field(f"/proc/{pid}/status", "Cpus_allowed_list")
 
 
 def policy_of(system: System, pid: int) -> str:

@@ -183,6 +183,11 @@ class Job:
         return bool(manifest and not manifest["clean"] and not (self.path / "cleaned.json").exists())
 
     @property
+    def conflicts(self) -> list[Record]:
+        """What somebody else changed during the run, and the rollback left to him."""
+        return list((self.manifest or {}).get("conflicts", []))
+
+    @property
     def cancelled(self) -> bool:
         return (self.path / "cancel").exists()
 
@@ -221,6 +226,7 @@ class Job:
             "last_seq": self.last_event().get("seq", 0),
             "error": manifest.get("error"),
             "clean": manifest.get("clean"),
+            "conflicts": manifest.get("conflicts", []),
         }
 
 

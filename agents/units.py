@@ -144,7 +144,8 @@ def _check(spool: Spool, agent: str) -> None:
 def refresh(spool: Spool, agent: str) -> None:
     """A connection brought another agent: the units execute it from now on."""
     if agent != "source" and state(spool, agent) == "outdated":
-        _write(spool, agent)
+        with spool.verbs():
+            _write(spool, agent)
         _systemctl(spool.system, "daemon-reload")
 
 

@@ -49,13 +49,9 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Optional
 
 from ..system import System
-from .clusters import clusters
 from .cpu import caches, cpus
 from .kernel import distribution, firmware, kernel, sysctls, virtualization
-from .limits import limits
 from .memory import THP, huge_pages, meminfo, memory, numa, transparent_huge_pages
-from .network import network
-from .postgresql import installations
 from .read import bracketed
 from .storage import block_devices, file_systems
 from .tools import Versions, tools
@@ -90,6 +86,8 @@ def full(
     versions_cache: Optional[Path] = None,
 ) -> Facts:
     """The facts of the protocol. Programs are asked for their versions when `versions_cache` does not know them."""
+    from .postgresql import installations  # a run needs the core only, and compiles what it imports
+
     facts, versions = core(system), Versions(system, versions_cache)
     facts["cpus"]["caches"] = caches(system)
     for tool in facts["tools"].values():
@@ -108,6 +106,10 @@ def full(
 
 def _each(system: System, installed: list[dict[str, Any]], pg_data_dirs: Iterable[str]) -> Facts:
     """What nothing is planned on: where one of these cannot be made sense of, the others are told all the same."""
+    from .clusters import clusters
+    from .limits import limits
+    from .network import network
+
     readers: dict[str, Callable[[], Any]] = {
         "os": lambda: distribution(system),
         "firmware": lambda: firmware(system),

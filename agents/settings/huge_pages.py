@@ -159,7 +159,8 @@ def _planned(nodes: list[int], wanted: Any) -> dict[int, str]:
         return {node: str(int(wanted["per_node"][str(node)])) for node in nodes}
     pool = wanted.get("pool", "auto")
     if pool == "auto":
-        return dict.fromkeys(nodes, f"$(( ($({_NEED}) + {len(nodes) - 1}) / {len(nodes)} ))")
+        share = f"$(( ($({_NEED}) + {len(nodes) - 1}) / {len(nodes)} ))" if len(nodes) > 1 else f"$({_NEED})"
+        return dict.fromkeys(nodes, share)
     return dict(zip(nodes, map(str, _shares(int(pool), len(nodes)))))
 
 

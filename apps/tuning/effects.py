@@ -84,7 +84,8 @@ class DryRun:
 
     @property
     def needs_root(self) -> list[str]:
-        return [effect.setting.title for effect in self.effects if effect.plan.writes or effect.plan.holds]
+        plans = ((effect.setting.title, effect.plan) for effect in self.effects)
+        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts]
 
     @property
     def needs_start(self) -> list[str]:
@@ -131,9 +132,6 @@ def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Pl
     while True:
         try:
             return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
-        except KeyError as error:
-            hint = f"check the host: its facts are older than this setting and do not tell {error}"
-            return Plan(), [*refusals, Refusal(setting.name, rest, "a host with newer facts", hint)]
         except Unplannable as error:
             if any(each.field == error.field for each in refusals):
                 return Plan(), refusals

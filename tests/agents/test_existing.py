@@ -135,6 +135,19 @@ def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_all
         shop.wait()
 
 
+def test_without_parameters_neither_an_include_nor_a_reload_is_needed(theirs: Theirs, run: Any) -> None:
+    conf = theirs.data / "postgresql.conf"
+    conf.write_text(conf.read_text().replace("include_dir 'conf.d'", ""))
+    loaded = theirs.start().sql("select pg_conf_load_time()")
+    link = theirs.root / "link"
+    link.symlink_to(theirs.data)
+
+    events = run({**theirs.target(), "include": "", "data_dir": str(link)}, {"cpu_affinity": {"client": "0"}})
+
+    assert outcome(events) == "ok"
+    assert theirs.sql("select pg_conf_load_time()") == loaded
+
+
 def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) -> None:
     conf = theirs.data / "postgresql.conf"
     conf.write_text(conf.read_text().replace("include_dir 'conf.d'", "#include_dir 'conf.d'"))

@@ -111,7 +111,7 @@ class Theirs:
             taken["pg_settings"] = self.sql(f"select json_agg(s) from ({rows}) s").split("}")
             taken["databases"] = self.sql("select string_agg(datname, ' ' order by datname) from pg_database")
             status = Path(f"/proc/{self.postmaster()}/status").read_text()
-            taken["process"] = re.findall(r"^(Cpus_allowed_list|Mems_allowed_list|Uid|Gid|Groups):.*$", status, re.M)
+            taken["process"] = re.findall(r"^(?:Cpus_allowed_list|Mems_allowed_list|Uid|Gid|Groups):.*$", status, re.M)
             environment = Path(f"/proc/{self.postmaster()}/environ").read_text().split("\0")
             taken["environment"] = sorted(each for each in environment if not each.startswith("PG_GRANDPARENT_PID"))
         return taken

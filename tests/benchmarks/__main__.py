@@ -1,8 +1,9 @@
-"""make bench: what orchestration and observation cost, as ratios measured side by side in one run on this machine."""
+"""make bench: what settings, orchestration and observation cost, as ratios measured side by side in one run."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from embedded.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote
+from tests.benchmarks import settings
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
 TPS = stats.METRICS["tps"]
@@ -148,7 +150,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
     parser.add_argument("--quads", type=int, default=6, help="A B B A of the observer benchmark (6)")
+    parser.add_argument("--pairs", type=int, default=30, help="of the settings benchmark (30)")
     options = parser.parse_args()
+    if os.geteuid() == 0:
+        settings.measure(options.pairs)
     with remote.short_dir() as state, Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agents.settings.base import current
@@ -110,7 +109,3 @@ class Impossible:
 
 
 IMPOSSIBLE: dict[str, Impossible] = {}
-
-
-def missing(pattern: str) -> Callable[[], bool]:
-    return lambda: not any(Path("/").glob(pattern))

@@ -1,7 +1,4 @@
-"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left.
-
-python -m tests.faults.matrix      kills at every boundary of every setting, and writes docs/faults.md
-"""
+"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left."""
 
 from __future__ import annotations
 
@@ -48,9 +45,23 @@ class Row:
 @contextmanager
 def ground() -> Iterator[Ground]:
     """This machine, for one test at a time."""
-    with alone(), remote.short_dir() as root, loop_device() as device:
+    with alone(), reserve_lowered(), remote.short_dir() as root, loop_device() as device:
         root.chmod(0o755)  # PostgreSQL's account has to reach its cluster
         yield Ground(root, device)
+
+
+@contextmanager
+def reserve_lowered() -> Iterator[None]:
+    """Somebody keeps less memory free than the kernel would: transparent huge pages make it choose anew."""
+    reserve = Path("/proc/sys/vm/min_free_kbytes")
+    before = reserve.read_text()
+    if os.geteuid() == 0:
+        reserve.write_text(str(int(before) * 3 // 4))
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0:
+            reserve.write_text(before)
 
 
 @contextmanager
@@ -63,9 +74,16 @@ def loop_device() -> Iterator[str]:
         file.truncate(1 << 23)
         path = subprocess.check_output(["losetup", "--find", "--show", file.name], text=True, timeout=30).strip()
         try:
+            tune(Path("/sys/block", Path(path).name, "queue"))
             yield Path(path).name
         finally:
             subprocess.run(["losetup", "--detach", path], check=True, timeout=30)
+
+
+def tune(queue: Path) -> None:
+    """Somebody has tuned the device before: what the kernel chooses by itself is not what is to be put back."""
+    for name, value in (("scheduler", "mq-deadline"), ("iosched/read_expire", "300"), ("nr_requests", "200")):
+        (queue / name).write_text(value)
 
 
 class Ground:
@@ -115,8 +133,7 @@ class Ground:
             around_the_journal(death)
             run(self.spool, name)
 
-        killed = death.of(live)
-        assert killed == (at > 0), f"boundary {at} was not reached: the last one was {death.trail[-1]}"
+        death.of(live)
         return death, name
 
     def contact(self) -> dict[str, Any]:
@@ -145,16 +162,14 @@ class Victims:
     def count(self) -> None:
         """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
         death, run = self.ground.live(self.spec)
-        manifest = self.ground.outcome(run)
-        assert manifest["outcome"] == "ok", manifest["error"]
         self.row.boundaries, self.trail = len(death.trail), death.trail
-        self._compare("not killed", run)
+        self._compare("not killed", run, "ok")
 
     def kill(self, at: int) -> None:
         """Kill the run at a boundary, make contact, compare."""
         death, run = self.ground.live(self.spec, at)
         self.row.kills += 1
-        self._compare(f"killed at {at}, {death.trail[-1]}", run)
+        self._compare(f"killed at {at}, {death.trail[-1]}", run, "interrupted")
 
     def kill_twice(self, at: int, again: int) -> bool:
         """Kill the run at one boundary and the recovery at another, then make contact and compare. False when the
@@ -168,15 +183,17 @@ class Victims:
 
         killed = death.of(recover)
         self.row.kills += killed
-        self._compare(f"killed at {at}, {first.trail[-1]}; its recovery at {again}, {death.trail[-1]}", run)
+        self._compare(
+            f"killed at {at}, {first.trail[-1]}; its recovery at {again}, {death.trail[-1]}", run, "interrupted"
+        )
         return killed
 
-    def _compare(self, where: str, run: str) -> None:
+    def _compare(self, where: str, run: str, outcome: str) -> None:
         hello = self.ground.contact()
         after = self.ground.look()
         found: dict[str, Any] = dict(snapshot.differences(self._before, after))
         manifest = self.ground.outcome(run)
-        if run in hello["dirty"] or manifest["conflicts"]:
+        if run in hello["dirty"] or manifest["conflicts"] or manifest["outcome"] != outcome:
             found["manifest"] = manifest
         if found:
             self.row.differences[where] = found

@@ -8,6 +8,7 @@ the value is not written yet, it is written but not marked, PostgreSQL was forke
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ import pytest
 from agents.errors import Unplannable
 from agents.settings import SETTINGS
 from tests.faults import matrix
+from tests.faults.__main__ import DOCUMENT
 from tests.faults.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
 from tests.faults.matrix import Ground
 
@@ -52,6 +54,12 @@ def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
     assert not CASES.keys() & IMPOSSIBLE.keys()
     assert [param.values[0] for param in HERE] == list(CASES)
     assert [name for name, why in IMPOSSIBLE.items() if not why.holds()] == []
+
+
+def test_the_document_tells_every_setting() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(), re.MULTILINE)
+
+    assert rows == list(CASES)
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -8,17 +8,18 @@ import sys
 from pathlib import Path
 
 NODES = "/sys/devices/system/node"
-COUNTERS = {"full_scans", "pages_collapsed"}  # what khugepaged did, not how it is set
 VALUES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/hugepages")
 SINGLE = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
 QUEUE = ("scheduler", "read_ahead_kb", "nr_requests")
 UNITS = ("/etc/systemd/system", "/run/systemd/system", "/lib/systemd/system")
 OWNED = ("/etc/postgresql", *UNITS, "/etc/sysctl.d", "/etc/tuned")
+# Counters; and a value that the kernel computes at each boot from the memory that is free at that moment.
+OWN_LIFE = ("full_scans", "pages_collapsed", "user_reserve_kbytes")
 RUNNING = ("list-units", "--type=service", "--state=running", "--no-legend", "--no-pager", "--plain")
 
 
 def below(root: str) -> list[Path]:
-    return [Path(folder, name) for folder, _, names in os.walk(root) for name in names if name not in COUNTERS]
+    return [Path(folder, name) for folder, _, names in os.walk(root) for name in names if name not in OWN_LIFE]
 
 
 def value(path: Path) -> str:

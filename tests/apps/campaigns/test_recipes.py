@@ -72,18 +72,14 @@ def test_one_client_and_one_thread_per_cpu(operator: User) -> None:
 
 
 def test_the_form_previews_what_it_would_start(client: Client, operator: User) -> None:
-    host = make_host(level="root", facts=TWO_NODES)
     client.force_login(operator)
-    rows = [
-        ("NUMA policy", label, path, value)
-        for label, paths in levels(TWO_NODES).items()
-        for path, value in paths.items()
-    ]
-    typed = dict(zip(("factor", "level", "path", "value"), map(list, zip(*rows, strict=True)), strict=True))
-    form = {"name": "n", "question": "q", "repetitions": 2, "order": "randomised", "metric": "tps", "delta": "2"}
+    host = make_host(level="root", facts=TWO_NODES)
+    shown = client.get(reverse("campaign_new"), {"recipe": "numa-policy", "host": host.pk}).context
+    form = {field.html_name: field.value() for field in shown["form"] if field.value() not in (None, "")}
+    columns = {name: [getattr(row, name) for row in shown["rows"]] for name in ("factor", "level", "path", "value")}
 
     answer = client.post(
-        reverse("campaign_preview"), {"recipe": "numa-policy", "host": host.pk, "reboot": "never", **form, **typed}
+        reverse("campaign_preview"), {**form, **columns, "recipe": "numa-policy", "host": host.pk, "repetitions": 2}
     )
 
-    assert b"12 runs" in answer.content
+    assert b"12 runs" in answer.content, answer.content

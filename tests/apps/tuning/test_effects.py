@@ -34,6 +34,8 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
         (POOL, "0"),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
         ("/sys/block/sda/queue/scheduler", "mq-deadline"),
+        ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", "4096"),
+        ("/sys/block/sdz/queue/scheduler", None),
         ("/sys/kernel/mm/ksm/run", None),
         ("/proc/sys/vm/nothing_of_ours", None),
     ],
@@ -41,7 +43,7 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
 def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str | None) -> None:
     facts = {
         "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0}]},
-        "transparent_huge_pages": {"enabled": "madvise"},
+        "transparent_huge_pages": {"enabled": "madvise", "khugepaged": {"pages_to_scan": 4096}},
         "block_devices": [{"name": "sda", "scheduler": "mq-deadline"}],
     }
 
@@ -98,3 +100,21 @@ def test_facts_that_are_older_than_a_setting_are_a_reason_to_check_the_host() ->
     (refusal,) = effects.dry_run(old, {"transparent_huge_pages": {"enabled": "never"}}).refusals
 
     assert refusal.field == "transparent_huge_pages" and "check the host" in refusal.hint
+
+
+def test_what_is_done_once_stands_where_a_dba_would_type_it() -> None:
+    shown = run({"cpu_affinity": {"server": "0", "client": "1"}, "cache": {"state": "warm", "relations": "t"}})
+
+    assert shown.lines == [
+        "taskset -c 0 postgres -D $PGDATA",
+        "psql -c \"select pg_prewarm('t')\"",
+        "taskset -c 1 pgbench ...",
+    ]
+    assert run({"cache": {"state": "cold"}}).lines == ["sync", "echo 3 > /proc/sys/vm/drop_caches"]
+    assert run({"cache": {"state": "cold"}}).needs_root == ["Cache state"]
+
+
+def test_every_refused_sysctl_is_named() -> None:
+    shown = run({"sysctl": {"vm": {"swappiness": 150, "dirty_bytes": 10, "dirty_ratio": 5}}})
+
+    assert {each.field for each in shown.refusals} >= {"sysctl.vm.swappiness", "sysctl.vm.dirty_bytes"}

@@ -153,3 +153,20 @@ def test_no_value_breaks_out_of_its_line(kind: str) -> None:
     lines = exports.FORMATS[kind].render("title", run).splitlines()
 
     assert "rm -rf /" not in lines
+
+
+def test_the_device_below_the_data_is_asked_of_whoever_runs_the_script() -> None:
+    wanted = {"block_device": {"data": {"scheduler": "none"}}}
+
+    script, tuned = render("shell", wanted), render("tuned", wanted)
+
+    assert ': "${DATA:?the device below it, as in /sys/block}"' in script
+    assert 'echo none > "/sys/block/$DATA/queue/scheduler"' in script
+    assert '# block_device: echo none > "/sys/block/$DATA/queue/scheduler"' in tuned
+
+
+def test_a_latency_is_held_by_tuned_and_by_a_shell() -> None:
+    wanted = {"cpu_power": {"latency_us": 50}}
+
+    assert "force_latency=50" in render("tuned", wanted)
+    assert any("printf '\\062\\000\\000\\000' >&3" in line for line in render("shell", wanted))
