@@ -98,7 +98,8 @@ class Processes(Collector):
         return found
 
     def _use(self, pid: int, kind: str, ticks: int) -> Look:
-        done = fields_of(self.system.text(f"/proc/{pid}/io"))  # silent where we may not look into the process
+        # The kernel adds what a dead child did to its parent's; a file that we may not read is empty.
+        done = fields_of(self.system.text(f"/proc/{pid}/io")) if kind != POSTMASTER else {}
         use = {column: done[name] / 1e6 for name, column in _IO.items() if name in done}
         use["cpu"] = ticks * 100 / CLOCK_TICKS
         pages = self.system.text(f"/proc/{pid}/statm", "0 0 0").split()

@@ -76,7 +76,7 @@ class Campaign(models.Model):
     metric = models.CharField(max_length=40, default="tps")
     delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
-    sources: Any = models.JSONField(default=all_sources, help_text="names of the collectors that look on")
+    sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

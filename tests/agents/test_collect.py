@@ -113,6 +113,7 @@ def test_every_collector_declares_what_it_tells_here_and_begins_with_gauges(name
 def server(ticks: int, written: int) -> dict[str, str]:
     """A postmaster 77 with a checkpointer and one backend that has used so much."""
     files = {"/proc/77/task/77/children": "78 79", "/proc/77/stat": stat_line(77, "postgres")}
+    files["/proc/77/io"] = f"wchar: {written * 100}\n"  # of children that ended, as the kernel has it
     for pid, title in ((78, "postgres: main: checkpointer "), (79, "postgres: main: bench db [local] UPDATE")):
         files[f"/proc/{pid}/stat"] = stat_line(pid, "postgres", parent=77, ticks=ticks * (pid == 79), start=100 + pid)
         files[f"/proc/{pid}/io"] = f"rchar: 0\nwchar: {written * (pid - 77)}\nread_bytes: 0\nwrite_bytes: 0\n"

@@ -15,6 +15,7 @@ import pytest
 
 from agents import protocol
 from agents.facts.clusters import include_path
+from agents.journal import Journal
 from agents.rpc import Agent
 from agents.spool import Spool
 
@@ -250,12 +251,10 @@ def test_a_killed_supervisor_gives_the_cluster_back_on_the_next_contact(
 
 
 @pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
-def test_a_supervisor_killed_at_a_boundary_gives_the_cluster_back(
-    theirs: Theirs, tmp_path: Path, settings: Any
-) -> None:
+def test_a_supervisor_killed_at_a_boundary_gives_the_cluster_back(theirs: Theirs, settings: Any) -> None:
     before, at, died, outcomes = theirs.start().snapshot(), 1, True, []
     while died:
-        borrowed = Borrowed(tmp_path / str(at), theirs.target(restart=True), settings)
+        borrowed = Borrowed(theirs.root.parent / str(at), theirs.target(restart=True), settings)
         died = borrowed.die("run", at)
         outcomes.append(borrowed.restore())
         assert theirs.snapshot() == before, at
@@ -265,13 +264,13 @@ def test_a_supervisor_killed_at_a_boundary_gives_the_cluster_back(
 
 
 @pytest.mark.parametrize("was", ["running", "stopped"])
-def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, tmp_path: Path, was: str) -> None:
+def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, was: str) -> None:
     theirs.start()
     if was == "stopped":
         theirs.stop()
     before, at, killed = theirs.snapshot(), 1, True
     while killed:
-        borrowed = Borrowed(tmp_path / str(at), theirs.target(restart=True), {"shared_buffers": "32MB"})
+        borrowed = Borrowed(theirs.root.parent / str(at), theirs.target(restart=True), {"shared_buffers": "32MB"})
         assert borrowed.die("verified", 0)
         assert theirs.sql("show shared_buffers") == "32MB"
         killed = borrowed.die("restore", at)
@@ -280,12 +279,34 @@ def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, tmp_p
         at += 5
 
 
+@pytest.mark.parametrize("up", [True, False], ids=["started by the boot", "not started"])
+@pytest.mark.parametrize("early", [True, False], ids=["files went back early", "they did not"])
+def test_after_a_power_cut_the_cluster_is_given_back_in_the_next_boot(theirs: Theirs, early: bool, up: bool) -> None:
+    before = theirs.start().snapshot()
+    borrowed = Borrowed(theirs.root.parent / "spool", theirs.target(restart=True), {"shared_buffers": "32MB"})
+    assert borrowed.die("verified", 0)
+    theirs.crash()
+
+    borrowed.boot.write_text("the next boot")
+    if early:
+        Journal(borrowed.job, borrowed.spool.system).restore("persistent")
+        assert not theirs.include.exists()
+    if up:
+        theirs.start()
+
+    assert borrowed.restore() == "interrupted"
+    assert theirs.snapshot() == before
+
+
 class Borrowed:
-    """A spool with one submitted job that borrows a cluster and measures nothing."""
+    """A spool with one submitted job that borrows a cluster and measures nothing. The cluster's owner can get at
+    `root`: what becomes their pg_ctl reads there which boot this is."""
 
     def __init__(self, root: Path, target: dict[str, Any], parameters: dict[str, Any]) -> None:
         root.mkdir()
-        self.root, self.spool = root, Spool(root / "spool", Machine())
+        self.root, self.boot = root, root / "boot"
+        self.boot.write_text("this boot")
+        self.spool = Spool(root / "spool", Machine(self.boot))
         self.spool.prepare()
         settings, collect = {"postgresql": parameters}, {"interval_s": 1, "sources": []}
         spec = {"version": 1, "target": target, "settings": settings, "steps": [], "collect": collect}
@@ -296,10 +317,12 @@ class Borrowed:
         return die(mode, self.root, at)
 
     def restore(self) -> str:
-        agent = Agent(self.spool, "test", lambda *ignored: None)
+        agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + 10
+        # What the dead agent has just forked holds the host's lock until it executes its command.
+        while agent.hello()["busy"] and time.monotonic() < deadline:
+            time.sleep(0.01)
         agent.restore()
-        hello = agent.hello()
-        assert (hello["busy"], hello["dirty"]) == (None, []), self.job.manifest
+        assert (agent.hello()["busy"], agent.hello()["dirty"]) == (None, []), self.job.manifest
         return str((self.job.manifest or {})["outcome"])
 
 

@@ -6,7 +6,9 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,15 @@ class Theirs:
     def stop(self) -> None:
         if self.postmaster():
             self._as_owner("pg_ctl", "stop", "-w", "-m", "fast", "-D", self.data)
+
+    def crash(self) -> None:
+        """End all of it as a power cut does."""
+        working = str(self.data)
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and _cwd(name) == working]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        while any(_cwd(str(pid)) == working for pid in pids):
+            time.sleep(0.01)
 
     def postmaster(self) -> int:
         path = self.data / "postmaster.pid"
@@ -118,6 +129,13 @@ class Theirs:
 
 
 _ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+def _cwd(pid: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
 
 
 def _identity() -> dict[str, Any]:

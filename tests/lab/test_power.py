@@ -19,8 +19,9 @@ import pytest
 
 from agents import protocol
 from agents.spool import parse_line
-from apps.campaigns.services import target
-from apps.hosts import ssh
+from apps.accounts.models import User
+from apps.campaigns.targets import target
+from apps.hosts import consents, contact, ssh
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.lab.conftest import BASE, differences, look, wait
@@ -35,6 +36,7 @@ SETTINGS = {
     "postgresql": {"shared_buffers": "64MB", "work_mem": "8MB"},
     "cpu_affinity": {"server": "0"},
 }
+LINE = "include_if_exists 'proving_ground.conf'"
 # Prints how many records the journal has, each time it grows.
 COUNT = """
 import sys, time
@@ -62,18 +64,14 @@ class Cut:
     differences: dict[str, Any]
 
 
-def existing(host: Host) -> dict[str, Any]:
+def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
     """The guest's own cluster, which we may restart; our file in its configuration outlives a power cut."""
     cluster = host.facts["clusters"][0]
-    names = ("bin_dir", "data_dir", "config_file", "port", "unit")
-    include = f"{cluster['has_include_dir']}/zz_proving_ground.conf"
-    return {
-        "kind": "existing",
-        "os_user": cluster["owner"],
-        "include": include,
-        **{name: cluster[name] for name in names},
-        "consent": {"restart": True, "disturb_clients": False},
-    }
+    conf = cluster["config_file"]
+    vm.shell(f'sudo grep -qF "{LINE}" {conf} || echo "{LINE}" | sudo tee -a {conf} && sudo sync')
+    contact.check_host(host)
+    consents.allow(host, cluster["data_dir"], "restart", by=admin)
+    return target(host, host.facts, {"data_dir": cluster["data_dir"]})
 
 
 def spec(target: dict[str, Any]) -> dict[str, Any]:
@@ -117,9 +115,11 @@ def cut_when(vm: Machine, run: str, ready: Callable[[int], bool], extra_s: float
     watcher.wait(60)
 
 
-def test_the_power_is_cut_at_any_boundary(supervised: Host, vm: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_power_is_cut_at_any_boundary(
+    supervised: Host, admin: User, vm: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Even seeds with a private cluster, odd ones with the guest's own."""
-    specs = [spec(target(supervised, supervised.facts)), spec(existing(supervised))]
+    specs = [spec(target(supervised, supervised.facts, {})), spec(existing(supervised, admin, vm))]
     records = [undisturbed(supervised, vm, each) for each in specs]
     before = look(vm)
     tell(capsys, f"{records} records in the journals of whole runs; {len(before)} values are compared")
