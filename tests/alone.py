@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_holding: list[int] = []
+
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Nobody else who asks for this changes host-wide settings meanwhile."""
+    """Nobody else who asks for this changes host-wide settings meanwhile. Within itself it is nothing."""
+    if _holding:
+        yield
+        return
     with (Path(tempfile.gettempdir()) / "proving-ground-host-wide.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _holding.append(file.fileno())
+        try:
+            yield
+        finally:
+            _holding.clear()

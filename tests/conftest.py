@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import pytest
 
+from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.hosts import contact, services
 from apps.hosts.models import Host
@@ -25,6 +27,14 @@ def admin(db: None) -> User:
 def host_wide() -> Iterator[None]:
     """For a test that changes settings of the whole machine."""
     with alone():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def in_turns(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that proves a setting of the whole machine changes it."""
+    proven = [SETTINGS[mark.args[0]] for mark in request.node.iter_markers("proves")]
+    with alone() if any(setting.level == "root" for setting in proven) else nullcontext():
         yield
 
 
