@@ -51,8 +51,10 @@ def sysctl(*names: str) -> Callable[[str], dict[str, Any]]:
 
 
 def all_sysctls() -> list[str]:
-    """Every sysctl of the list that this kernel has and that has another value; of two rivals the one that clears."""
-    there = [knob for knob in KNOBS if SYSTEM.exists(knob.path) and other_value(knob) is not None]
+    """Every sysctl of the list that this kernel has and that has another value; of two rivals the one that clears. The
+    words of default_qdisc are modules, which need not be there."""
+    known = (knob for knob in KNOBS if knob.name != "net.core.default_qdisc" and SYSTEM.exists(knob.path))
+    there = [knob for knob in known if other_value(knob) is not None]
     unset = {knob.rival for knob in there if current(SYSTEM, knob.path) == "0"}
     return [knob.name for knob in there if knob.name not in unset]
 
