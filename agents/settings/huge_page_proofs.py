@@ -12,6 +12,7 @@ from .base import Proof, Scene
 from .numa_maps import parse
 
 SMALL_KB = 1024  # what other architectures call a small page has 16 or 64 kB
+TOUCHED_KB = 64  # a backend that was just forked has touched no more than the page that tells of a running server
 
 
 def prove(scene: Scene, kb: int, phase: str, sized: bool) -> list[Proof]:
@@ -64,9 +65,10 @@ def _mapping(scene: Scene, kb: int) -> Proof:
 def _backend(scene: Scene, kb: int) -> list[Proof]:
     """Of the newest backend, from numa_maps: at 4 GB in small pages a third of what its smaps takes."""
     for process in scene.server_processes()[:0:-1]:
-        shared = [mapping for mapping in parse(scene.system.text(f"/proc/{process.pid}/numa_maps")) if mapping.segment]
-        if shared:
-            largest = max(shared, key=lambda mapping: sum(mapping.kb.values()))
+        maps = parse(scene.system.text(f"/proc/{process.pid}/numa_maps"))
+        touched = [mapping for mapping in maps if mapping.segment and sum(mapping.kb.values()) > TOUCHED_KB]
+        if touched:
+            largest = max(touched, key=lambda mapping: sum(mapping.kb.values()))
             evidence = {"source": "kernelpagesize_kB of /proc/PID/numa_maps", "pid": process.pid, "name": process.name}
             return [
                 _page_size("page size of the shared memory of a backend (kB)", scene, kb, largest.page_kb, evidence)

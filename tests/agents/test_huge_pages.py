@@ -211,6 +211,14 @@ def test_a_backend_in_small_pages_fails() -> None:
     assert (proof.ok, proof.wanted, proof.found) == (False, 2048, 4)
 
 
+def test_a_backend_that_was_just_forked_and_has_touched_nothing_proves_nothing() -> None:
+    at = running()
+    maps = "7f4069e00000 default file=/anon_hugepage\\040(deleted) huge\n7f407521e000 default file=/SYSV0002000b\n"
+    at.system.files["/proc/11/numa_maps"] = maps  # type: ignore[attr-defined]
+
+    assert prove(at, 2048, "during", False) == []
+
+
 def test_without_huge_pages_the_pages_must_be_small() -> None:
     assert prove(running("default"), 0, "during", False)[0].ok
     assert not prove(running("hugeinter"), 0, "during", False)[0].ok

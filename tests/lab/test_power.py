@@ -137,7 +137,8 @@ def undisturbed(host: Host, vm: Machine, spec: dict[str, Any]) -> int:
     run = submit(host, spec)
     wait(lambda: bool(sealed(vm, run)), limit_s=600)
     records = file(vm, run, "journal.jsonl").count("\n")
-    assert sealed(vm, run)["outcome"] == "ok", sealed(vm, run)
+    manifest = sealed(vm, run)
+    assert manifest["outcome"] == "ok", manifest["error"]
     forget(vm, run)
     return records
 
