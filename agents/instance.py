@@ -78,9 +78,16 @@ class Instance:
         return json.loads(shown.stdout) if shown.stdout.strip() else None
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], stdin: str = "") -> Finished:
-        account, env = self.account, environment("", env)
-        argv = [*account.wrapper, *argv]
-        return self._system.run(argv, env=env, user=account.user, group=account.group, stdin=stdin, limit_s=60.0)
+        account = self.account
+        return self._system.run(
+            [*account.wrapper, *argv],
+            env=environment("", env),
+            user=account.user,
+            group=account.group,
+            groups=account.groups,
+            stdin=stdin,
+            limit_s=60.0,
+        )
 
 
 class Target(Instance, ABC):

@@ -51,7 +51,7 @@ class Child:
     def wait(self, seconds: float) -> Optional[int]:
         """Exit code, or None when it still runs after `seconds`."""
         if self._fd is not None and self.popen.poll() is None:
-            select.select([self._fd], [], [], seconds)
+            _wait(self._fd, seconds)
         elif self.popen.poll() is None:
             try:
                 return self.popen.wait(seconds)
@@ -66,6 +66,13 @@ class Child:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _wait(fd: int, seconds: float) -> None:
+    """Until there is something to read; any number of descriptor will do, which select cannot say."""
+    watched = select.poll()
+    watched.register(fd, select.POLLIN)
+    watched.poll(seconds * 1000)
 
 
 def environment(run: str, extra: Optional[Mapping[str, str]] = None) -> dict[str, str]:

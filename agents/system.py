@@ -225,10 +225,11 @@ class System:
         env: Optional[Mapping[str, str]] = None,
         user: Optional[int] = None,
         group: Optional[int] = None,
+        groups: Sequence[int] = (),
         stdin: str = "",
     ) -> Finished:
         """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s."""
-        identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": []}
+        identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
         try:
             child = subprocess.Popen(
                 list(argv),

@@ -36,7 +36,9 @@ class Connection:
         """`python` is the interpreter with its options, and what it is started under."""
         argv = [*python, "-I", str(program), "rpc", "--spool", str(spool)]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
-        self._reader, self._id = FrameReader(), 0
+        self._reader, self._id, self._waiting = FrameReader(), 0, select.poll()
+        assert self.process.stdout
+        self._waiting.register(self.process.stdout, select.POLLIN)
 
     def call(self, verb: str, **args: Any) -> Any:
         assert self.process.stdin
@@ -53,8 +55,7 @@ class Connection:
         assert self.process.stdout
         fd = self.process.stdout.fileno()
         while True:
-            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, "no answer in time"
+            assert self._waiting.poll(max(0.0, deadline - time.monotonic()) * 1000), "no answer in time"
             data = os.read(fd, 1 << 16)
             assert data, "the agent closed the connection"
             for message in self._reader.feed(data):

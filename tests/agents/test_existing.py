@@ -18,6 +18,7 @@ from agents.facts.clusters import include_path
 from agents.journal import Journal
 from agents.rpc import Agent
 from agents.spool import Spool
+from agents.system import System
 
 from .conftest import Connect
 from .driver import Connection, Refused, of
@@ -340,3 +341,10 @@ class Borrowed:
 )
 def test_the_file_that_we_may_write_is_one_that_is_included(text: str, found: str) -> None:
     assert include_path("/etc/pg/postgresql.conf", f"port = 5432\n{text}\n") == found
+
+
+def test_a_short_command_of_the_owner_has_the_groups_of_the_owner() -> None:
+    """Debian's ssl key is readable for a group of its own, and postgres -C reads it."""
+    shown = System().run(["id", "-G"], user=65534, group=65534, groups=[4242])
+
+    assert shown.stdout.split() == ["65534", "4242"]

@@ -26,6 +26,8 @@ WRITERS = {
     "Host.approve_host_key": Role.ADMIN,
     "Host.check": Role.OPERATOR,
     "Host.release": Role.ADMIN,
+    "Host.allow_cluster": Role.ADMIN,
+    "Host.forbid_cluster": Role.ADMIN,
     "Host.restore": Role.ADMIN,
     "Host.install_units": Role.ADMIN,
     "Host.uninstall_units": Role.ADMIN,
