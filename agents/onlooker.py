@@ -14,7 +14,7 @@ from .spool import replace
 
 if TYPE_CHECKING:
     from .collectors import Collector
-    from .stage import Run
+    from .run import Run
 
 FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
 TICK_S = 1.0

@@ -9,7 +9,7 @@ from .spool import Job
 from .system import System
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .run import Run
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -60,7 +60,7 @@ def next_step(job: Job) -> int:
     return left[-1] + 1 if left else 0
 
 
-def leave(run: Session, index: int) -> NoReturn:
+def leave(run: Run, index: int) -> NoReturn:
     """Stop the server, put the place on record, restart the host. Returns by SystemExit: nothing is rolled back.
 
     Cancelled, or HostFailure when the host does not go down.

@@ -11,48 +11,8 @@ from .onlooker import Onlooker
 from .processes import Account, Child, environment, spawn
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    from .collectors import Collector
     from .instance import Target
-    from .journal import Journal
-    from .settings import Scene
-    from .spool import Job, Record
-    from .system import System
-
-    class Run(Protocol):
-        """What a step needs of the run that it belongs to (session.py)."""
-
-        job: Job
-        system: System
-        journal: Journal
-        account: Account
-        scene: Scene
-        client_prefix: list[str]
-        interval_s: float
-        collector_cpu_s: float
-
-        @property
-        def cluster(self) -> Optional[Target]: ...
-
-        def emit(self, kind: str, data: Record) -> None: ...
-
-        def log(self, level: str, message: str) -> None: ...
-
-        def check(self) -> None: ...
-
-        def watch(self) -> None: ...
-
-        def verify(self, phase: str) -> None: ...
-
-        def act(self, moment: str) -> None: ...
-
-        def make_collectors(self, out: Path) -> list[Collector]: ...
-
-        def make_scratch(self, data_dir: str, step: str) -> Path: ...
-
-        def need_tool(self, name: str) -> str: ...
-
+    from .run import Run
 
 LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
 
