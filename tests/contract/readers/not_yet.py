@@ -3,11 +3,6 @@
 NOT_YET = frozenset(
     {
         "csv_document001",
-        "explain_error",
-        "explain_json",
-        "explain_text",
-        "explain_xml",
-        "explain_yaml",
         "pgbench_agglog",
         "pgbench_log",
         "sysbench",
