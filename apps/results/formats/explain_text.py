@@ -32,6 +32,11 @@ _ARROW = "->  "
 _NAME = r'(?:"[^"]*"|[^\s"])+'
 _LABEL = re.compile(rf"(?P<node_type>.+?)(?: using (?P<index>{_NAME}))?(?: on (?P<relation>{_NAME})(?: {_NAME})?)?")
 
+_LAST_WORD = re.compile(
+    r"(?:^| )(?:\w*(?:Aggregate|SetOp)|Append|BitmapAnd|BitmapOr|Delete|Gather|Group|Hash|Insert|Join|Limit|LockRows|"
+    r"Loop|Materialize|Memoize|Merge|ProjectSet|Result|Scan|Sort|Union|Unique|Update|WindowAgg)"
+    r"(?: Backward|(?: (?:Except|Intersect)(?: All)?)| \([^()]*\))?$"
+)
 _BUFFERS = re.compile(r"(shared|local|temp)((?: (?:hit|read|dirtied|written)=[0-9]{1,18})+)")
 _TIMINGS = re.compile(rf"(?:(?:shared|local|temp|shared/local) )?((?: ?(?:read|write)={NUMBER})+)")
 _PAIR = re.compile(r"(\w+)=([0-9.]+)")
@@ -78,7 +83,7 @@ class _Reader:
             self._child(text.removeprefix(_ARROW), column + len(_ARROW), where)
         elif not self.path or (_OPENING.search(text) and column <= self.path[0].column):
             self.close()
-            self.path = [_Draft(column, _label_and_figures(text, where))]
+            self.path = [_Draft(column, _root(text, where))]
         else:
             self._detail(text, column, where)
 
@@ -133,19 +138,8 @@ def parse_text(lines: list[str], first: int) -> tuple[Plan, ...]:
     for number, line in _joined(lines, first):
         if line.strip():
             reader.line(line, f"{WHERE}, line {number}")
-    root = reader.path[0] if reader.path else None
     reader.close()
-    if root and len(reader.plans) == 1 and "total_cost" not in root.fields and "loops" not in root.fields:
-        _check_without_figures(root, first)
     return tuple(reader.plans)
-
-
-def _check_without_figures(root: _Draft, first: int) -> None:
-    # With COSTS off any line could be a node; ask for one thing that only plans have.
-    if not root.children and not root.fields.get("relation"):
-        raise FormatError(
-            f"{WHERE}, line {first}", f"{shown(root.fields['label'])} is not a plan", hint="give the output of EXPLAIN"
-        )
 
 
 def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
@@ -161,6 +155,14 @@ def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
             if number - start > 4:
                 break
         yield first + start, line
+
+
+def _root(text: str, where: str) -> dict[str, Any]:
+    fields = _label_and_figures(text, where)
+    # With COSTS off any line could be a node, so that its name has to tell.
+    if "total_cost" in fields or "loops" in fields or _LAST_WORD.search(fields["node_type"]):
+        return fields
+    raise FormatError(where, f"{shown(text)} is not the node of a plan", hint="give the output of EXPLAIN")
 
 
 def _label_and_figures(text: str, where: str) -> dict[str, Any]:
