@@ -3,11 +3,6 @@
 NOT_YET = frozenset(
     {
         "csv_document001",
-        "pgbench_agglog",
-        "pgbench_log",
-        "sysbench",
-        "sysbench_error",
-        "sysbench_prepare",
         #
         #
         #
