@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Any
 
 from apps.errors import FormatError
 from apps.results.formats.text import lines_of, shown
@@ -123,10 +124,10 @@ def _sum(one: Interval, other: Interval) -> Interval:
     # An interval without transactions has zeros where others have extremes.
     if not one.transactions or not other.transactions:
         extremes = one if one.transactions else other
-        picked = {name: getattr(extremes, name) for name in _EXTREMES}
+        picked: dict[str, Any] = {name: getattr(extremes, name) for name in _EXTREMES}
     else:
         picked = {name: _extreme(name, one, other) for name in _EXTREMES}
-    added = {name: _added(getattr(one, name), getattr(other, name)) for name in _ADDED}
+    added: dict[str, Any] = {name: _added(getattr(one, name), getattr(other, name)) for name in _ADDED}
     return replace(one, **picked, **added)
 
 

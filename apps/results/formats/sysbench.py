@@ -1,6 +1,7 @@
 """What sysbench 1.0 and 1.1 print of an SQL test: the final report, its intervals, `prepare`, and failures.
 
-Source: db_report_intermediate() and db_report_cumulative() in src/db_driver.c, and report_cumulative() in src/sysbench.c. 1.0 heads the time with `General statistics`, 1.1 with `Throughput`.
+Source: db_report_intermediate() and db_report_cumulative() in src/db_driver.c, report_cumulative() in src/sysbench.c.
+1.0 heads the time with `General statistics`, 1.1 with `Throughput`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TPS_DEFINITION = "transactions per second of the total time; ignored errors are 
 class Interval:
     """One line of --report-interval, over the interval that ends at `t_s`. `lat_ms` is the percentile `lat_pct`."""
 
-    t_s: int
+    t_s: float
     threads: int
     tps: float
     qps: float
@@ -37,8 +38,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Run:
-    """A whole report. `lat_ms` is the percentile `lat_pct` (95 unless --percentile says otherwise; None: disabled).
-    `histogram`: latency in ms -> events, with --histogram. `tps_definition` says which rate `tps` is."""
+    """A whole report. `percentiles_ms`: percentage -> ms; one, the 95th unless --percentile says otherwise, or none
+    where it is disabled. `histogram`: latency in ms -> events, with --histogram. `tps_definition` says which rate `tps`
+    is. The fairness of threads, at the end, is None where it was cut off."""
 
     queries_read: int
     queries_write: int
@@ -58,12 +60,11 @@ class Run:
     latency_avg_ms: float
     latency_max_ms: float
     latency_sum_ms: float
-    events_avg: float
-    events_stddev: float
-    time_avg_s: float
-    time_stddev_s: float
-    lat_pct: int | None = None
-    lat_ms: float | None = None
+    events_avg: float | None = None
+    events_stddev: float | None = None
+    time_avg_s: float | None = None
+    time_stddev_s: float | None = None
+    percentiles_ms: tuple[tuple[float, float], ...] = ()
     events_per_s: float | None = None
     version: str | None = None
     threads: int | None = None
@@ -71,6 +72,10 @@ class Run:
     intervals: tuple[Interval, ...] = ()
     histogram: tuple[tuple[float, int], ...] = ()
     other_lines: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return ("threads fairness",) if self.events_avg is None else ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ _RULES = (
         time_stddev_s=float,
     ),
 )
-_PERCENTILE = re.compile(rf"(?P<lat_pct>[0-9]{{1,3}})(?:st|nd|rd|th) percentile:\s+(?P<lat_ms>{NUMBER})")
+_PERCENTILE = re.compile(rf"([0-9]{{1,3}})(?:st|nd|rd|th) percentile:\s+({NUMBER})")
 _HEADINGS = (
     "SQL statistics:",
     "queries performed:",
@@ -153,13 +158,13 @@ _HEADINGS = (
 )
 
 _INTERVAL = re.compile(
-    rf"\[ (?P<t_s>{INT})s \] thds: (?P<threads>{INT}) tps: (?P<tps>{NUMBER}) qps: (?P<qps>{NUMBER}) "
+    rf"\[ (?P<t_s>{NUMBER})s \] thds: (?P<threads>{INT}) tps: (?P<tps>{NUMBER}) qps: (?P<qps>{NUMBER}) "
     rf"\(r/w/o: (?P<read_per_s>{NUMBER})/(?P<write_per_s>{NUMBER})/(?P<other_per_s>{NUMBER})\) "
     rf"lat \(ms,(?P<lat_pct>[0-9]{{1,3}})%\): (?P<lat_ms>{NUMBER}) "
     rf"err/s:? (?P<err_per_s>{NUMBER}) reconn/s: (?P<reconn_per_s>{NUMBER})"
 )
-_IS_INTERVAL = re.compile(rf"\[ {INT}s \] thds:")
-_INTS = ("t_s", "threads", "lat_pct")
+_IS_INTERVAL = re.compile(rf"\[ {NUMBER}s \] thds:")
+_INTS = ("threads", "lat_pct")
 _BIN = re.compile(rf"(?P<ms>{NUMBER}) \|\**\s+(?P<count>{INT})")
 
 
@@ -168,6 +173,7 @@ def parse_sysbench(raw: bytes) -> Run:
     found: dict[str, Any] = {}
     intervals: list[Interval] = []
     bins: list[tuple[float, int]] = []
+    percentiles: list[tuple[float, float]] = []
     others: list[str] = []
     for number, line in enumerate(lines_of(raw, WHERE), 1):
         line, where = line.strip(), f"{WHERE}, line {number}"
@@ -177,20 +183,34 @@ def parse_sysbench(raw: bytes) -> Run:
         elif bin_:
             bins.append((float(bin_["ms"]), int(bin_["count"])))
         elif percentile:
-            _put(found, {"lat_pct": int(percentile["lat_pct"]), "lat_ms": float(percentile["lat_ms"])}, where)
+            percentiles.append((_percentage(percentile[1]), float(percentile[2])))
         elif known:
             _put(found, known.read(line, where), where)
         elif line and not line.startswith(_HEADINGS):
             others.append(line)
     _check_whole(found, others)
-    return Run(**found, intervals=tuple(intervals), histogram=tuple(bins), other_lines=tuple(others))
+    return Run(
+        **found,
+        percentiles_ms=tuple(percentiles),
+        intervals=tuple(intervals),
+        histogram=tuple(bins),
+        other_lines=tuple(others),
+    )
+
+
+def _percentage(said: str) -> float:
+    # Builds that print several call 99.9 the 999th.
+    return int(said) / 10 if len(said) == 3 and said != "100" else float(said)
 
 
 def _interval(line: str, where: str) -> Interval:
     match = _INTERVAL.fullmatch(line)
     if match is None:
         raise FormatError(where, f"cannot read {shown(line)}", hint="the output is cut, edited or localised")
-    return Interval(**{name: int(said) if name in _INTS else float(said) for name, said in match.groupdict().items()})
+    figures: dict[str, Any] = {
+        name: int(said) if name in _INTS else float(said) for name, said in match.groupdict().items()
+    }
+    return Interval(**figures)
 
 
 def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:

@@ -2,7 +2,6 @@
 
 NOT_YET = frozenset(
     {
-        "csv_document001",
         #
         #
         #

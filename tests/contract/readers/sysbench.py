@@ -17,7 +17,7 @@ def run_values(raw: bytes) -> dict[str, Any]:
     latency = {name: getattr(found, f"latency_{name}_ms") for name in ("min", "avg", "max", "sum")}
     return asdict(found) | {
         "queries": {kind: getattr(found, f"queries_{kind}") for kind in kinds},
-        "latency_ms": latency | {f"p{found.lat_pct}": found.lat_ms},
+        "latency_ms": latency | {f"p{percentage:g}": ms for percentage, ms in found.percentiles_ms},
         "fairness": {
             "events_avg": found.events_avg,
             "events_stddev": found.events_stddev,
