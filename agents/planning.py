@@ -7,7 +7,7 @@ from typing import Any
 from . import reboot
 from .collectors import COLLECTORS
 from .errors import Unplannable
-from .protocol import REBOOT
+from .protocol import REBOOT, ROLES
 from .schema import check
 from .settings import SETTINGS, Plan, Setting
 from .workloads import WORKLOADS
@@ -21,6 +21,7 @@ _STEP = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,39}$", "description": "a-z, 0-9, _ and -"},
+        "role": {"type": "string", "enum": list(ROLES)},
         "kind": {"type": "string"},
         "options": {"type": "object"},
     },

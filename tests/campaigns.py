@@ -11,6 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import dispatch, queue, services, workloads
 from apps.campaigns.models import Campaign, Run
+from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.results import ingest, queries
 
@@ -35,7 +36,7 @@ def start(
     **options: Any,
 ) -> Campaign:
     """A started campaign of pgbench runs; `options` change the workload."""
-    workload = workloads.save_workload("small", "pgbench", PGBENCH | options, by=by)
+    workload = workloads.save_workload("small", single("pgbench", PGBENCH | options), by=by)
     campaign = services.create_campaign(
         by=by,
         host=host,

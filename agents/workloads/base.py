@@ -1,4 +1,4 @@
-"""What a workload is: pure `check`, `argv` and `duration`; prepare, warm and measure through a Stage."""
+"""What a workload is: pure `check`, `argv` and `duration`; prepare and measure through a Stage."""
 
 from __future__ import annotations
 
@@ -51,6 +51,14 @@ DAY_S = 86400.0
 
 
 @dataclass(frozen=True)
+class Metric:
+    """A figure that a step of this kind yields: its unit, and which direction is better ("higher" or "lower")."""
+
+    unit: str
+    better: str
+
+
+@dataclass(frozen=True)
 class Context:
     """Paths that an argument list needs: the tool, where its output goes, where it may write."""
 
@@ -66,6 +74,7 @@ class Workload(ABC):
     title: str
     help: str
     schema: Schema
+    metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -73,6 +82,10 @@ class Workload(ABC):
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
+
+    def metric(self, name: str) -> Optional[Metric]:
+        """Pure. The metric of that name, also where a tool makes names out of its jobs or scripts; None for none."""
+        return self.metrics.get(name)
 
     @abstractmethod
     def argv(self, options: Options, context: Context) -> list[str]:
@@ -84,9 +97,6 @@ class Workload(ABC):
 
     def prepare(self, options: Options, stage: Stage) -> None:
         """Make the data that the measurement needs."""
-
-    def warm(self, options: Options, stage: Stage) -> None:
-        """Bring caches into the wanted state; nothing is measured."""
 
     @abstractmethod
     def measure(self, options: Options, stage: Stage) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import Unplannable
-from .base import DAY_S, Context, Options, Workload
+from .base import DAY_S, Context, Metric, Options, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -38,6 +38,13 @@ class Fio(Workload):
     title = "fio"
     help = "Storage without PostgreSQL: typed fields for one job, or a job file"
     tools = ("fio",)
+    metrics = {
+        "iops": Metric("IOPS", "higher"),
+        **{f"{way} iops": Metric("IOPS", "higher") for way in ("read", "write", "trim")},
+        **{f"{way} bw": Metric("KiB/s", "higher") for way in ("read", "write", "trim")},
+        **{f"{way} clat_mean": Metric("ns", "lower") for way in ("read", "write", "trim")},
+        **{f"{way} clat_p99": Metric("ns", "lower") for way in ("read", "write", "trim")},
+    }
     needs_directory = True
     schema = {
         "type": "object",
@@ -76,6 +83,11 @@ class Fio(Workload):
         },
         "additionalProperties": False,
     }
+
+    def metric(self, name: str) -> Optional[Metric]:
+        """Several jobs put their own names before those of their figures: "oltp read iops"."""
+        known = (each for each in self.metrics if name == each or name.endswith(f" {each}"))
+        return self.metrics.get(max(known, key=len, default=""))
 
     def check(self, options: Options) -> None:
         given = sorted(set(options) & set(_FIELDS))

@@ -11,17 +11,17 @@ from django.utils import timezone
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
+from apps.campaigns import steps
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
 
 class Workload(models.Model):
-    """What is run: a kind (pgbench, fio) and its options. Changing one makes the next revision."""
+    """What is run: named steps, each with a role, a tool and its options. Changing one makes the next revision."""
 
     name = models.CharField(max_length=63, validators=[NAME])
     revision = models.PositiveIntegerField(default=1)
-    kind = models.CharField(max_length=20)
-    options: Any = models.JSONField()
+    steps: Any = models.JSONField(help_text='[{"name", "role", "kind", "options"}]')
     digest = models.CharField(max_length=64)
     description = models.TextField(blank=True)
     author = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
@@ -33,6 +33,11 @@ class Workload(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} r{self.revision}"
+
+    @property
+    def kinds(self) -> str:
+        """Its tools, such as "sql, pgbench"."""
+        return steps.kinds(self.steps)
 
 
 def all_sources() -> list[str]:

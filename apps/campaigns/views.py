@@ -20,6 +20,7 @@ from apps.campaigns.forms import WorkloadForm, newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK
+from apps.campaigns.steps import single
 from apps.errors import PlanError
 
 SHOWN = 100
@@ -52,16 +53,18 @@ def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
 def workload_add(request: HttpRequest) -> HttpResponse:
     """`?kind=` chooses the tool, `?from=` begins as an existing workload says."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
-    kind = base.kind if base else request.GET.get("kind", "pgbench")
+    kind = base.steps[0]["kind"] if base else request.GET.get("kind", "pgbench")
     if kind not in WORKLOADS:
         raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
     initial = {"name": base.name, "description": base.description} if base else {}
-    form = WorkloadForm(request.POST or None, kind=kind, options=base.options if base else None, initial=initial)
+    form = WorkloadForm(
+        request.POST or None, kind=kind, options=base.steps[0]["options"] if base else None, initial=initial
+    )
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
             saved = workloads.save_workload(
-                given["name"], kind, form.options(), description=given["description"], by=user_of(request)
+                given["name"], single(kind, form.options()), description=given["description"], by=user_of(request)
             )
         except PlanError as error:
             blame(form, error)

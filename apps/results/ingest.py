@@ -10,7 +10,7 @@ import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
-from agents.protocol import REBOOT
+from apps.campaigns import steps
 from apps.campaigns.models import Run, RunEvent
 from apps.errors import WorkloadError
 from apps.results import measure
@@ -40,11 +40,11 @@ def ingest(run: Run) -> bool:
 
 def _measurements(run: Run) -> list[Measurement]:
     rows = []
-    for step in (each for each in run.spec["steps"] if each["kind"] != REBOOT):
+    for step in steps.measured(run.spec["steps"]):
         prefix = f"out/{step['name']}/"
         files = run.artefacts.filter(path__startswith=prefix)
         outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
-        for found in measure.measure(step["kind"], outputs):
+        for found in measure.measure(step["kind"], outputs, step["options"]):
             row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
             row.better, row.definition = found.better, found.definition
             rows.append(row)
