@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +40,7 @@ class Rule:
         """The groups that matched. Raises FormatError for a line that begins as ours and goes on otherwise."""
         match = self.pattern.fullmatch(line)
         if match is None:
-            raise FormatError(
-                where, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version"
-            )
+            raise unreadable(where, line)
         return {name: self.types[name](text) for name, text in match.groupdict().items() if text is not None}
 
 
@@ -54,3 +52,23 @@ def rule(prefix: str, rest: str, **types: Callable[[str], Any]) -> Rule:
 def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
     """The first rule whose prefix begins the line."""
     return next((one for one in rules if line.startswith(one.prefix)), None)
+
+
+LONGEST_LINE = 10_000
+
+
+def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
+    """Every line with its place ("numastat, line 3"), without blanks at its end. Raises FormatError for what no tool
+    that prints short lines of text wrote: NUL bytes, or a line of more than LONGEST_LINE characters."""
+    if b"\0" in raw:
+        raise FormatError(where, "it holds NUL bytes", hint="it is not text")
+    for number, line in enumerate(lines_of(raw), 1):
+        place = f"{where}, line {number}"
+        if len(line) > LONGEST_LINE:
+            raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
+        yield place, line.rstrip()
+
+
+def unreadable(place: str, line: str) -> FormatError:
+    """The error for a line that is ours and cannot be read."""
+    return FormatError(place, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version")
