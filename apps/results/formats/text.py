@@ -71,17 +71,15 @@ def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
     return next((one for one in rules if line.startswith(one.prefix)), None)
 
 
-LONGEST_LINE = 10_000
+LONGEST_SHORT_LINE = 10_000  # characters
 
 
 def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
-    """Every line with its place ("numastat, line 3"), without blanks at its end. Raises FormatError for what no tool
-    that prints short lines of text wrote: NUL bytes, or a line of more than LONGEST_LINE characters."""
-    if b"\0" in raw:
-        raise FormatError(where, "it holds NUL bytes", hint="it is not text")
-    for number, line in enumerate(lines_of(raw), 1):
+    """Every line without blanks at its end, and its place ("numastat, line 3"), of a tool that prints short lines.
+    Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    for number, line in enumerate(lines_of(raw, where), 1):
         place = f"{where}, line {number}"
-        if len(line) > LONGEST_LINE:
+        if len(line) > LONGEST_SHORT_LINE:
             raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
         yield place, line.rstrip()
 

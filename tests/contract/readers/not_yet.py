@@ -27,8 +27,6 @@ NOT_YET = frozenset(
         "numactl_hardware",
         "numactl_show",
         "numastat",
-        "pg_test_fsync",
-        "pg_test_timing",
         "stap",
     }
 )
