@@ -50,7 +50,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims of one job, or all of them mixed. `bw_kib_s_spread` is in KiB/s."""
+    """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
+    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s."""
 
     io_bytes: int
     bw_kib_s: int
@@ -60,6 +61,7 @@ class Direction:
     slat: Latency | None
     clat: Latency | None
     lat: Latency | None
+    bw_share_pct: float | None = None
     bw_kib_s_spread: Spread | None = None
     iops_spread: Spread | None = None
 
@@ -206,6 +208,7 @@ def _direction(value: Any, where: str) -> Direction | None:
         slat=_latency(found, "slat", where),
         clat=_latency(found, "clat", where),
         lat=_latency(found, "lat", where),
+        bw_share_pct=_optional(found, "bw_agg", where),
         bw_kib_s_spread=_spread(found, ("bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"), where),
         iops_spread=_spread(found, ("iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"), where),
     )

@@ -18,8 +18,6 @@ NOT_YET = frozenset(
         #
         "cpuinfo",
         "fio_job",
-        "fio_mixed",
-        "fio_text",
         "lscpu_json",
         "lscpu_text",
         "meminfo",
