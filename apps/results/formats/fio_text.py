@@ -7,6 +7,7 @@ stat.c and diskutil.c, and samples of real runs. Figures are rounded to three or
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ class TextReport:
     missing: tuple[str, ...]
 
 
-_SCALE = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _COUNT = rf"{NUMBER}[kKMGTPE]?"
 _BYTES = rf"{NUMBER}[kKMGTPE]?i?B"
 _NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000}
@@ -117,13 +118,13 @@ def _found(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 def _count(text: str) -> float:
     """112k -> 112000: thousands, for counts and for times."""
     match = _found(_COUNTED, text)
-    return round(float(match[1]) * 1000 ** _SCALE[match[2]], 3)
+    return round(float(match[1]) * math.pow(1000, _POWERS[match[2]]), 3)
 
 
 def _bytes(text: str, old: bool) -> int:
     """66.7MiB -> 69939999. Where `old`, MB means the same."""
     match = _found(_COUNTED_BYTES, text)
-    return round(float(match[1]) * (1024 if match[3] or old else 1000) ** _SCALE[match[2]])
+    return round(float(match[1]) * math.pow(1024 if match[3] or old else 1000, _POWERS[match[2]]))
 
 
 _COUNTED = re.compile(rf"({NUMBER})([kKMGTPE]?)")

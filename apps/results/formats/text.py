@@ -84,6 +84,14 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
         yield place, line.rstrip()
 
 
+def whole_lines(raw: bytes, where: str) -> tuple[list[tuple[str, str]], bool]:
+    """The lines of places() that are not blank, and whether the last one was cut: without its end it may have lost
+    digits, and is left out."""
+    lines = [(place, line) for place, line in places(raw, where) if line]
+    cut = bool(lines) and not raw.rstrip(b" \t").endswith((b"\n", b"\r"))
+    return (lines[:-1] if cut else lines), cut
+
+
 def unreadable(place: str, line: str) -> FormatError:
     """The error for a line that is ours and cannot be read."""
     return FormatError(place, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version")

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from apps.results.formats.fio import Direction, Latency, Spread, parse_fio, parse_fio_stderr
+from apps.results.formats.fio_job import parse_fio_job
 from apps.results.formats.fio_text import Disk, GroupRate, TextJob, parse_fio_text
 from tests.contract.readers.values import told
 
@@ -130,11 +131,21 @@ def failure_values(raw: bytes) -> dict[str, Any]:
     return {"jobs": jobs, "json": True, "errors": [], "empty": False}
 
 
+def job_file_values(raw: bytes) -> dict[str, Any]:
+    found = parse_fio_job(raw)
+    return {
+        "sections": [section.name for section in found.sections],
+        "options": {section.name: dict(section.options) for section in found.sections},
+        "runs": [risk.option for risk in found.risks],
+    }
+
+
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {
     "fio_json": fio_values,
     "fio_text": text_values,
     # The JSON stands in the midst of the text on purpose.
     "fio_mixed": lambda raw: {"json": fio_values(raw) | {"text_before": False}, "text": text_values(raw)},
+    "fio_job": job_file_values,
     "fio_error": failure_values,
     "fio_stderr": lambda raw: {"lines": list(parse_fio_stderr(raw))},
 }

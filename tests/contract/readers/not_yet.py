@@ -16,15 +16,5 @@ NOT_YET = frozenset(
         #
         #
         #
-        "cpuinfo",
-        "fio_job",
-        "lscpu_json",
-        "lscpu_text",
-        "meminfo",
-        "numa_maps",
-        "numactl_hardware",
-        "numactl_show",
-        "numastat",
-        "stap",
     }
 )
