@@ -308,11 +308,19 @@ class _Reader:
     def _disk(self, text: str) -> None:
         name, _, rest = text.partition(": ")
         fields = _fields(rest)
-        pairs = [_found(_PAIR, fields[key]).groups() for key in ("ios", "merge", "ticks")]
-        counts = (int(count) for pair in pairs for count in pair)
-        self.disks.append(
-            Disk(name, *counts, int(_count(fields["in_queue"])), _count(fields["util"].removesuffix("%")))
+        ios, merges, ticks = (_found(_PAIR, fields[key]) for key in ("ios", "merge", "ticks"))
+        disk = Disk(
+            name=name,
+            read_ios=int(ios[1]),
+            write_ios=int(ios[2]),
+            read_merges=int(merges[1]),
+            write_merges=int(merges[2]),
+            read_ticks_ms=int(ticks[1]),
+            write_ticks_ms=int(ticks[2]),
+            in_queue_ms=int(_count(fields["in_queue"])),
+            util_pct=_count(fields["util"].removesuffix("%")),
         )
+        self.disks.append(disk)
 
     def missing(self) -> Iterator[str]:
         for draft in self.drafts:
