@@ -84,7 +84,7 @@ class Report:
 
 def parse_fio(raw: bytes) -> Report:
     """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
-    documents, other_lines = _documents(lines_of(raw))
+    documents, other_lines = _documents(lines_of(raw, WHERE))
     if not documents:
         raise FormatError(WHERE, "no JSON document in it", hint="fio ended before its report; see its stderr")
     last = documents[-1]
@@ -103,7 +103,7 @@ def parse_fio(raw: bytes) -> Report:
 
 def parse_fio_stderr(raw: bytes) -> tuple[str, ...]:
     """The lines of fio's stderr that say something."""
-    return tuple(line.rstrip() for line in lines_of(raw) if line.strip())
+    return tuple(line.rstrip() for line in lines_of(raw, "fio stderr") if line.strip())
 
 
 def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:

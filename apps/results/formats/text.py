@@ -15,12 +15,29 @@ NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN = 120
+LONGEST_LINE = 4 << 20  # bytes; no tool prints one of a tenth of it, and JSON of one line may have a few
 
 
-def lines_of(raw: bytes) -> list[str]:
+def lines_of(raw: bytes, where: str = "this output") -> list[str]:
+    """Lines of an output that ought to be text, as `split_lines`. Raises FormatError, with `where` as its subject, for
+    NUL bytes and for a line much longer than LONGEST_LINE: it would be taken apart at great cost and mean nothing."""
+    if b"\0" in raw:
+        raise FormatError(where, "it holds NUL bytes", hint="it is not text")
+    for start in range(0, len(raw), LONGEST_LINE):
+        piece = raw[start : start + LONGEST_LINE]
+        if len(piece) == LONGEST_LINE and b"\n" not in piece and b"\r" not in piece:
+            number = raw.count(b"\n", 0, start) + 1
+            raise FormatError(
+                f"{where}, line {number}",
+                f"it is longer than {LONGEST_LINE} bytes",
+                hint="it is not what a tool prints",
+            )
+    return split_lines(raw)
+
+
+def split_lines(raw: bytes) -> list[str]:
     """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped."""
-    text = raw.decode("utf-8-sig", errors="backslashreplace")
-    return _LINE_END.split(text)
+    return _LINE_END.split(raw.decode("utf-8-sig", errors="backslashreplace"))
 
 
 def shown(line: str) -> str:

@@ -1,0 +1,8 @@
+"""pg_test_fsync and pg_test_timing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {}
