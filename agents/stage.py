@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
-from .processes import Account, Child, environment, spawn
+from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
 
 if TYPE_CHECKING:
     from .instance import Target
@@ -27,6 +28,7 @@ class Stage:
         self.out = run.job.path / "out" / step
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._scratch: Optional[Path] = None
+        self.began = 0.0  # by the wall clock, when the load began
 
     @property
     def cluster(self) -> Target:
@@ -64,26 +66,44 @@ class Stage:
         run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
 
     def measure(
-        self, argv: Sequence[str], *, limit_s: float, total_s: Optional[float], on_line: Callable[[str], None]
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float,
+        total_s: Optional[float],
+        on_line: Callable[[str], None],
+        watched: str = "stderr",
+        go: str = "",
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of stderr as it comes. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
+        `go` on its stdin. WorkloadFailure when the tool fails.
         """
         run, paths = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
         onlooker = Onlooker(run, self.step, self.out, total_s)
         onlooker.begin()
-        child = start_tool(run, argv, "measure", paths)
+        self.began = run.system.wall()
+        child = start_tool(run, argv, "measure", paths, PIPE if go else DEVNULL)
         run.scene.client, run.scene.step = child.pid, self.step
-        lines, begin = Lines(paths[1], on_line), run.system.mono()
+        _tell(child, go)
+        lines, begin = Lines(self.out / watched, on_line), run.system.mono()
         code = follow(run, child, limit_s, [lines.look, onlooker.look])
         onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None
         _finish(run, child, code, argv, paths)
         onlooker.finish()
+
+
+def _tell(child: Child, go: str) -> None:
+    """A few words, which fit the pipe; one that has ended does not hear them, and its exit code says so."""
+    if child.popen.stdin is None:
+        return
+    with suppress(BrokenPipeError), child.popen.stdin as stdin:
+        stdin.write(go.encode())
 
 
 def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
@@ -93,7 +113,7 @@ def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out
     _finish(run, child, follow(run, child, limit_s, []), argv, paths)
 
 
-def start_tool(run: Run, argv: Sequence[str], purpose: str, paths: tuple[Path, Path]) -> Child:
+def start_tool(run: Run, argv: Sequence[str], purpose: str, paths: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
     env = run.cluster.env if run.cluster else {}
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
@@ -104,6 +124,7 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, paths: tuple[Path, P
             purpose=purpose,
             account=account,
             env=environment(run.job.run, env),
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.errors import Unplannable
-from agents.protocol import MEASURE, REBOOT, ROLES
+from agents.protocol import COOL, MEASURE, REBOOT, ROLES
 from agents.workloads import WORKLOADS
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
@@ -53,7 +53,11 @@ def read(raw: Any) -> list[Step]:
         raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
     for place, step in enumerate(raw):
         rules.check_schema(f"steps.{place}", step, STEP)
-    found = [{"role": MEASURE, **step} for step in raw]
+    found = [{"role": MEASURE if WORKLOADS[step["kind"]].metrics else COOL, **step} for step in raw]
+    for place, step in enumerate(found):
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+            hint = "give it another role, such as cool"
+            raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
     names = [step["name"] for step in found]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
