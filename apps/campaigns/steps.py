@@ -43,7 +43,12 @@ class Metric:
 
 def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
     """The steps of a workload that only measures, once."""
-    return [{"name": MEASURE, "role": MEASURE, "kind": kind, "options": dict(options)}]
+    return [{"name": MEASURE, "role": usual_role(kind), "kind": kind, "options": dict(options)}]
+
+
+def usual_role(kind: str) -> str:
+    """Of a step that does not say it: one that measures nothing is there for what comes after it."""
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
@@ -53,7 +58,7 @@ def read(raw: Any) -> list[Step]:
         raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
     for place, step in enumerate(raw):
         rules.check_schema(f"steps.{place}", step, STEP)
-    found = [{"role": MEASURE if WORKLOADS[step["kind"]].metrics else COOL, **step} for step in raw]
+    found = [{"role": usual_role(step["kind"]), **step} for step in raw]
     for place, step in enumerate(found):
         if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
             hint = "give it another role, such as cool"
