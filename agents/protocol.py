@@ -106,7 +106,7 @@ STATES = (
 )
 REBOOT = "reboot"  # the kind of step that is no workload
 ROLES = ("prepare", "warm", "measure", "cool")
-MEASURE = "measure"
+MEASURE, COOL = "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any
