@@ -99,7 +99,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
     shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
     runs = list(campaign.runs.order_by("position").only(*shown))
-    chosen = steps.metric(campaign.workload.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
     labels = _labels(campaign)
@@ -258,6 +258,6 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
 
 def metric_values(campaign: Campaign) -> dict[UUID, float]:
     """run -> the campaign's metric, of every run that has it."""
-    chosen = steps.metric(campaign.workload.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.metric)
     rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return dict(rows.values_list("run_id", "value"))
