@@ -5,19 +5,5 @@ NOT_YET = frozenset(
         #
         #
         #
-        "cpuinfo",
-        "fio_job",
-        "fio_mixed",
-        "fio_text",
-        "lscpu_json",
-        "lscpu_text",
-        "meminfo",
-        "numa_maps",
-        "numactl_hardware",
-        "numactl_show",
-        "numastat",
-        "pg_test_fsync",
-        "pg_test_timing",
-        "stap",
     }
 )
