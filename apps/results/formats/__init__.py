@@ -144,7 +144,7 @@ _ALL = (
     ),
     Format(
         "pg_test_timing",
-        "pg_test_timing in any language, 9.2 to 18",
+        "pg_test_timing in any language, 9.3 to 19",
         parse_pg_test_timing,
         holds(rb"^ *[0-9]+ +[0-9]{1,3}[.,][0-9]{4,5} +(?:[0-9]{1,3}[.,][0-9]{4,5} +)?[0-9]+$"),
     ),
