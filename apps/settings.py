@@ -173,6 +173,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
+        "StepRole": "agents.protocol.ROLES",
+        "UserRole": "apps.accounts.models.Role",
         "HostState": "apps.hosts.models.Host.State",
         "HostKeyState": "apps.hosts.models.HostKey.State",
         "CampaignState": "apps.campaigns.models.Campaign.State",

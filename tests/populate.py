@@ -15,6 +15,7 @@ from agents.protocol import digest
 from apps.accounts.models import Role, User
 from apps.campaigns import queue, services, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns.steps import single
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
 from apps.hosts import contact, keys
@@ -255,7 +256,7 @@ def big_profile(by: User, name: str = "everything") -> Profile:
 
 def workload(by: User, name: str = "tpcb-small") -> Any:
     options = {"builtin": "tpcb-like", "scale": 10, "clients": 8, "jobs": 2, "time_s": 10}
-    return workloads.save_workload(name, "pgbench", options, description="a small TPC-B", by=by)
+    return workloads.save_workload(name, single("pgbench", options), description="a small TPC-B", by=by)
 
 
 def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on bench-01") -> Decision:

@@ -69,7 +69,8 @@ class ResultsViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        table = queries.campaign_table(get_object_or_404(Campaign, pk=campaign))
+        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        table = queries.campaign_table(found)
         return Response(CampaignTableSerializer(table).data)
 
 

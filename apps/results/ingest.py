@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.protocol import REBOOT
+from apps.campaigns import steps
 from apps.campaigns.models import Run
 from apps.errors import WorkloadError
 from apps.results import fold, measure
@@ -45,11 +45,11 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
 
 def _measurements(run: Run) -> list[Measurement]:
     rows = []
-    for step in (each for each in run.spec["steps"] if each["kind"] != REBOOT):
+    for step in steps.measured(run.spec["steps"]):
         prefix = f"out/{step['name']}/"
         files = run.artefacts.filter(path__startswith=prefix)
         outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
-        for found in measure.measure(step["kind"], outputs):
+        for found in measure.measure(step["kind"], outputs, step["options"]):
             row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
             row.better, row.definition = found.better, found.definition
             rows.append(row)
@@ -68,10 +68,10 @@ def _marks(run: Run) -> list[Mark]:
     """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
-    steps = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    looked_at = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return [
         _mark(run, step, checkpoint)
-        for step in steps
+        for step in looked_at
         for checkpoint in checkpoints
         if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
     ]
