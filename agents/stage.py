@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
 from .processes import Account, Child, environment, spawn
+from .protocol import digest
 
 if TYPE_CHECKING:
     from .instance import Target
@@ -27,6 +28,7 @@ class Stage:
         self.out = run.job.path / "out" / step
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._scratch: Optional[Path] = None
+        self._told = 0.0
 
     @property
     def cluster(self) -> Target:
@@ -47,6 +49,27 @@ class Stage:
             return self._run.cluster.tool(name)
         return self._run.need_tool(name)
 
+    @property
+    def seed(self) -> int:
+        """A number of this run and step: other runs get others, the same one gets it again after a restart."""
+        return int(digest([self._run.job.run, self.step])[:8], 16)
+
+    def earlier(self, step: str) -> Path:
+        """The evidence of a step that has been."""
+        return self._run.job.path / "out" / step
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        self._run.check()
+
+    def progress(self, done: float, note: str) -> None:
+        """Tell what is done of the work beside the load, at most once a second."""
+        now = self._run.system.mono()
+        if now >= self._told + 1.0:
+            self._told = now
+            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", told)
+
     def log(self, level: str, message: str) -> None:
         self._run.log(level, message)
 
@@ -64,11 +87,18 @@ class Stage:
         run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
 
     def measure(
-        self, argv: Sequence[str], *, limit_s: float, total_s: Optional[float], on_line: Callable[[str], None]
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float,
+        total_s: Optional[float],
+        on_line: Callable[[str], None],
+        look: Optional[Look] = None,
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of stderr as it comes. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of stderr as it comes, and `look` the seconds since the start while it runs.
+        WorkloadFailure when the tool fails.
         """
         run, paths = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
@@ -78,7 +108,7 @@ class Stage:
         child = start_tool(run, argv, "measure", paths)
         run.scene.client, run.scene.step = child.pid, self.step
         lines, begin = Lines(paths[1], on_line), run.system.mono()
-        code = follow(run, child, limit_s, [lines.look, onlooker.look])
+        code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
         onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
+from ..errors import Unplannable
+
 if TYPE_CHECKING:
     from typing import Protocol
 
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
 
         def tool(self, name: str) -> str: ...
 
+        @property
+        def seed(self) -> int: ...
+
+        def earlier(self, step: str) -> Path: ...
+
+        def check(self) -> None: ...
+
+        def progress(self, done: float, note: str) -> None: ...
+
         def log(self, level: str, message: str) -> None: ...
 
         def keep(self, path: Path) -> None: ...
@@ -41,6 +52,7 @@ if TYPE_CHECKING:
             limit_s: float,
             total_s: Optional[float],
             on_line: Callable[[str], None],
+            look: Optional[Callable[[float], None]] = None,
         ) -> None: ...
 
 
@@ -79,9 +91,30 @@ class Workload(ABC):
     needs_postgres = False
     needs_directory = False
     traces = False  # whether it starts a tracer beside the load
+    since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
+
+    def check_version(self, options: Options, major: int) -> None:
+        """Pure. Unplannable for an option that the tool of this PostgreSQL lacks."""
+        for name, first in self.since.items():
+            default = self.schema["properties"][name].get("default")
+            if major < first and options.get(name, default) != default:
+                raise Unplannable(
+                    f"{self.kind}.{name}",
+                    options[name],
+                    f"PostgreSQL {first} or newer; {self.kind} of {major} lacks it",
+                )
+
+    def follows(self, options: Options) -> Optional[str]:
+        """Pure. The earlier step of the same run whose result these options need."""
+        return None
+
+    def loop(self, options: Options) -> str:
+        """Pure. "closed" where a transaction waits for the end of the last one, "open" where it does not, "" where
+        nobody asks."""
+        return ""
 
     def metric(self, name: str) -> Optional[Metric]:
         """Pure. The metric of that name, also where a tool makes names out of its jobs or scripts; None for none."""
