@@ -26,6 +26,9 @@ def middle_of(bucket: int, bits: int = BITS) -> float:
     return low + ((1 << shift) - 1) / 2
 
 
+LARGEST = bucket_of(1 << 64)
+
+
 class Histogram:
     """Counts by bucket; sum and both extremes are exact."""
 
@@ -58,10 +61,11 @@ class Histogram:
         self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
 
     def percentile(self, percent: float) -> float:
-        """The value of the nearest rank; nan of nothing. 100 is the highest, exactly."""
+        """The value of the nearest rank; nan of nothing. 100 is the highest, exactly. `percent` has 3 decimals."""
         if not self.count or self.low is None or self.high is None:
             return math.nan
-        rank, seen = max(1, math.ceil(percent / 100 * self.count)), 0
+        # In integers: 99.9 / 100 * 50000 is a little more than 49950, and the next rank in the tail may be far off.
+        rank, seen = max(1, -(-round(percent * 1000) * self.count // 100_000)), 0
         if rank >= self.count:
             return float(self.high)
         for bucket in sorted(self.buckets):
@@ -79,7 +83,13 @@ class Histogram:
         """The inverse of as_json. KeyError, TypeError or ValueError for what it cannot have written."""
         found = cls()
         found.buckets = {int(bucket): int(times) for bucket, times in told["buckets"]}
-        found.count, found.sum, found.low, found.high = int(told["count"]), int(told["sum"]), told["min"], told["max"]
-        if found.count != sum(found.buckets.values()) or (found.low is None) != (found.count == 0):
-            raise ValueError(f"{told['count']} values are told, {sum(found.buckets.values())} are in buckets")
+        found.count, found.sum = int(told["count"]), int(told["sum"])
+        if found.count:
+            found.low, found.high = int(told["min"]), int(told["max"])
+            if not 0 <= found.low <= found.high < 1 << 64:
+                raise ValueError(f"min {found.low} and max {found.high}")
+        if found.count != sum(found.buckets.values()) or min(found.buckets.values(), default=1) < 1:
+            raise ValueError(f"{told['count']} values are told, and other numbers are in the buckets")
+        if any(not 0 <= bucket <= LARGEST for bucket in found.buckets):
+            raise ValueError(f"a bucket outside 0 to {LARGEST}")
         return found
