@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from .. import protocol
 from ..errors import WorkloadFailure
 from . import pgbench_options
-from .base import DAY_S, Context, Metric, Options, Workload
+from .base import DAY_S, Context, Options, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from .base import Stage
 
 LONGEST_SCRIPT = 100_000
+_SCRIPT, _NUMBERED = re.compile(r"^script:\d+ "), re.compile(r"^statement:\d+ latency$")
 _RATE = re.compile(r"^tps = ([\d.]+) \((?:excluding|without|including reconnection)", re.MULTILINE)
 # progress: 1.0 s, 1234.5 tps, lat 0.810 ms stddev 0.102[, lag 0.1 ms][, 0 failed]
 _PROGRESS = re.compile(
@@ -186,8 +186,9 @@ class PgBench(Workload):
         "additionalProperties": False,
     }
 
-    def metric(self, name: str) -> Optional[Metric]:
-        return pgbench_options.metric(name)
+    def named(self, name: str) -> str:
+        """pgbench numbers its scripts and their statements: "script:1 tps", "script:2 statement:3 latency"."""
+        return _NUMBERED.sub("latency_avg", _SCRIPT.sub("", name))
 
     def check(self, options: Options) -> None:
         pgbench_options.check(options)
@@ -224,7 +225,7 @@ class PgBench(Workload):
         options = self._resolved(options, stage)
         context = self._context(options, stage)
         logs = self._logs(options, stage)
-        seconds, began = self.duration(options), time.time()
+        seconds = self.duration(options)
 
         def on_line(line: str) -> None:
             sample = progress(line)
@@ -239,7 +240,7 @@ class PgBench(Workload):
             look=logs.look if logs else None,
         )
         if logs:
-            self._reduce(options, stage, logs, began)
+            self._reduce(options, stage, logs)
         for path in sorted(stage.scratch.glob("transactions.*")) if "aggregate_interval_s" in options else []:
             stage.keep(path)
 
@@ -270,7 +271,7 @@ class PgBench(Workload):
         reduction = Reduction(rate=self.loop(options) == "open", tries=options.get("max_tries", 1) != 1)
         return LogFiles(stage.scratch / "transactions", reduction, lambda words: stage.log("warning", words))
 
-    def _reduce(self, options: Options, stage: Stage, logs: LogFiles, began: float) -> None:
+    def _reduce(self, options: Options, stage: Stage, logs: LogFiles) -> None:
         """What the load left unread, then the histograms: for charts as samples, for all else as latency.json."""
 
         def told(share: float) -> None:
@@ -282,7 +283,7 @@ class PgBench(Workload):
         summary = logs.reduction.as_json(names, loop=self.loop(options), sampling_rate=options.get("sampling_rate", 1))
         (stage.out / "latency.json").write_text(json.dumps(summary, separators=(",", ":")))
         for second, percentiles in logs.reduction.slots.percentiles():
-            stage.sample("latency", second - began, percentiles)
+            stage.sample("latency", second - stage.began, percentiles)
 
     def _context(self, options: Options, stage: Stage) -> Context:
         context = Context(stage.tool("pgbench"), str(stage.out), str(stage.scratch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator
 
 from ..errors import Unplannable
 from .base import Context, Metric, Options
@@ -12,7 +12,6 @@ BUILTINS = ("tpcb-like", "simple-update", "select-only")
 SINCE = {"random_seed": 11, "max_tries": 15, "failures_detailed": 15, "exit_on_abort": 17}
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _SHELL = re.compile(r"^\s*\\(shell|setshell)\b")
-_OWN = re.compile(r"^script:\d+ ")
 
 METRICS: dict[str, Metric] = {
     "tps": Metric("tps", "higher"),
@@ -25,14 +24,6 @@ METRICS: dict[str, Metric] = {
     **{name: Metric("transactions", "lower") for name in ("serialization_failures", "deadlock_failures")},
     "retries": Metric("retries", "lower"),
 }
-
-
-def metric(name: str) -> Optional[Metric]:
-    """pgbench numbers its scripts: "script:1 tps", "script:2 statement:3 latency"."""
-    own = _OWN.sub("", name)
-    if own != name and re.fullmatch(r"statement:\d+ latency", own):
-        return Metric("ms", "lower")
-    return METRICS.get(own) or (Metric("ms", "lower") if re.fullmatch(r"statement:\d+ latency", name) else None)
 
 
 def texts(options: Options) -> list[tuple[str, str, int]]:

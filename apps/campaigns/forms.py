@@ -49,8 +49,9 @@ class CampaignForm(forms.Form):
         help_text="only a host that an admin allows to be restarted; the run goes on by itself",
     )
     metric = forms.CharField(
-        max_length=40,
+        max_length=80,
         initial="tps",
+        widget=forms.TextInput(attrs={"list": "metrics"}),
         help_text="tps, latency_avg, read iops; idx1.tps of one of several measured steps",
     )
     delta = forms.FloatField(
