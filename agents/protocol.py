@@ -15,6 +15,8 @@ hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
+check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
+           name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
@@ -101,7 +103,7 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
+    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
     "uninstall",
 )  # fmt: skip
 

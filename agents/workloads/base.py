@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
-from ..errors import Unplannable
+from ..errors import PlanFailure, Unplannable
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from ..instance import Target
+    from ..scripts import Bench
 
     class Stage(Protocol):
         """A step of a run, as its workload sees it (stage.py)."""
@@ -151,6 +152,11 @@ class Workload(ABC):
     def duration(self, options: Options) -> Optional[float]:
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
         return None
+
+    def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
+        """What the tool itself says against the scripts in these options, and Unplannable for what it lacks; nothing
+        runs, and no server is needed."""
+        return ()
 
     def prepare(self, options: Options, stage: Stage) -> None:
         """Make the data that the measurement needs."""

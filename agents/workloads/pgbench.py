@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Iterable, Optional
 
 from .. import protocol
-from ..errors import WorkloadFailure
-from . import pgbench_options
+from ..errors import PlanFailure, WorkloadFailure
+from . import pgbench_options, pgbench_scripts
 from .base import DAY_S, Context, Options, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
 if TYPE_CHECKING:
+    from ..scripts import Bench
     from .base import Stage
 
 LONGEST_SCRIPT = 100_000
@@ -205,6 +205,12 @@ class PgBench(Workload):
     def duration(self, options: Options) -> Optional[float]:
         return None if "transactions" in options else float(options.get("time_s", 10))
 
+    def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
+        program = bench.tool("pgbench")
+        if SINCE.keys() & options.keys():
+            self.check_version(options, pgbench_scripts.version(program, bench))
+        return pgbench_scripts.complaints(options, program, bench)
+
     def prepare(self, options: Options, stage: Stage) -> None:
         reads_only = options.get("builtin") == "select-only"
         once = options.get("prepare", "once" if reads_only else "each") == "once"
@@ -287,7 +293,7 @@ class PgBench(Workload):
 
     def _context(self, options: Options, stage: Stage) -> Context:
         context = Context(stage.tool("pgbench"), str(stage.out), str(stage.scratch))
-        write_scripts(options, stage.scratch)
+        pgbench_scripts.write(options, stage.scratch)
         return context
 
 
@@ -308,11 +314,3 @@ def rate_in(stdout: str) -> Optional[float]:
     """The rate that a report tells: of those up to 13, the one that leaves connecting out."""
     found = _RATE.search(stdout)
     return float(found.group(1)) if found else None
-
-
-def write_scripts(options: Options, directory: Path) -> None:
-    """Each custom script as a file that the load generator's account can read."""
-    for name, text, _ in pgbench_options.texts(options):
-        script = directory / f"{name}.sql"
-        script.write_text(text)
-        script.chmod(0o644)
