@@ -11,6 +11,7 @@ from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
 from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
+from .protocol import digest
 
 if TYPE_CHECKING:
     from .instance import Target
@@ -30,6 +31,7 @@ class Stage:
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rooms: dict[str, Path] = {}
         self.began = 0.0  # by the wall clock, when the load began
+        self._told = 0.0
 
     @property
     def cluster(self) -> Target:
@@ -66,6 +68,27 @@ class Stage:
             return self._run.cluster.tool(name)
         return self._run.need_tool(name)
 
+    @property
+    def seed(self) -> int:
+        """A number of this run and step: other runs get others, the same one gets it again after a restart."""
+        return int(digest([self._run.job.run, self.step])[:8], 16)
+
+    def earlier(self, step: str) -> Path:
+        """The evidence of a step that has been."""
+        return self._run.job.path / "out" / step
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        self._run.check()
+
+    def progress(self, done: float, note: str) -> None:
+        """Tell what is done of the work beside the load, at most once a second."""
+        now = self._run.system.mono()
+        if now >= self._told + 1.0:
+            self._told = now
+            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", told)
+
     def log(self, level: str, message: str) -> None:
         self._run.log(level, message)
 
@@ -91,11 +114,12 @@ class Stage:
         on_line: Callable[[str], None],
         watched: str = "stderr",
         go: str = "",
+        look: Optional[Look] = None,
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
-        `go` on its stdin. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes, and `look` the seconds since the start
+        while it runs. A tool that waits for its orders is told `go` on its stdin. WorkloadFailure when the tool fails.
         """
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
@@ -107,7 +131,7 @@ class Stage:
         run.scene.client, run.scene.step = child.pid, self.step
         _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        code = follow(run, child, limit_s, [lines.look, onlooker.look])
+        code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
         onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None

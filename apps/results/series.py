@@ -22,7 +22,14 @@ LOAD: dict[str, dict[str, Declared]] = {
             better="lower",
             shown=True,
         ),
-    }
+    },
+    "latency": columns(
+        "latency percentiles",
+        "ms",
+        {f"p{each}_ms": f"{each} % of the transactions of the interval were faster" for each in (50, 95, 99)},
+        better="lower",
+        shown=True,
+    ),
 }
 # Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
