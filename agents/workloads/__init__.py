@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .base import Context, Metric, Workload
+from .base import Context, Metric, Named, Workload
 from .fio import Fio
 from .pgbench import PgBench
 
 WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio())}
 
-__all__ = ["WORKLOADS", "Context", "Metric", "Workload"]
+__all__ = ["WORKLOADS", "Context", "Metric", "Named", "Workload"]

@@ -95,6 +95,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
     traces = False  # whether it starts a tracer beside the load
 
     def check(self, options: Options) -> None:

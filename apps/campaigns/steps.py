@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.errors import Unplannable
 from agents.protocol import MEASURE, REBOOT, ROLES
-from agents.workloads import WORKLOADS
+from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
 from apps.tuning import rules
@@ -79,6 +79,13 @@ def check(steps: Sequence[Step]) -> None:
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that yield results."""
     return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
+
+
+def paths(steps: Sequence[Mapping[str, Any]]) -> list[Named]:
+    """Every path that their options name, besides rooms of the run's own."""
+    return [
+        named for step in steps if step["kind"] != REBOOT for named in WORKLOADS[step["kind"]].paths(step["options"])
+    ]
 
 
 def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:
