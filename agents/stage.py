@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
 from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
-from .processes import Account, Child, environment, spawn
+from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
 
 if TYPE_CHECKING:
     from .instance import Target
@@ -28,6 +29,7 @@ class Stage:
         self.out = run.job.path / "out" / step
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rooms: dict[str, Path] = {}
+        self.began = 0.0  # by the wall clock, when the load began
 
     @property
     def cluster(self) -> Target:
@@ -87,26 +89,38 @@ class Stage:
         limit_s: float,
         total_s: Optional[float],
         on_line: Callable[[str], None],
-        told_on: str = "stderr",
+        watched: str = "stderr",
+        go: str = "",
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of stderr, or of stdout, as it comes. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
+        `go` on its stdin. WorkloadFailure when the tool fails.
         """
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
         onlooker = Onlooker(run, self.step, self.out, total_s)
         onlooker.begin()
-        child = start_tool(run, argv, "measure", files)
+        self.began = run.system.wall()
+        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL)
         run.scene.client, run.scene.step = child.pid, self.step
-        lines, begin = Lines(self.out / told_on, on_line), run.system.mono()
+        _tell(child, go)
+        lines, begin = Lines(self.out / watched, on_line), run.system.mono()
         code = follow(run, child, limit_s, [lines.look, onlooker.look])
         onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None
         _finish(run, child, code, argv, files)
         onlooker.finish()
+
+
+def _tell(child: Child, go: str) -> None:
+    """A few words, which fit the pipe; one that has ended does not hear them, and its exit code says so."""
+    if child.popen.stdin is None:
+        return
+    with suppress(BrokenPipeError), child.popen.stdin as stdin:
+        stdin.write(go.encode())
 
 
 def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
@@ -116,7 +130,7 @@ def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out
     _finish(run, child, follow(run, child, limit_s, []), argv, files)
 
 
-def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path]) -> Child:
+def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
     env = run.cluster.env if run.cluster else {}
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
@@ -127,6 +141,7 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
             purpose=purpose,
             account=account,
             env=environment(run.job.run, env),
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )

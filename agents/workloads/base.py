@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
         step: str
         out: Path
+        began: float
 
         @property
         def scratch(self) -> Path: ...
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
             limit_s: float,
             total_s: Optional[float],
             on_line: Callable[[str], None],
-            told_on: str = "stderr",
+            watched: str = "stderr",
+            go: str = "",
         ) -> None: ...
 
 

@@ -136,7 +136,7 @@ class Fio(Workload):
                 limit_s=DAY_S if seconds is None else seconds * 2 + 3600.0,
                 total_s=seconds,
                 on_line=on_line,
-                told_on="stdout",
+                watched="stdout",
             )
         finally:
             stage.keep(scratch / "fio.json")

@@ -1,4 +1,4 @@
-"""SELECT only: samples of a run, as its charts show them: in panels, each of columns with a unit in common."""
+"""SELECT only: the panels of a run's chart, each of columns with a unit in common; samples.py reads what they show."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from agents.collectors import COLLECTORS, columns
 from agents.collectors import Column as Declared
 from apps.campaigns.models import Run
 
+WAYS = ("read", "write", "trim")
 # What load generators tell themselves, shown above what the host did meanwhile.
 LOAD: dict[str, dict[str, Declared]] = {
     "pgbench": {
@@ -25,7 +23,16 @@ LOAD: dict[str, dict[str, Declared]] = {
             better="lower",
             shown=True,
         ),
-    }
+    },
+    "fio": {
+        **columns(
+            "bandwidth", "kB/s", {f"{way}_bw": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True
+        ),
+        **columns("IOPS", "IOPS", {f"{way}_iops": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True),
+        **columns(
+            "latency", "ms", {f"{way}_lat": f"of {way}s, mean of the jobs" for way in WAYS}, better="lower", shown=True
+        ),
+    },
 }
 # Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
@@ -44,18 +51,6 @@ class Panel:
     @property
     def title(self) -> str:
         return self.group if self.unit == self.group else f"{self.group} ({self.unit})"
-
-
-@dataclass(frozen=True)
-class Column:
-    """One line of a panel: samples over t, seconds since the step began; nan where one is missing."""
-
-    source: str
-    name: str
-    unit: str
-    panel: Panel
-    t: NDArray[np.float64]
-    values: NDArray[np.float64]
 
 
 @cache
@@ -91,42 +86,10 @@ def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
     return [panel for panel in panels if (panel.key in keys if keys else panel.shown)]
 
 
-def run_columns(run: Run, panels: Collection[Panel]) -> list[Column]:
-    """The series of a run that these panels show, panel by panel, or the samples that have come so far."""
-    sources = {panel.source for panel in panels}
-    arrays = _stored(run, sources) if run.ingested_at else _live(run, sources)
-    wanted = {panel.key: place for place, panel in enumerate(panels)}
-    found = [
-        column
-        for source, table in arrays
-        for name in table
-        if (column := _column(source, name, table)) and column.panel.key in wanted
-    ]
-    return sorted(found, key=lambda column: wanted[column.panel.key])
-
-
-def _column(source: str, name: str, table: dict[str, NDArray[np.float64]]) -> Column | None:
-    panel = panel_of(source, name)
-    if panel is None:
-        return None
-    return Column(source, name, panel.unit, panel, table["t"], table[name] * _factor(source, name))
-
-
-def _factor(source: str, name: str) -> float:
+def factor(source: str, name: str) -> float:
+    """What a stored number is multiplied with to be shown in the unit of its panel."""
     column = declared(source, name)
     return SHOWN_AS.get(column.unit, ("", 1.0))[1] if column else 1.0
-
-
-def _stored(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
-    return [(series.source, series.unpack()) for series in run.series.filter(source__in=sources).order_by("step")]
-
-
-def _live(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    samples = run.events.filter(kind="sample", data__source__in=list(sources)).order_by("seq")
-    for data in samples.values_list("data", flat=True):
-        rows.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
-    return [(source, _as_arrays(rows[source])) for source in rows]
 
 
 def _place(panel: Panel) -> tuple[int, int]:
@@ -136,13 +99,8 @@ def _place(panel: Panel) -> tuple[int, int]:
     return [*LOAD, *COLLECTORS].index(panel.source), groups.index(panel.group)
 
 
-def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in names}
-
-
-def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
-    """A live sample in the units of the charts."""
+def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample in the units of the charts; a chart whose `seq` is not below this one's has it already."""
     source = data["source"]
-    values = {name: value * _factor(source, name) for name, value in data["values"].items() if declared(source, name)}
-    return {**data, "values": values}
+    values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
+    return {**data, "seq": seq, "values": values}

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from agents.errors import Unplannable
+from agents.errors import HostFailure, Unplannable
 from agents.planning import check_spec
 from agents.schema import check
 from agents.workloads import WORKLOADS, Context, fio_jobs
 from agents.workloads.fio import job_of, rates
 from agents.workloads.pgbench import progress
+from agents.workloads.sql import explained
 
 AT = Context(program="/bin/tool", out="/out", scratch="/scratch")
 PGBENCH, FIO = WORKLOADS["pgbench"], WORKLOADS["fio"]
@@ -200,6 +201,42 @@ def test_fio_refuses_fields_beside_a_job_file() -> None:
     assert refuse("fio", {"job_file": "[a]\nrw=read\n", "bs": "8k"}).field == "fio.bs"
 
 
+QUERY = {"query": "select 1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({}, "sql.query"),
+        ({"query": " "}, "sql.query"),
+        ({**QUERY, "statements": "select 1"}, "sql.query"),
+        ({"query": "select 1; drop table t"}, "sql.query"),
+        ({"statements": "select 1", "times": 3}, "sql.times"),
+        ({**QUERY, "times": 0}, "sql.times"),
+        ({**QUERY, "timeout_s": 0}, "sql.timeout_s"),
+    ],
+)
+def test_sql_refuses(options: dict[str, Any], field: str) -> None:
+    assert refuse("sql", options).field == field
+
+
+def test_explain_gets_what_its_version_has() -> None:
+    assert explained({}, 18) == [
+        *("analyze", "buffers on", "settings on", "timing on", "costs on", "verbose off", "wal off", "memory off"),
+        "format json",
+    ]
+    assert explained({"verbose": True, "timing": False}, 9) == [
+        *("analyze", "buffers on", "timing off", "costs on", "verbose on", "format json"),
+    ]
+    assert "serialize text" in explained({"serialize": "text"}, 17)
+
+
+@pytest.mark.parametrize(("option", "major"), [("wal", 12), ("memory", 16), ("settings", 11)])
+def test_what_explain_does_not_have_is_refused_when_it_was_asked_for(option: str, major: int) -> None:
+    with pytest.raises(HostFailure, match=f"EXPLAIN of PostgreSQL {major} has no {option.upper()}"):
+        explained({option: True}, major)
+
+
 SPEC: dict[str, Any] = {
     "version": 1,
     "target": None,
@@ -249,6 +286,6 @@ def test_a_spec_is_checked_whole(changes: dict[str, Any], field: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
 def test_every_workload_describes_its_options(workload: Any) -> None:
-    assert workload.title and "\n" not in workload.help and workload.tools
+    assert workload.title and "\n" not in workload.help and (workload.tools or not workload.metrics)
     assert all("title" in option for option in workload.schema["properties"].values())
     assert workload.schema["additionalProperties"] is False

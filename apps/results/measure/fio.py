@@ -1,7 +1,7 @@
 """fio's `fio.json` and `stderr`: throughput and latencies of each section and direction.
 
-What clones of a section did at the same time (numjobs without group_reporting) is one figure: rates are added, means are
-weighted with their counts, and percentiles come from the histograms together.
+What clones of a section did at the same time (numjobs without group_reporting) is one figure: rates are added, means
+are weighted with their counts, and percentiles come from the histograms together.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from apps.results.formats.fio import DIRECTIONS, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from apps.results.formats.histogram import Histogram
 from apps.results.measure.figures import Measurement, Options, Outputs, distinct, incomplete
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -43,6 +44,7 @@ def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
 
 def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
     directions = {name: found for name in DIRECTIONS if (found := _of(clones, name))}
+    directions = directions or {name: found for name in ("mixed",) if (found := _of(clones, name))}
     if directions:
         total = sum(one.iops for found in directions.values() for one in found)
         yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(directions))
@@ -56,7 +58,7 @@ def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
 
 
 def _of(clones: Clones, name: str) -> list[Direction]:
-    return [job.directions[name] for job in clones if name in job.directions]
+    return [one for job in clones if (one := getattr(job, name))]
 
 
 def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
@@ -66,8 +68,10 @@ def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
         latencies = [one for each in found if (one := getattr(each, name))]
         if latencies:
             yield Measurement(f"{prefix}{name}_mean", _mean(latencies, found), "ns", "lower")
-    for percentage, nanoseconds in _percentiles([each.clat for each in found if each.clat]):
-        yield Measurement(f"{prefix}clat_p{percentage:g}", nanoseconds, "ns", "lower")
+    for name in ("clat", "lat"):
+        latencies = [one for each in found if (one := getattr(each, name))]
+        for percentage, nanoseconds in _percentiles(latencies):
+            yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
 
 
 def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
@@ -83,18 +87,8 @@ def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
     """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+)."""
     if len(latencies) == 1:
         yield from ((at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES)
-    elif latencies and all(one.bins for one in latencies):
-        counts: Counter[int] = Counter()
-        for one in latencies:
-            counts.update(dict(one.bins))
-        yield from ((at, _at(counts, at)) for at in PERCENTILES)
-
-
-def _at(counts: Counter[int], percentage: float) -> int:
-    """The bin that this share of all falls into, as fio counts in calc_clat_percentiles()."""
-    wanted, passed = counts.total() * percentage / 100, 0
-    for nanoseconds in sorted(counts):
-        passed += counts[nanoseconds]
-        if passed >= wanted:
-            return nanoseconds
-    return max(counts)
+        return
+    histograms = [one.histogram for one in latencies if one.histogram]
+    if latencies and len(histograms) == len(latencies):
+        together = Histogram.merged(histograms)
+        yield from ((at, together.percentile(at)) for at in PERCENTILES)
