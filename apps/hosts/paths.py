@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from posixpath import normpath
+from typing import Any
 
 from django.db import transaction
 
@@ -32,6 +33,30 @@ def directories(host: Host) -> list[str]:
     return [host.data_dir, *host.allowed_paths.filter(kind=Kind.DIRECTORY).values_list("path", flat=True)]
 
 
+def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows for people: path, what it allows, what it lies on, and the AllowedPath, None for the cluster directory."""
+    own = "directory: clusters, and new files that are removed with the run"
+    rows: list[dict[str, Any]] = [{"path": host.data_dir, "kind": "clusters", "what": own, "given": None}]
+    for given in host.allowed_paths.select_related("given_by"):
+        rows.append({"path": given.path, "kind": given.kind, "what": given.get_kind_display(), "given": given})
+    return [{**row, "lies_on": lies_on(facts, row["path"])} for row in rows]
+
+
+def lies_on(facts: Mapping[str, Any], path: str) -> str:
+    """ "ext4 on /dev/nvme0n1p1": the file system that a path is in, as the facts have it; "" where they do not tell."""
+    if path.startswith("/dev/"):
+        return ""
+    mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
+    if not mounts:
+        return ""
+    nearest = max(mounts, key=lambda each: len(each["mounted_on"]))
+    return f"{nearest['type']} on {nearest['device']}"
+
+
+def _inside(mounted_on: str) -> str:
+    return f"{mounted_on.rstrip('/')}/"
+
+
 @transaction.atomic
 def allow(host: Host, path: str, kind: str, *, by: User) -> None:
     """A directory to make files in, or one file or device that may be overwritten."""
@@ -47,7 +72,7 @@ def allow(host: Host, path: str, kind: str, *, by: User) -> None:
 def _check(path: str, kind: str) -> None:
     if kind not in Kind.values:
         raise PlanError("kind", f"{kind!r} is nothing to allow", hint="one of " + ", ".join(Kind.values))
-    if path != normpath(path):
+    if path != normpath(path) or path.startswith("//"):
         raise PlanError("path", f"{path!r} is not its own shortest name", hint="without .., doubled slashes, a last /")
     system = path in NEVER or path.startswith(INSIDE_NEVER)
     if system or (path.startswith("/dev/") and kind != Kind.DEVICE and not path.startswith("/dev/shm/")):  # noqa: S108
