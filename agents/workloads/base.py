@@ -110,6 +110,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
     traces = False  # whether it starts a tracer beside the load
     since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
