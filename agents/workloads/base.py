@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
+from .. import tracer
+
 if TYPE_CHECKING:
     from typing import Protocol
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
             on_line: Callable[[str], None],
             watched: str = "stderr",
             go: str = "",
+            trace: Optional[Trace] = None,
         ) -> None: ...
 
 
@@ -59,6 +62,19 @@ class Metric:
 
     unit: str
     better: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The tracer that a load wants, and by what its backends are known: how many connections of which name."""
+
+    asked: Options
+    application: str
+    connections: int
+
+
+# What a traced step yields besides its own figures.
+TRACED = {"tracer ns per event": Metric("ns", "lower")}
 
 
 @dataclass(frozen=True)
@@ -81,10 +97,21 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
-    traces = False  # whether it starts a tracer beside the load
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
+
+    def needs(self, options: Options) -> tuple[str, ...]:
+        """Pure. The tools that a step with these options wants on the host."""
+        return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
+
+    def traces(self, options: Options) -> bool:
+        """Pure. Whether it starts a tracer beside the load."""
+        return bool(tracer.wanted(options))
+
+    def runs_code(self, options: Options) -> bool:
+        """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
+        return bool((options.get("tracer") or {}).get("script"))
 
     def metric(self, name: str) -> Optional[Metric]:
         """Pure. The metric of that name, also where a tool makes names out of its jobs or scripts; None for none."""

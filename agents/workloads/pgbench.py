@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from .. import protocol
+from .. import protocol, tracer
 from ..errors import Unplannable
-from .base import DAY_S, Context, Metric, Options, Workload
+from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -32,6 +32,7 @@ class PgBench(Workload):
         **{name: Metric("ms", "lower") for name in ("latency_avg", "latency_stddev", "lag_avg", "lag_max")},
         **{name: Metric("ms", "lower") for name in ("initial_connection", "avg_connection")},
         **{name: Metric("transactions", "lower") for name in ("failed", "skipped", "late")},
+        **TRACED,
     }
     needs_postgres = True
     schema = {
@@ -81,11 +82,13 @@ class PgBench(Workload):
                 "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
                 "Without it: once for select-only, each for all others",
             },
+            "tracer": tracer.SCHEMA,
         },
         "additionalProperties": False,
     }
 
     def check(self, options: Options) -> None:
+        tracer.check(self.kind, options)
         if "builtin" in options and "script" in options:
             raise Unplannable("pgbench.script", "(given with builtin)", "either builtin or script")
         if "time_s" in options and "transactions" in options:
@@ -143,6 +146,7 @@ class PgBench(Workload):
             limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + 120.0,
             total_s=seconds,
             on_line=on_line,
+            trace=Trace(tracer.wanted(options), "pgbench", options.get("clients", 1)),
         )
 
     def _context(self, options: Options, stage: Stage) -> Context:

@@ -184,7 +184,7 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     load = [step for step in spec["steps"] if step["kind"] != REBOOT]
     steps.check(load)
     for step in load:
-        for tool in WORKLOADS[step["kind"]].tools:
+        for tool in WORKLOADS[step["kind"]].needs(step["options"]):
             _check_tool(tool, step["kind"], host, facts)
     try:
         targets.check(spec, host, facts)
