@@ -15,7 +15,7 @@ from apps.results.formats.text import lines_of
 _RULER = re.compile(r"-*\s*")
 _ROWS = re.compile(r"\([0-9]{1,9} rows?\)\s*")
 _CONTINUED = re.compile(r" *\+$")
-_ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC): {1,2}(?P<message>.+)")
+_ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC):  (?P<message>.+)")
 
 
 @dataclass(frozen=True)

@@ -225,8 +225,7 @@ def _node(node: Object, where: str, depth: int, counted: Iterator[int]) -> Node:
         node_type=node_type,
         relation=_text(node, "relation_name"),
         index=_text(node, "index_name"),
-        **{name: _number(node, key, where) for name, key in _FIGURES.items()},
-        **{name: _whole(node, key, where) for name, key in _COUNTS.items()},
+        **_figures(node, where),
         io_read_ms=_io(node, "read", where),
         io_write_ms=_io(node, "write", where),
         buffers=_buffers(node, where),
@@ -244,6 +243,11 @@ _FIGURES = {
     "actual_rows": "actual_rows",
 }
 _COUNTS = {"plan_width_bytes": "plan_width", "loops": "actual_loops", "wal_bytes": "wal_bytes"}
+
+
+def _figures(node: Object, where: str) -> dict[str, Any]:
+    figures: dict[str, Any] = {name: _number(node, key, where) for name, key in _FIGURES.items()}
+    return figures | {name: _whole(node, key, where) for name, key in _COUNTS.items()}
 
 
 def _number(of: Object, key: str, where: str) -> float | None:

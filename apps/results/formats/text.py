@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,7 @@ class Rule:
         """The groups that matched. Raises FormatError for a line that begins as ours and goes on otherwise."""
         match = self.pattern.fullmatch(line)
         if match is None:
-            raise FormatError(
-                where, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version"
-            )
+            raise unreadable(where, line)
         return {name: self.types[name](text) for name, text in match.groupdict().items() if text is not None}
 
 
@@ -71,3 +69,29 @@ def rule(prefix: str, rest: str, **types: Callable[[str], Any]) -> Rule:
 def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
     """The first rule whose prefix begins the line."""
     return next((one for one in rules if line.startswith(one.prefix)), None)
+
+
+LONGEST_SHORT_LINE = 10_000  # characters
+
+
+def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
+    """Every line without blanks at its end, and its place ("numastat, line 3"), of a tool that prints short lines.
+    Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    for number, line in enumerate(lines_of(raw, where), 1):
+        place = f"{where}, line {number}"
+        if len(line) > LONGEST_SHORT_LINE:
+            raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
+        yield place, line.rstrip()
+
+
+def whole_lines(raw: bytes, where: str) -> tuple[list[tuple[str, str]], bool]:
+    """The lines of places() that are not blank, and whether the last one was cut: without its end it may have lost
+    digits, and is left out."""
+    lines = [(place, line) for place, line in places(raw, where) if line]
+    cut = bool(lines) and not raw.rstrip(b" \t").endswith((b"\n", b"\r"))
+    return (lines[:-1] if cut else lines), cut
+
+
+def unreadable(place: str, line: str) -> FormatError:
+    """The error for a line that is ours and cannot be read."""
+    return FormatError(place, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version")

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from apps.results.formats.pgbench import EXCLUDING, RECONNECTING, WITHOUT_INITIAL, Script, parse_summary
+from apps.results.formats.pgbench_aggregate import parse_aggregate
+from apps.results.formats.pgbench_log import Transaction, parse_log
 from apps.results.formats.pgbench_stderr import parse_init, parse_stderr
 from tests.contract.readers.values import told
 
@@ -59,9 +61,54 @@ def init_values(raw: bytes) -> dict[str, Any]:
     return found | {"steps": steps or None}
 
 
+def log_values(raw: bytes) -> dict[str, Any]:
+    found = parse_log(raw)
+    return {
+        "clients": list(found.clients),
+        "columns": [found.columns],
+        "first": words_of(found.first),
+        "last": words_of(found.last),
+        "first_transaction_no": found.first.number,
+        "rows": found.transactions,
+        "script_nos": list(found.scripts),
+        "sum_latency_us": found.latency_sum_us,
+        "sum_sixth": found.extra_sums[0] if found.extra_sums else None,
+        "min_latency_us": found.latency_min_us,
+        "max_latency_us": found.latency_max_us,
+        "timed": found.timed,
+        "words": dict(found.words),
+    }
+
+
+def words_of(one: Transaction) -> list[str]:
+    latency = one.word if one.latency_us is None else one.latency_us
+    return [str(word) for word in (one.client, one.number, latency, one.script, one.ended_s, one.ended_us, *one.extra)]
+
+
+AGGREGATE_NAMES = {
+    "start_s": "interval_start",
+    "latency_sum_us": "sum_latency_us",
+    "latency_sum2_us2": "sum_latency2",
+    "latency_min_us": "min_latency_us",
+    "latency_max_us": "max_latency_us",
+    "lag_sum_us": "sum_lag_us",
+    "lag_sum2_us2": "sum_lag2",
+    "lag_min_us": "min_lag_us",
+    "lag_max_us": "max_lag_us",
+}
+
+
+def aggregate_values(raw: bytes) -> dict[str, Any]:
+    found = parse_aggregate(raw)
+    rows = [{AGGREGATE_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in found.intervals]
+    return {"columns": [found.columns], "rows": rows, "transactions": found.transactions}
+
+
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {
     "pgbench_stdout": summary_values,
     "pgbench_progress": progress_values,
     "pgbench_error": error_values,
     "pgbench_init": init_values,
+    "pgbench_log": log_values,
+    "pgbench_agglog": aggregate_values,
 }
