@@ -1,4 +1,4 @@
-"""Which cpus the server, the load generator and the tracer may use, by taskset; children inherit it from the postmaster."""
+"""Which cpus the server, the load generator and the tracer may use, by taskset; children inherit it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .base import Facts, Plan, Proof, Scene, Setting
 
 _CPUS = {"type": "string", "pattern": cpulist.PATTERN, "description": cpulist.GRAMMAR}
 SAME = "server"  # of the tracer: wherever PostgreSQL is
-_TRACER = {"pattern": f"{cpulist.PATTERN}|^{SAME}$", "description": f"{cpulist.GRAMMAR}; or {SAME}: those of PostgreSQL"}
+_TRACER = {
+    "pattern": f"{cpulist.PATTERN}|^{SAME}$",
+    "description": f"{cpulist.GRAMMAR}; or {SAME}: those of PostgreSQL",
+}
 
 
 class CpuAffinity(Setting):

@@ -12,7 +12,6 @@ import pytest
 from agents.errors import Unplannable
 from agents.planning import check_spec, plan_settings
 from agents.settings import SETTINGS
-from agents.workloads import WORKLOADS
 
 CASES = Path(__file__).parent / "cases"
 FACTS = json.loads((CASES / "facts.json").read_text())

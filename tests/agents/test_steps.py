@@ -143,7 +143,7 @@ def test_a_step_waits_and_the_collectors_look_on(agent: Connection, steps: Steps
 
 
 READS = "drop table if exists big; create table big as select repeat('x', 400) from generate_series(1, 20000)"
-# Every look at the table comes from the kernel, as it does not fit; and by the backend itself, as 18 has workers for that.
+# The table does not fit, so that each block is asked of the kernel, and by the backend itself: 18 has workers for that.
 SMALL = {"postgresql": {"shared_buffers": "1MB", "io_method": "sync", "autovacuum": "off"}}
 SCAN = {"query": "select count(*) from big", "times": 2, "before": "set max_parallel_workers_per_gather = 0"}
 CALLS = ["pread64", "preadv"]

@@ -1,4 +1,4 @@
-"""What strace -c, perf trace -s, perf stat -x, and the maps of bpftrace say: how many events, and how long they took."""
+"""What strace -c, perf trace -s, perf stat -x, and the maps of bpftrace say: how many events, and their time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.errors import FormatError
 from apps.results.formats.text import INT, NUMBER, lines_of
 
 _STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<name>\w+)\s*")
-_TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+(?P<errors>{INT}))?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
+_TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
 _STAT = re.compile(rf"(?P<count>{NUMBER}|<not counted>|<not supported>),[^,]*,(?P<name>[^,]+),.*")
 _MAP = re.compile(rf"@(?P<what>events|ns)(?:\[(?P<name>[^\]]{{0,200}})\])?: (?P<value>{INT})\s*")
 _HEADS = {"strace": "% time", "perf trace": "Summary of events", "perf stat": "", "bpftrace": ""}
@@ -30,8 +30,8 @@ class Traced:
 
 
 def parse_strace(raw: bytes) -> tuple[Traced, ...]:
-    """strace -c, with -w or without. Raises FormatError where its table is not there, as when it saw no call."""
-    matches = _matches("strace", _STRACE, raw)
+    """strace -c, with -w or without. One that saw no call prints nothing. Raises FormatError for anything else."""
+    matches = _matches("strace", _STRACE, raw) if raw.strip() else []
     return tuple(
         Traced(row["name"], int(row["calls"]), 1e9 * float(row["s"])) for row in matches if row["name"] != "total"
     )
@@ -57,7 +57,7 @@ def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
 
 
 def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
-    """The maps @events and @ns, with keys or without. Raises FormatError where @events is not among what was printed."""
+    """The maps @events and @ns, with keys or without. Raises FormatError where no @events was printed."""
     found: dict[str, dict[str, int]] = {}
     for row in _matches("bpftrace", _MAP, raw):
         found.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])
