@@ -1,4 +1,4 @@
-"""pgbench: its own data, builtin scripts or a custom one."""
+"""pgbench: builtin scripts or a custom one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from .. import protocol
 from ..errors import Unplannable
+from ..sqlscan import may_write
 from .base import DAY_S, Context, Metric, Options, Workload
 
 if TYPE_CHECKING:
@@ -74,13 +74,6 @@ class PgBench(Workload):
                 "additionalProperties": {"type": ["number", "string"], "maxLength": 1000},
             },
             "scale": {"type": "integer", "minimum": 1, "maximum": 1000000, "title": "Scale (-s)", "default": 1},
-            "prepare": {
-                "type": "string",
-                "enum": ["once", "each"],
-                "title": "Initialise the data",
-                "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
-                "Without it: once for select-only, each for all others",
-            },
         },
         "additionalProperties": False,
     }
@@ -114,21 +107,10 @@ class PgBench(Workload):
     def duration(self, options: Options) -> Optional[float]:
         return None if "transactions" in options else float(options.get("time_s", 10))
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        reads_only = options.get("builtin") == "select-only"
-        once = options.get("prepare", "once" if reads_only else "each") == "once"
-        cluster, scale = stage.cluster, options.get("scale", 1)
-        fingerprint = protocol.digest({"tool": "pgbench", "scale": scale, "version": cluster.major})
-        if once and cluster.dataset() == fingerprint:
-            return stage.log("info", f"the data of scale {scale} is there already")
-        cluster.forget_dataset()
-        argv = [stage.tool("pgbench"), "-i", "-q", "-s", str(scale)]
-        stage.execute(argv, purpose="initialise", limit_s=7 * DAY_S)
-        # As after a restore: what is measured must not pay for writing the fresh data out.
-        cluster.sql("checkpoint")
-        if once:
-            cluster.keep_dataset(fingerprint)
-        return None
+    def writes(self, options: Options) -> bool:
+        if "script" in options:
+            return may_write(options["script"])
+        return options.get("builtin") != "select-only"
 
     def measure(self, options: Options, stage: Stage) -> None:
         seconds = self.duration(options)
