@@ -37,6 +37,10 @@ Spec       {"version": 1,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
                        "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
+            "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
+                        reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
+                        before the first step, in the target's database of the load. Without steps the run only makes
+                        it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
@@ -69,6 +73,11 @@ command    {"purpose", "argv": [...], "env": {...}}
 write      {"setting", "key", "original", "wanted", "found"}
 proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool,
            "evidence": {...}}
+dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's), "name", "kind", "options", "major",
+           "database", "state": "preparing|pristine|dirty|absent", "size": bytes, "seconds": [[step, s]],
+           "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
+           largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
+           "wrote": bool or null} or null}; whenever one of these has changed
 log        {"level": "info|warning|error", "message"}
 outcome    {"outcome", "error": Failure or null}
 

@@ -168,11 +168,13 @@ def _tell(child: Child, go: str) -> None:
         stdin.write(go.encode())
 
 
-def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
+def run_tool(
+    run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path, looks: Sequence[Look] = ()
+) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
     child = start_tool(run, argv, purpose, files)
-    _finish(run, child, follow(run, child, limit_s, []), argv, files)
+    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
 def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
@@ -192,7 +194,7 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
         )
 
 
-def follow(run: Run, child: Child, limit_s: float, looks: list[Look]) -> int:
+def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int:
     """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
     begin = run.system.mono()
     while True:

@@ -1,4 +1,4 @@
-"""What a workload is: pure `check`, `argv` and `duration`; prepare and measure through a Stage."""
+"""What a workload is: pure `check`, `argv`, `duration` and `writes`; measure through a Stage."""
 
 from __future__ import annotations
 
@@ -185,8 +185,9 @@ class Workload(ABC):
         runs, and no server is needed."""
         return ()
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        """Make the data that the measurement needs."""
+    def writes(self, options: Options) -> bool:
+        """Pure. Whether it may change the data set that it is given; who cannot tell says yes."""
+        return self.needs_postgres
 
     @abstractmethod
     def measure(self, options: Options, stage: Stage) -> None:
