@@ -53,6 +53,11 @@ class Campaign(models.Model):
         FINISHED = "finished"
         CANCELLED = "cancelled"
 
+    class Kind(models.TextChoices):
+        COMPARISON = "comparison", "comparison: levels of factors, measured"
+        PREPARATION = "preparation", "preparation: a data set is made, or removed"
+        IMPORTED = "imported", "imported: measured elsewhere"
+
     class Order(models.TextChoices):
         RANDOMISED = "randomised", "randomised blocks"
         AS_GIVEN = "as_given", "as given"
@@ -64,6 +69,7 @@ class Campaign(models.Model):
         EACH_RUN = "each_run", "before each run"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=11, choices=Kind, default=Kind.COMPARISON)
     name = models.CharField(max_length=120)
     question = models.TextField()
     recipe = models.CharField(max_length=40, blank=True)
