@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from apps.errors import FormatError, WorkloadError
+from apps.results.formats.guess import guess
 from apps.results.formats.table import Row, Table, moment, plain
 from apps.results.imports.columns import Use
 from apps.results.imports.files import File
@@ -21,15 +21,15 @@ FIGURES = "figures"
 ROW = "row.csv"
 TABLES = (".csv", ".tsv")
 ERRORS = (".err", ".stderr")
-# What an output begins with or holds, by which its tool is told; of stdout, then of stderr.
-_SIGNS: dict[str, re.Pattern[bytes]] = {
-    "fio": re.compile(rb'"fio version"\s*:'),
-    "pgbench": re.compile(rb"^(pgbench \(|transaction type: |pgbench: |progress: )", re.M),
-    "sysbench": re.compile(rb"^(sysbench [0-9]|SQL statistics:)", re.M),
+# Format of an output -> the tool that wrote it, and the agent's name for that file.
+OUTPUTS = {
+    "pgbench": ("pgbench", "stdout"),
+    "pgbench-stderr": ("pgbench", "stderr"),
+    "fio": ("fio", "fio.json"),
+    "fio-stderr": ("fio", "stderr"),
+    "sysbench": ("sysbench", "stdout"),
+    "sysbench-failure": ("sysbench", "stdout"),
 }
-# The agent's name for the file that a tool's results are in; stdout where it is not another.
-_RESULT = {"fio": "fio.json"}
-_LOOKED_AT = 1024**2
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,32 @@ class Reading:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def guess_kind(stdout: bytes, stderr: bytes = b"") -> str:
-    """The tool that wrote this, "" where nothing tells."""
-    for raw in (stdout, stderr):
-        found = (kind for kind, sign in _SIGNS.items() if kind in MEASURE and sign.search(raw[:_LOOKED_AT]))
-        if kind := next(found, ""):
-            return kind
-    return ""
-
-
-def read_output(entry: Entry, stdout: File, stderr: File | None) -> Reading:
-    """A tool's output. FormatError where its kind is not known; what was aborted or cut is a reading with an error."""
-    kind = entry.kind or guess_kind(stdout.content, stderr.content if stderr else b"")
+def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
+    """An output. FormatError where no tool of ours wrote it; what was aborted or cut is a reading with an error."""
+    kind, name = _told(entry, output, stderr)
     if kind not in MEASURE or kind == FIGURES:
-        wrong = f"{kind!r} is not read" if kind else "what wrote this is not known"
-        known = ", ".join(name for name in MEASURE if name != FIGURES)
-        raise FormatError(stdout.path, wrong, hint=f"output of {known}, or a table as .csv")
-    outputs = {_RESULT.get(kind, "stdout"): (stdout.path, stdout.content)}
-    if stderr:
+        known = ", ".join(sorted({kind for kind, _ in OUTPUTS.values()} & MEASURE.keys()))
+        raise FormatError(output.path, f"{kind} gives no figures to compare", hint=f"output of {known}, or a .csv")
+    outputs = {name: (output.path, output.content)}
+    if stderr and name != "stderr":
         outputs["stderr"] = (stderr.path, stderr.content)
-    return _measured(Reading(stdout.path, kind, entry, outputs))
+    return _measured(Reading(output.path, kind, entry, outputs))
+
+
+def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
+    """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
+    if entry.kind:
+        names = (name for kind, name in OUTPUTS.values() if kind == entry.kind)
+        return entry.kind, next(names, "stdout")
+    try:
+        found = guess(output.content)
+    except FormatError as error:
+        if stderr is None or output.content.strip():
+            raise FormatError(output.path, error.message, hint=error.hint) from error
+        # A tool that failed at once prints nothing but its complaint.
+        found = guess(stderr.content)
+        return OUTPUTS[found][0] if found in OUTPUTS else found, "stdout"
+    return OUTPUTS.get(found, (found, "stdout"))
 
 
 def _measured(reading: Reading) -> Reading:

@@ -8,8 +8,8 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("campaigns", "0006_campaign_kind"),
-        ("results", "0002_marks"),
+        ("campaigns", "0006_datasets"),
+        ("results", "0003_blocks"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
