@@ -65,6 +65,8 @@ def create_campaign(
     require(by, Role.OPERATOR, "create campaign")
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    if steps.imported(workload.steps):
+        raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
     steps.metric(workload.steps, metric)
     campaign = Campaign(
         name=name,

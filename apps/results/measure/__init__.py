@@ -12,6 +12,7 @@ from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
 from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
+from apps.results.measure.table import measure_figures
 from apps.results.measure.tracer import measure_tracer
 
 __all__ = ["Measurement", "measure"]
@@ -19,6 +20,7 @@ __all__ = ["Measurement", "measure"]
 MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pgbench": measure_pgbench,
     "fio": measure_fio,
+    "figures": measure_figures,
     "sql": measure_sql,
 }
 
