@@ -35,11 +35,13 @@ Spec       {"version": 1,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
                        "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
-            "steps": [{"name": "measure", "kind": name in WORKLOADS, "options": valid against its schema}],
+            "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
+                       "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
-           A step of kind "reboot", options {"limit_s": 1800}, restarts the host: the state is REBOOTING until the
-           next boot, where settings are applied and verified anew and the following step runs. Longer than limit_s,
-           cancelled meanwhile, or died once more: put back and sealed.
+           All steps are looked at; those of role measure yield results. A step of kind "reboot", options
+           {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
+           and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
+           put back and sealed.
 
 Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
@@ -57,6 +59,7 @@ crc32 of the canonical JSON of the rest}. Kinds and their data:
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
 sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+measuring  {"step", "began": wall s}; its load is about to start
 measured   {"step", "began": wall s, "ended": wall s, "costs": {source or "proofs": {"samples", "wall_s", "cpu_s",
            "apart_s": cpu time in processes that help}}}; when the load of a step has ended
 command    {"purpose", "argv": [...], "env": {...}}
@@ -102,6 +105,8 @@ STATES = (
     "ACKED",
 )
 REBOOT = "reboot"  # the kind of step that is no workload
+ROLES = ("prepare", "warm", "measure", "cool")
+MEASURE, COOL = "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

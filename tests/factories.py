@@ -13,6 +13,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import issue_token
 from apps.campaigns import queue, services, workloads
 from apps.campaigns.models import Campaign, Run, Workload
+from apps.campaigns.steps import single
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
@@ -100,7 +101,7 @@ def make_profile(name: str = "", settings: dict[str, Any] | None = None, by: Use
 def make_workload(name: str = "", by: User | None = None, **options: Any) -> Workload:
     """A pgbench workload of two seconds."""
     name = name or f"workload-{next(_numbers)}"
-    return workloads.save_workload(name, "pgbench", OPTIONS | options, by=by or make_user(Role.TUNER))
+    return workloads.save_workload(name, single("pgbench", OPTIONS | options), by=by or make_user(Role.TUNER))
 
 
 def make_campaign(

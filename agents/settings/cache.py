@@ -36,7 +36,8 @@ class Cache(Setting):
                 "enum": ["cold", "warm", "reloaded"],
                 "title": "State",
                 "description": "cold: drop the page cache while PostgreSQL is down (root); what the run then makes "
-                "or reads itself is in memory again. warm: pg_prewarm before each step. reloaded: cold, then warm",
+                "or reads itself is in memory again. warm: pg_prewarm once the data are prepared. reloaded: "
+                "cold, then warm",
             },
             "relations": {
                 "type": "string",
@@ -63,7 +64,7 @@ class Cache(Setting):
         return Plan(acts=drops if state in _DROPPED else [], sql=loads if state in _LOADED else [])
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        """drops the page cache while PostgreSQL is down, or runs pg_prewarm before each step"""
+        """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are prepared"""
         if wanted["state"] in _DROPPED and moment == "stopped":
             return drop(scene)
         if wanted["state"] in _LOADED and moment == "warm":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 
 from .. import protocol
 from ..errors import Unplannable
-from .base import DAY_S, Context, Options, Workload
+from .base import DAY_S, Context, Metric, Options, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -26,6 +26,13 @@ class PgBench(Workload):
     title = "pgbench"
     help = "PostgreSQL's own load generator: TPC-B like, read-only, or your script"
     tools = ("pgbench",)
+    metrics = {
+        "tps": Metric("tps", "higher"),
+        "tps_including": Metric("tps", "higher"),
+        **{name: Metric("ms", "lower") for name in ("latency_avg", "latency_stddev", "lag_avg", "lag_max")},
+        **{name: Metric("ms", "lower") for name in ("initial_connection", "avg_connection")},
+        **{name: Metric("transactions", "lower") for name in ("failed", "skipped", "late")},
+    }
     needs_postgres = True
     schema = {
         "type": "object",
@@ -74,7 +81,6 @@ class PgBench(Workload):
                 "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
                 "Without it: once for select-only, each for all others",
             },
-            "warmup_s": {"type": "integer", "minimum": 0, "title": "Unmeasured seconds before", "default": 0},
         },
         "additionalProperties": False,
     }
@@ -123,13 +129,6 @@ class PgBench(Workload):
         if once:
             cluster.keep_dataset(fingerprint)
         return None
-
-    def warm(self, options: Options, stage: Stage) -> None:
-        if options.get("warmup_s"):
-            unmeasured = {**options, "time_s": options["warmup_s"], "progress_s": 0}
-            unmeasured.pop("transactions", None)
-            argv = self.argv(unmeasured, self._context(options, stage))
-            stage.execute(argv, purpose="warm-up", limit_s=options["warmup_s"] + 120.0)
 
     def measure(self, options: Options, stage: Stage) -> None:
         seconds = self.duration(options)

@@ -29,6 +29,7 @@ from apps.campaigns.serializers import (
     EventQuerySerializer,
     EventsSerializer,
     NewCampaignSerializer,
+    NewWorkloadSerializer,
     PreviewSerializer,
     RecipeSerializer,
     RunRowSerializer,
@@ -43,15 +44,16 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     queryset = Workload.objects.select_related("author").order_by("name", "-revision")
     serializer_class = WorkloadSerializer
-    filterset_fields = ["name", "kind"]
+    filterset_fields = ["name"]
     ordering_fields = ["name", "revision", "created_at"]
     roles = {"create": Role.TUNER}
 
-    @extend_schema(responses={201: WorkloadSerializer})
+    @extend_schema(request=NewWorkloadSerializer, responses={201: WorkloadSerializer})
     def create(self, request: Request) -> Response:
-        body = WorkloadSerializer(data=request.data)
+        body = NewWorkloadSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        workload = workloads.save_workload(by=user_of(request), **body.validated_data)
+        name, given, description = (body.validated_data[key] for key in ("name", "steps", "description"))
+        workload = workloads.save_workload(name, given, description=description, by=user_of(request))
         return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
+from apps.campaigns.steps import Step
 from apps.tuning import fields
 
 BLANK_ROWS = 2
@@ -28,11 +29,14 @@ class Row:
         return not (self.level or self.path or self.value)
 
 
-def roots(kind: str) -> dict[str, Mapping[str, Any]]:
-    """The schemas that paths lead into, for a workload of this kind."""
+def roots(steps: Sequence[Step]) -> dict[str, Mapping[str, Any]]:
+    """The schemas that paths lead into, for a workload of these steps."""
     schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
-    if kind in WORKLOADS:
-        schemas["workload"] = WORKLOADS[kind].schema
+    of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
+    properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
+    schemas["workload"] = {"type": "object", "properties": properties}
+    if len(of_steps) > 1:
+        schemas["steps"] = {"type": "object", "properties": of_steps}
     return schemas
 
 
@@ -56,9 +60,9 @@ def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
     return [Row(*(text.strip() for text in texts)) for texts in zip(*lists, strict=False)]
 
 
-def factors_of(rows: Iterable[Row], kind: str) -> list[dict[str, Any]]:
+def factors_of(rows: Iterable[Row], steps: Sequence[Step]) -> list[dict[str, Any]]:
     """Factors in the order of their first rows, values typed as the catalogue wants; a nameless level is its value."""
-    schemas = roots(kind)
+    schemas = roots(steps)
     factors: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
         if row.blank:
@@ -91,8 +95,8 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
     return bool(wanted)
 
 
-def known_paths(kind: str) -> list[str]:
+def known_paths(steps: Sequence[Step]) -> list[str]:
     """Paths that a row may name, for the list that its field offers."""
     common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
-    known = [path for path in fields.paths(roots(kind)) if not path.endswith(".")]
+    known = [path for path in fields.paths(roots(steps)) if not path.endswith(".")]
     return known + [f"settings.postgresql.{name}" for name in common]

@@ -11,6 +11,7 @@ from apps.accounts.pages import blame, sentence
 from apps.campaigns import design, recipes, services
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign, Workload
+from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts.models import Host
 
@@ -60,19 +61,20 @@ class Draft:
         return initial
 
     @property
-    def kind(self) -> str:
+    def steps(self) -> list[Step]:
         """Of the chosen workload, or the recipe's."""
         chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
         if chosen:
-            return str(chosen.kind)
-        return str(self.recipe["workload"]["kind"]) if self.recipe else "pgbench"
+            return list(chosen.steps)
+        return recipes.steps(self.recipe, {}) if self.recipe else single("pgbench", {})
 
     def context(self) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
             "rows": self.rows,
             "notice": self.notice,
-            "paths": design.known_paths(self.kind),
+            "paths": design.known_paths(self.steps),
+            "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
         }
 
@@ -80,7 +82,7 @@ class Draft:
         """The draft campaign; None when something is wrong, which then stands beside its field or row."""
         if not self.form.is_valid():
             return None
-        factors = design.factors_of(self.rows, self.kind)
+        factors = design.factors_of(self.rows, self.steps)
         try:
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
@@ -108,14 +110,12 @@ class Draft:
         if not self.form.is_valid():
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
-        factors = design.factors_of(self.rows, self.kind)
+        factors = design.factors_of(self.rows, self.steps)
         fields = {**self._fields(factors, by), "recipe": self.name}
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
-            wanted = self.recipe["workload"]
-            options = recipes.options(self.recipe, fields["host"].facts)
-            fields["workload"] = Workload(name=self.name, kind=wanted["kind"], options=options)
+            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, fields["host"].facts))
         try:
             planned = services.preview(Campaign(**fields))
         except PlanError as error:

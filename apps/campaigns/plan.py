@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.protocol import REBOOT, digest
+from apps.campaigns import steps
 from apps.errors import PlanError
 from apps.tuning import rules
 
 MAX_RUNS = 20_000
-# What a campaign may compare, by the kind of its workload; results knows their units and directions.
-METRICS = {
-    "pgbench": ("tps", "latency_avg", "latency_stddev"),
-    "fio": ("iops", "read iops", "write iops", "read bw", "write bw", "read clat_mean", "write clat_mean"),
-}
-ROOTS = ("settings", "workload")
+ROOTS = ("settings", "workload", "steps")
 ORDERS = ("randomised", "as_given", "descending")
 REBOOTS = ("never", "each_repetition", "each_run")
 # What a run takes besides its measured seconds, before the host has taught us better.
@@ -30,7 +26,7 @@ REBOOT_LIMIT_S = 1800
 
 @dataclass(frozen=True)
 class Level:
-    """One value of a factor: its name, and the paths that it sets in settings.* and workload.*"""
+    """One value of a factor: its name, and the paths that it sets in settings.*, workload.* and steps.*"""
 
     label: str
     set: Mapping[str, Any]
@@ -51,12 +47,6 @@ class Planned:
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
-
-
-def check_metric(kind: str, metric: str) -> None:
-    """PlanError unless a workload of this kind yields the metric."""
-    if metric not in METRICS[kind]:
-        raise PlanError("metric", f"{metric!r} is not measured by {kind}", hint="one of " + ", ".join(METRICS[kind]))
 
 
 def read_factors(raw: Any) -> tuple[Factor, ...]:
@@ -87,7 +77,9 @@ def _read_level(field: str, raw: Any) -> Level:
         raise PlanError(f"{field}.set", f"{changes!r} is not an object", hint='{"settings.cpu_affinity.server": "0"}')
     for path in changes:
         if path.split(".")[0] not in ROOTS or "." not in path:
-            raise PlanError(f"{field}.set", f"{path!r} sets nothing", hint="paths begin with settings. or workload.")
+            raise PlanError(
+                f"{field}.set", f"{path!r} sets nothing", hint="paths begin with settings., workload. or steps."
+            )
     return Level(str(raw["label"]).strip(), dict(changes))
 
 
@@ -123,7 +115,7 @@ def expand(
     seed: int,
     reboot: str = "never",
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is {"target", "settings", "workload": {"kind", "options"}, "collect"}."""
+    """All runs of a campaign in order. `base` is {"target", "settings", "steps", "collect"}."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
@@ -157,23 +149,22 @@ def restarts(spec: Mapping[str, Any]) -> int:
 
 def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
     """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
-    patched: dict[str, Any] = {"settings": base["settings"], "workload": base["workload"]["options"]}
+    settings: dict[str, Any] = {"settings": base["settings"]}
+    patched = base["steps"]
     for level in levels:
-        patched = rules.patch(patched, level.set)
-    rules.validate(patched["settings"])
-    kind = base["workload"]["kind"]
+        on_host = {path: value for path, value in level.set.items() if path.startswith("settings.")}
+        settings = rules.patch(settings, on_host)
+        patched = steps.patch(patched, {path: level.set[path] for path in level.set.keys() - on_host.keys()})
+    rules.validate(settings["settings"])
     return {
         "version": 1,
         "target": base["target"],
-        "settings": patched["settings"],
-        "steps": [{"name": "measure", "kind": kind, "options": patched["workload"]}],
+        "settings": settings["settings"],
+        "steps": patched,
         "collect": base["collect"],
     }
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:
     """About how long a run of this spec takes."""
-    options = [step["options"] for step in spec["steps"] if step["kind"] != REBOOT]
-    measured = sum(each.get("time_s") or each.get("runtime_s") or 10 for each in options)
-    warm = sum(each.get("warmup_s") or 0 for each in options)
-    return float(measured + warm + overhead_s + restarts(spec) * reboot_s)
+    return steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s

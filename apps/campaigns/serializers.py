@@ -8,22 +8,48 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
+from agents.protocol import ROLES
 from apps.campaigns import queries
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
-from apps.hosts.models import Host
+from apps.campaigns.steps import single
+from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
 
-class WorkloadSerializer(serializers.ModelSerializer[Workload]):
+class StepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=ROLES, required=False, help_text="measure where absent")
+    kind = serializers.CharField(help_text="the tool")
     options = serializers.DictField(help_text="what its kind accepts")
+
+
+class WorkloadSerializer(serializers.ModelSerializer[Workload]):
+    steps = StepSerializer(many=True)
+    kinds = serializers.CharField(read_only=True, help_text="its tools")
     author = serializers.CharField(source="author.username", default=None, read_only=True)
 
     class Meta:
         model = Workload
-        fields = ["id", "name", "revision", "kind", "options", "digest", "description", "author", "created_at"]
-        read_only_fields = ["revision", "digest", "created_at"]
-        # A known name is no mistake here: it gets its next revision.
-        validators: list[Any] = []
+        fields = ["id", "name", "revision", "steps", "kinds", "digest", "description", "author", "created_at"]
+        read_only_fields = fields
+
+
+class NewWorkloadSerializer(serializers.Serializer[Any]):
+    """Either `steps`, or the kind and the options of the only one."""
+
+    name = serializers.RegexField(NAME.regex, max_length=63, help_text="a known name gets its next revision")
+    description = serializers.CharField(required=False, allow_blank=True, default="")
+    steps = serializers.ListField(
+        child=serializers.JSONField(), required=False, help_text="[{name, role, kind, options}]"
+    )
+    kind = serializers.CharField(required=False, help_text="the tool, where it is the only step")
+    options = serializers.DictField(required=False, default=dict, help_text="what its kind accepts")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("steps" in attrs) == ("kind" in attrs):
+            raise serializers.ValidationError({"steps": "give either steps, or kind and options"})
+        kind, options = attrs.pop("kind", ""), attrs.pop("options")
+        return {"steps": single(kind, options), **attrs} if kind else attrs
 
 
 class LevelSerializer(serializers.Serializer[Any]):
@@ -49,7 +75,7 @@ class RecipeSerializer(serializers.Serializer[Any]):
     repetitions = serializers.IntegerField()
     order = serializers.CharField()
     settings = serializers.DictField(default=dict)
-    workload = serializers.DictField()
+    steps = StepSerializer(many=True)
     factors = serializers.ListField(
         child=serializers.DictField(), help_text="scaled to the host where ?host= is given; else as the recipe says"
     )
@@ -156,7 +182,9 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
-    metric = serializers.CharField(required=False, max_length=40)
+    metric = serializers.CharField(
+        required=False, max_length=80, help_text="tps; idx1.tps where several steps are measured"
+    )
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
     interval_s = serializers.FloatField(
         required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"

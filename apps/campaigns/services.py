@@ -18,7 +18,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queries, queue, recipes, targets, workloads
+from apps.campaigns import plan, queries, queue, recipes, steps, targets, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -62,7 +62,7 @@ def create_campaign(
     require(by, Role.OPERATOR, "create campaign")
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
-    plan.check_metric(workload.kind, metric)
+    steps.metric(workload.steps, metric)
     campaign = Campaign(
         name=name,
         question=question,
@@ -106,16 +106,14 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     if "factors" not in fields:
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
-        kind, options = template["workload"]["kind"], recipes.options(template, facts)
-        fields["workload"] = workloads.recipe_workload(recipe, kind, options, by)
+        fields["workload"] = workloads.recipe_workload(recipe, recipes.steps(template, facts), by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
 def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
     facts = _facts(host)
-    workload = {**recipe["workload"], "options": recipes.options(recipe, facts)}
-    return {**recipe, "factors": recipes.factors(recipe, facts), "workload": workload}
+    return {**recipe, "factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
 
 
 def preview(campaign: Campaign) -> Preview:
@@ -123,15 +121,13 @@ def preview(campaign: Campaign) -> Preview:
     facts = _facts(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    kind = WORKLOADS[campaign.workload.kind]
-    options = dict(campaign.workload.options)
-    if kind.needs_directory:
-        options.setdefault("directory", campaign.host.data_dir)
+    wanted = [_placed(step, campaign.host) for step in campaign.steps]
+    with_postgres = any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
-        "target": targets.target(campaign.host, facts, campaign.target) if kind.needs_postgres else None,
+        "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
         "settings": _settings(campaign),
-        "workload": {"kind": kind.kind, "options": options},
-        "collect": collect(campaign, kind.needs_postgres),
+        "steps": wanted,
+        "collect": collect(campaign, with_postgres),
     }
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
@@ -142,6 +138,13 @@ def preview(campaign: Campaign) -> Preview:
     took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
     restarts = sum(plan.restarts(run.spec) for run in planned)
     return Preview(planned, took, restarts, restart_s, measured_s is not None)
+
+
+def _placed(step: steps.Step, host: Host) -> steps.Step:
+    """The step, with the directory that it works in where the workload does not say it."""
+    if not WORKLOADS[step["kind"]].needs_directory:
+        return step
+    return {**step, "options": {"directory": host.data_dir, **step["options"]}}
 
 
 def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
@@ -178,10 +181,9 @@ def _facts(host: Host) -> dict[str, Any]:
 
 def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
-    for step in spec["steps"]:
-        if step["kind"] == REBOOT:
-            continue
-        workloads.validate(step["kind"], step["options"])
+    load = [step for step in spec["steps"] if step["kind"] != REBOOT]
+    steps.check(load)
+    for step in load:
         for tool in WORKLOADS[step["kind"]].tools:
             _check_tool(tool, step["kind"], host, facts)
     try:

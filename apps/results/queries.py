@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
-from apps.campaigns import plan
+from apps.campaigns import plan, steps
 from apps.campaigns.models import Campaign, Run
-from apps.results import stats
+from apps.results import fold, stats
 from apps.results.models import Measurement
 
 # Fewer runs than this say nothing of a trend.
@@ -89,15 +89,22 @@ def to_ingest() -> QuerySet[Run]:
     return Run.objects.filter(state=Run.State.ENDED, ingested_at=None).order_by("ended_at")[:100]
 
 
+def to_fold() -> QuerySet[Run]:
+    """Runs that go on and have more samples lying as events than pages should read."""
+    started = Run.objects.filter(state=Run.State.RUNNING, events__kind="sample")
+    return started.annotate(waiting=Count("events")).filter(waiting__gte=fold.TAIL + fold.MANY)
+
+
 def campaign_table(campaign: Campaign) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
     shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
     runs = list(campaign.runs.order_by("position").only(*shown))
-    values = _values(campaign)
-    metric = stats.METRICS[campaign.metric]
+    chosen = steps.metric(campaign.steps, campaign.metric)
+    metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
+    values = _values(campaign, chosen)
     labels = _labels(campaign)
     rows = {label: [run for run in runs if run.label == label] for label in labels}
-    measured = {label: _points(rows[label], values.get(campaign.metric, {})) for label in labels}
+    measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
     observations = [
         stats.Observation(label, point.block, point.value, point.position)
         for label in labels
@@ -116,7 +123,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         metric=metric.name,
         unit=metric.unit,
         better=metric.better,
-        definition=_definition(campaign),
+        definition=_definition(campaign, chosen),
         factor_names=", ".join(factor["name"] for factor in campaign.factors),
         delta=campaign.delta,
         baseline=baseline,
@@ -167,10 +174,13 @@ def _labels(campaign: Campaign) -> list[str]:
     return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
 
 
-def _values(campaign: Campaign) -> dict[str, dict[UUID, float]]:
-    """measurement name -> run -> value, of the ok runs, for the metric and the mean latency."""
+def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:
+    """measurement name -> run -> value, of the ok runs' chosen step, for the metric and the mean latency."""
     wanted = Measurement.objects.filter(
-        run__campaign=campaign, run__outcome=Run.Outcome.OK, name__in={campaign.metric, "latency_avg"}
+        run__campaign=campaign,
+        run__outcome=Run.Outcome.OK,
+        step=chosen.step,
+        name__in={chosen.name, "latency_avg"},
     )
     found: dict[str, dict[UUID, float]] = {}
     for name, run, value in wanted.values_list("name", "run_id", "value"):
@@ -178,8 +188,8 @@ def _values(campaign: Campaign) -> dict[str, dict[UUID, float]]:
     return found
 
 
-def _definition(campaign: Campaign) -> str:
-    rows = Measurement.objects.filter(run__campaign=campaign, name=campaign.metric)
+def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
+    rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return ", ".join(sorted(rows.order_by().values_list("definition", flat=True).distinct()))
 
 
@@ -248,5 +258,6 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
 
 def metric_values(campaign: Campaign) -> dict[UUID, float]:
     """run -> the campaign's metric, of every run that has it."""
-    rows = Measurement.objects.filter(run__campaign=campaign, name=campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.metric)
+    rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return dict(rows.values_list("run_id", "value"))

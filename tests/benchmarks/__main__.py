@@ -23,7 +23,7 @@ from tests import remote
 from tests.benchmarks import settings
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
-TPS = stats.METRICS["tps"]
+TPS = stats.Metric("tps", "tps", "higher")
 OPTIONS = {
     "builtin": "select-only",
     "scale": 10,

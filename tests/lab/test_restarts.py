@@ -10,6 +10,7 @@ from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns import dispatch, services
 from apps.campaigns.models import Campaign, Run
+from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.hosts.services import install_units, uninstall_units
 from tests import campaigns
@@ -76,7 +77,7 @@ def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, units
 
 
 def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, admin: User, vm: Machine) -> None:
-    workload = campaigns.workloads.save_workload("small", "pgbench", campaigns.PGBENCH, by=admin)
+    workload = campaigns.workloads.save_workload("small", single("pgbench", campaigns.PGBENCH), by=admin)
     campaign = services.create_campaign(
         by=admin,
         host=supervised,

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from apps.campaigns import steps as campaign_steps
+from apps.campaigns.steps import Step
 from apps.errors import PlanError
 
 Recipe = dict[str, Any]
@@ -19,7 +21,12 @@ def catalogue() -> dict[str, Recipe]:
     """name -> recipe, in the order of their file names."""
     files = sorted(Path(__file__).parent.glob("*.yaml"))
     read = [yaml.safe_load(file.read_text()) for file in files]
-    return {recipe["name"]: recipe for recipe in read}
+    return {recipe["name"]: {**recipe, **_told(recipe["steps"])} for recipe in read}
+
+
+def _told(wanted: list[Step]) -> Recipe:
+    """What a reader of the catalogue asks of the steps."""
+    return {"tools": campaign_steps.kinds(wanted), "load_s": campaign_steps.seconds(wanted)}
 
 
 def get(name: str) -> Recipe:
@@ -48,10 +55,13 @@ def _below(path: str, value: Any) -> dict[str, Any]:
     return {f"{path}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {path: value}
 
 
-def options(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any]:
-    """The workload's options on this host: `cpus` stands for how many it may use. As they are where it is not known."""
+def steps(recipe: Recipe, facts: dict[str, Any]) -> list[Step]:
+    """The workload's steps on this host: `cpus` stands for how many it may use. As they are where it is not known."""
     cpus = len(parse_cpus(facts["cpus"]["allowed"])) if facts else "cpus"
-    return {name: cpus if value == "cpus" else value for name, value in recipe["workload"]["options"].items()}
+    return [
+        {**step, "options": {name: cpus if value == "cpus" else value for name, value in step["options"].items()}}
+        for step in recipe["steps"]
+    ]
 
 
 def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:

@@ -1,14 +1,13 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
 from apps.results.stats.levels import Cell, Interaction, against_baseline, all_pairs, interaction, level_table
-from apps.results.stats.model import METRICS, Better, Comparison, Level, LevelTable, Metric, Observation, Verdict
+from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict
 from apps.results.stats.order import Drift, drift
 from apps.results.stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from apps.results.stats.power import mde_percent, noise_floor_percent, runs_needed
 from apps.results.stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
-    "METRICS",
     "Better",
     "Cell",
     "Comparison",

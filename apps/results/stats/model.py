@@ -45,28 +45,6 @@ class Metric:
             )
 
 
-_KNOWN = (
-    Metric("tps", "tps", "higher"),
-    Metric("tps_including", "tps", "higher"),
-    Metric("latency_avg", "ms", "lower"),
-    Metric("latency_stddev", "ms", "lower"),
-    Metric("lag_avg", "ms", "lower"),
-    Metric("lag_max", "ms", "lower"),
-    Metric("initial_connection", "ms", "lower"),
-    Metric("avg_connection", "ms", "lower"),
-    Metric("failed", "transactions", "lower"),
-    Metric("skipped", "transactions", "lower"),
-    Metric("late", "transactions", "lower"),
-    Metric("iops", "IOPS", "higher"),
-    *(Metric(f"{direction} iops", "IOPS", "higher") for direction in ("read", "write", "trim")),
-    *(Metric(f"{direction} bw", "KiB/s", "higher") for direction in ("read", "write", "trim")),
-    *(Metric(f"{direction} clat_mean", "ns", "lower") for direction in ("read", "write", "trim")),
-    *(Metric(f"{direction} clat_p99", "ns", "lower") for direction in ("read", "write", "trim")),
-)
-# As apps.results.measure names them; those of statements, scripts and several fio jobs are made from the measurement.
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _KNOWN}
-
-
 @dataclass(frozen=True)
 class Observation:
     """One run: its level, its block (repetition), the figure it yielded, and its place in the order of running."""

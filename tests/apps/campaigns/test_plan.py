@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from agents.workloads import WORKLOADS
-from apps.campaigns import plan
+from apps.campaigns import plan, steps
+from apps.campaigns.steps import single
 from apps.errors import PlanError
-from apps.results.stats import METRICS
 
 BASE: dict[str, Any] = {
     "target": None,
     "settings": {"postgresql": {"work_mem": "4MB"}},
-    "workload": {"kind": "pgbench", "options": {"builtin": "select-only", "clients": 1, "time_s": 5}},
+    "steps": single("pgbench", {"builtin": "select-only", "clients": 1, "time_s": 5}),
     "collect": {"interval_s": 1, "sources": ["cpu"]},
 }
 CPUS = {
@@ -100,15 +99,69 @@ def test_more_runs_than_a_campaign_may_have_are_refused() -> None:
         expand(wide, repetitions=1000)
 
 
-def test_every_metric_that_a_campaign_may_compare_is_known_to_the_statistics() -> None:
-    known = {metric for metrics in plan.METRICS.values() for metric in metrics}
+def test_a_path_of_the_workload_changes_every_step_that_has_it_and_one_of_a_step_only_that() -> None:
+    base = {**BASE, "steps": [{**single("pgbench", {})[0], "name": name} for name in ("idx1", "idx2")]}
+    level = plan.Level("8", {"workload.clients": 8, "steps.idx2.jobs": 2})
 
-    assert known <= METRICS.keys()
-    assert plan.METRICS.keys() == WORKLOADS.keys()
+    spec = plan.resolve(base, [level])
+
+    assert [step["options"] for step in spec["steps"]] == [{"clients": 8}, {"clients": 8, "jobs": 2}]
+
+
+@pytest.mark.parametrize("path", ["workload.cleints", "steps.idx3.clients", "steps.measure"])
+def test_a_path_that_no_step_has_is_refused_with_those_there_are(path: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan.resolve(BASE, [plan.Level("8", {path: 8})])
+
+    assert refused.value.subject == path
+    assert "clients" in refused.value.hint or "measure" in refused.value.hint
 
 
 def test_a_metric_of_another_tool_is_refused_with_those_there_are() -> None:
     with pytest.raises(PlanError, match="not measured by fio") as refused:
-        plan.check_metric("fio", "tps")
+        steps.metric(single("fio", {}), "tps")
 
     assert "iops" in refused.value.hint
+
+
+def test_a_metric_of_one_of_several_measured_steps_bears_its_name() -> None:
+    several = [{**single("pgbench", {})[0], "name": name} for name in ("idx1", "idx2")]
+
+    chosen = steps.metric(several, "idx2.latency_avg")
+
+    assert chosen == steps.Metric("idx2", "latency_avg", "ms", "lower")
+    with pytest.raises(PlanError, match="not measured"):
+        steps.metric(several, "latency_avg")
+
+
+def test_steps_that_warm_or_cool_are_no_candidates_for_a_metric() -> None:
+    warmed = [{"name": "warm", "role": "warm", "kind": "pgbench", "options": {}}, *single("pgbench", {})]
+
+    assert steps.metric(warmed, "tps").step == "measure"
+
+
+def test_a_step_that_can_only_wait_is_not_measured() -> None:
+    read = steps.read([{"name": "settle", "kind": "wait", "options": {}}, *single("sql", {"query": "select 1"})])
+
+    assert [step["role"] for step in read] == ["cool", "measure"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ([], "steps"),
+        ({}, "steps"),
+        ([{"name": "a"}], "steps.0"),
+        ([{"name": "A b", "kind": "pgbench", "options": {}}], "steps.0.name"),
+        ([{"name": "a", "kind": "dbench", "options": {}}], "steps.0.kind"),
+        ([{"name": "a", "role": "heat", "kind": "pgbench", "options": {}}], "steps.0.role"),
+        ([*single("pgbench", {}), *single("fio", {})], "steps"),
+        ([{"name": "a", "role": "warm", "kind": "pgbench", "options": {}}], "steps"),
+        ([{"name": "a", "role": "measure", "kind": "wait", "options": {}}, *single("pgbench", {})], "steps.0.role"),
+    ],
+)
+def test_steps_that_are_none_are_refused_by_field(raw: Any, field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        steps.read(raw)
+
+    assert refused.value.subject == field

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from apps.errors import PlanError
 from apps.results.stats import (
-    METRICS,
     Cell,
     Comparison,
     Metric,
@@ -36,8 +35,8 @@ from apps.results.stats import (
 from apps.results.stats.levels import _dunnett_critical
 from apps.results.stats.within import mser_cut
 
-TPS = METRICS["tps"]
-LATENCY = METRICS["latency_avg"]
+TPS = Metric("tps", "tps", "higher")
+LATENCY = Metric("latency_avg", "ms", "lower")
 DELTA = 0.02
 
 SHARED_BUFFERS = {

@@ -1,0 +1,150 @@
+"""The steps of a workload: what they may be, what a path of a factor changes in them, what they measure. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.errors import Unplannable
+from agents.protocol import COOL, MEASURE, REBOOT, ROLES
+from agents.workloads import WORKLOADS
+from agents.workloads import Metric as Declared
+from apps.errors import PlanError
+from apps.tuning import rules
+
+Step = dict[str, Any]
+STEP = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,39}$", "description": "a-z, 0-9, _ and -"},
+        "role": {"type": "string", "enum": list(ROLES)},
+        "kind": {"type": "string", "enum": list(WORKLOADS)},
+        "options": {"type": "object"},
+    },
+    "required": ["name", "kind", "options"],
+    "additionalProperties": False,
+}
+MOST = 50
+# What a step takes whose options do not tell.
+UNKNOWN_S = 10.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a campaign compares: a figure of one measured step, its unit, and which direction is better."""
+
+    step: str
+    name: str
+    unit: str
+    better: str
+
+
+def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
+    """The steps of a workload that only measures, once."""
+    return [{"name": MEASURE, "role": usual_role(kind), "kind": kind, "options": dict(options)}]
+
+
+def usual_role(kind: str) -> str:
+    """Of a step that does not say it: one that measures nothing is there for what comes after it."""
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
+
+
+def read(raw: Any) -> list[Step]:
+    """Steps from JSON, each with its role. PlanError names the field that cannot be."""
+    if not isinstance(raw, list) or not 1 <= len(raw) <= MOST:
+        hint = '[{"name": "measure", "role": "measure", "kind": "pgbench", "options": {}}]'
+        raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
+    for place, step in enumerate(raw):
+        rules.check_schema(f"steps.{place}", step, STEP)
+    found = [{"role": usual_role(step["kind"]), **step} for step in raw]
+    for place, step in enumerate(found):
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+            hint = "give it another role, such as cool"
+            raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
+    names = [step["name"] for step in found]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated:
+        raise PlanError("steps", f"{repeated!r} stands twice", hint="give each step its own name")
+    if not measured(found):
+        raise PlanError("steps", "none of them is measured", hint='give one of them the role "measure"')
+    return found
+
+
+def check(steps: Sequence[Step]) -> None:
+    """PlanError naming the option that its tool does not accept: options.scale of a lone step, else step.scale."""
+    for step in steps:
+        field = "options" if len(steps) == 1 else f"steps.{step['name']}"
+        kind = WORKLOADS[step["kind"]]
+        rules.check_schema(field, step["options"], kind.schema)
+        try:
+            kind.check(step["options"])
+        except Unplannable as error:
+            option = error.field.removeprefix(f"{kind.kind}.")
+            raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+
+
+def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that yield results."""
+    return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
+
+
+def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:
+    """A copy with each path set: workload.<option> in every step whose tool has it, steps.<name>.<option> in one."""
+    patched = copy.deepcopy(list(steps))
+    for path, value in changes.items():
+        for step, option in _places(patched, path):
+            step["options"] = rules.patch(step["options"], {option: value})
+    return patched
+
+
+def _places(steps: list[Step], path: str) -> list[tuple[Step, str]]:
+    root, _, rest = path.partition(".")
+    if root == "steps":
+        name, _, rest = rest.partition(".")
+        found = [step for step in steps if step["name"] == name]
+        hint = "steps are: " + ", ".join(step["name"] for step in steps)
+    else:
+        found = [step for step in steps if rest.split(".")[0] in _options(step)]
+        hint = "known are: " + ", ".join(sorted({name for step in steps for name in _options(step)}))
+    if not found or not rest:
+        raise PlanError(path, "this workload has no such option", hint=hint)
+    return [(step, rest) for step in found]
+
+
+def _options(step: Step) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = WORKLOADS[step["kind"]].schema["properties"]
+    return properties
+
+
+def metric(steps: Sequence[Mapping[str, Any]], wanted: str) -> Metric:
+    """What `wanted` names: "tps" of the lone measured step, "idx1.tps" of one of several. PlanError for none."""
+    candidates = measured(steps)
+    for step in candidates:
+        name = wanted.removeprefix(f"{step['name']}.")
+        declared: Declared | None = WORKLOADS[step["kind"]].metric(name)
+        if declared and (len(candidates) == 1 or name != wanted):
+            return Metric(step["name"], name, declared.unit, declared.better)
+    raise PlanError(
+        "metric", f"{wanted!r} is not measured by {kinds(steps)}", hint="one of " + ", ".join(metrics(steps))
+    )
+
+
+def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every metric that a campaign with these steps may name; tools may add those of their jobs and scripts."""
+    candidates = measured(steps)
+    prefixes = ["" if len(candidates) == 1 else f"{step['name']}." for step in candidates]
+    pairs = zip(prefixes, candidates, strict=True)
+    return [f"{prefix}{name}" for prefix, step in pairs for name in WORKLOADS[step["kind"]].metrics]
+
+
+def kinds(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The tools in the order of their first use, such as "sql, pgbench"."""
+    return ", ".join(dict.fromkeys(step["kind"] for step in steps))
+
+
+def seconds(steps: Sequence[Mapping[str, Any]]) -> float:
+    """About how long their tools run."""
+    told = (WORKLOADS[step["kind"]].duration(step["options"]) for step in steps if step["kind"] != REBOOT)
+    return sum(UNKNOWN_S if each is None else each for each in told)
