@@ -18,7 +18,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queries, queue, recipes, steps, targets, workloads
+from apps.campaigns import plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -201,14 +201,23 @@ def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None
         raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")
 
 
-@transaction.atomic
-def start_campaign(campaign: Campaign, *, by: User) -> None:
-    """Plan all runs from the facts of now, and put them into the host's queue."""
+def start_campaign(campaign: Campaign, *, by: User) -> str:
+    """Plan all runs from the facts of now, have their scripts checked on the host, and put them into its queue.
+
+    PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
+    """
     require(by, Role.OPERATOR, "start campaign")
     if campaign.host.state == Host.State.QUARANTINED:
         hint = "look at it and release it on its page"
         raise PlanError("host", f"{campaign.host} is in quarantine: {campaign.host.state_reason}", hint=hint)
     planned = preview(campaign).runs
+    unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
+    _start(campaign, planned, unchecked, by)
+    return unchecked
+
+
+@transaction.atomic
+def _start(campaign: Campaign, planned: list[plan.Planned], unchecked: str, by: User) -> None:
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
@@ -229,7 +238,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> None:
         ],
         batch_size=1000,
     )
-    audit(by, "campaign.start", campaign, after={"id": str(campaign.pk), "runs": len(planned)})
+    audit(by, "campaign.start", campaign, after={"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked})
     campaign.refresh_from_db()
     queue.arm_host(campaign.host_id)
 
