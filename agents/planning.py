@@ -239,7 +239,8 @@ def check_spec(facts: Record, spec: Spec) -> None:
 
 
 def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
-    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    steps = [step for step in spec["steps"] if step["kind"] in WORKLOADS]
+    traces = any(WORKLOADS[step["kind"]].traces(step["options"]) for step in steps)
     for name, plan in plans.items():
         if plan.tracer_prefix and not traces:
             value = spec["settings"][name].get("tracer")

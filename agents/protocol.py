@@ -39,7 +39,8 @@ Spec       {"version": 1,
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema}],
-            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
+            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
+            "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
            {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
            and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:

@@ -41,6 +41,7 @@ class Session:
         self.account = Account(name=str(self.system.euid()))
         self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
+        self.tracer_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
         self._step, self._told, self._stop = "", set[str](), False
@@ -129,6 +130,7 @@ class Session:
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
             self.client_prefix += plan.client_prefix
+            self.tracer_prefix += plan.tracer_prefix
         self._change(plans)
         self.act("stopped")
         self.check()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
+from .. import tracer
 from ..errors import PlanFailure, Unplannable
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
             watched: str = "stderr",
             go: str = "",
             look: Optional[Callable[[float], None]] = None,
+            trace: Optional[Trace] = None,
         ) -> None: ...
 
 
@@ -90,6 +92,19 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """The tracer that a load wants, and by what its backends are known: how many connections of which name."""
+
+    asked: Options
+    application: str
+    connections: int
+
+
+# What a traced step yields besides its own figures.
+TRACED = {"tracer ns per event": Metric("ns", "lower")}
+
+
+@dataclass(frozen=True)
 class Context:
     """Paths that an argument list needs: the tool, where its output goes, where it may write."""
 
@@ -110,7 +125,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
-    traces = False  # whether it starts a tracer beside the load
+    bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
     since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
     def check(self, options: Options) -> None:
@@ -136,6 +151,18 @@ class Workload(ABC):
     def named(self, name: str) -> str:
         """Pure. The name in `metrics` of a figure, also where a tool makes names out of its jobs or scripts."""
         return name
+
+    def needs(self, options: Options) -> tuple[str, ...]:
+        """Pure. The tools that a step with these options wants on the host."""
+        return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
+
+    def traces(self, options: Options) -> bool:
+        """Pure. Whether it starts a tracer beside the load."""
+        return bool(tracer.wanted(options))
+
+    def runs_code(self, options: Options) -> bool:
+        """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
+        return bool((options.get("tracer") or {}).get("script"))
 
     def metric(self, name: str) -> Optional[Metric]:
         """Pure. The metric of that name; None for none."""

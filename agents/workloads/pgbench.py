@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Iterable, Optional
 
-from .. import protocol
+from .. import protocol, tracer
 from ..errors import PlanFailure, WorkloadFailure
 from . import pgbench_options, pgbench_scripts
-from .base import DAY_S, Context, Options, Workload
+from .base import DAY_S, TRACED, Context, Options, Trace, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
@@ -31,7 +31,7 @@ class PgBench(Workload):
     title = "pgbench"
     help = "PostgreSQL's own load generator: TPC-B like, read-only, or your script"
     tools = ("pgbench",)
-    metrics = METRICS
+    metrics = {**METRICS, **TRACED}
     since = SINCE
     needs_postgres = True
     schema = {
@@ -182,6 +182,7 @@ class PgBench(Workload):
                 "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
                 "Without it: once for select-only, each for all others",
             },
+            "tracer": tracer.SCHEMA,
         },
         "additionalProperties": False,
     }
@@ -191,6 +192,7 @@ class PgBench(Workload):
         return _NUMBERED.sub("latency_avg", _SCRIPT.sub("", name))
 
     def check(self, options: Options) -> None:
+        tracer.check(self.kind, options)
         pgbench_options.check(options)
 
     def follows(self, options: Options) -> Optional[str]:
@@ -247,6 +249,7 @@ class PgBench(Workload):
             total_s=seconds,
             on_line=on_line,
             look=logs.look if logs else None,
+            trace=Trace(tracer.wanted(options), "pgbench", options.get("clients", 1)),
         )
         if logs:
             self._reduce(options, stage, logs)

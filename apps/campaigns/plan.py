@@ -115,7 +115,7 @@ def expand(
     seed: int,
     reboot: str = "never",
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is {"target", "settings", "steps", "collect"}."""
+    """All runs of a campaign in order. `base` is a spec without its version."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
@@ -156,13 +156,7 @@ def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
         settings = rules.patch(settings, on_host)
         patched = steps.patch(patched, {path: level.set[path] for path in level.set.keys() - on_host.keys()})
     rules.validate(settings["settings"])
-    return {
-        "version": 1,
-        "target": base["target"],
-        "settings": settings["settings"],
-        "steps": patched,
-        "collect": base["collect"],
-    }
+    return {**base, "version": 1, "settings": settings["settings"], "steps": patched}
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import COOL, MEASURE, REBOOT, ROLES
-from agents.workloads import WORKLOADS
+from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
 from apps.tuning import rules
@@ -98,6 +98,13 @@ def _check_order(steps: Sequence[Step]) -> None:
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that yield results."""
     return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
+
+
+def paths(steps: Sequence[Mapping[str, Any]]) -> list[Named]:
+    """Every path that their options name, besides rooms of the run's own."""
+    return [
+        named for step in steps if step["kind"] != REBOOT for named in WORKLOADS[step["kind"]].paths(step["options"])
+    ]
 
 
 def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agents import tracer
 from agents.errors import HostFailure, Unplannable
 from agents.planning import check_spec
 from agents.schema import check
@@ -255,6 +256,54 @@ def test_fio_tells_its_rates_while_it_runs(line: str, values: dict[str, float]) 
 
 def test_fio_refuses_fields_beside_a_job_file() -> None:
     assert refuse("fio", {"job_file": "[a]\nrw=read\n", "bs": "8k"}).field == "fio.bs"
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments"),
+    [
+        ({"tool": "strace"}, "-c -w -o /out -p 7,8"),
+        (
+            {"tool": "strace", "backends": "server", "syscalls": ["pread64", "preadv"]},
+            "-c -w -f -e trace=pread64,preadv -o /out -p 7,8",
+        ),
+        ({"tool": "perf", "syscalls": ["pread64"]}, "trace -s -e pread64 -o /out -p 7,8"),
+        ({"tool": "perf", "events": ["cycles", "sched:sched_switch"]},
+         "stat -x , -e cycles,sched:sched_switch -o /out -p 7,8"),
+        ({"tool": "bpftrace", "syscalls": ["pread64"]}, "-o /out /script 7 8"),
+        ({"tool": "stap", "script": "probe ..."}, "-v -x 7 -o /out /script 7 8"),
+    ],
+)  # fmt: skip
+def test_tracer_arguments(asked: dict[str, Any], arguments: str) -> None:
+    tracer.check("sql", {"tracer": asked})
+
+    assert tracer.argv(asked, "/bin/tool", [7, 8], "/out", "/script") == ["/bin/tool", *arguments.split()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"tool": "strace", "script": "x"}, "sql.tracer.script"),
+        ({"tool": "strace", "events": ["cycles"]}, "sql.tracer.events"),
+        ({"tool": "perf", "events": ["cycles"], "syscalls": ["read"]}, "sql.tracer.events"),
+        ({"tool": "bpftrace"}, "sql.tracer.script"),
+        ({"tool": "stap", "syscalls": ["read"]}, "sql.tracer.syscalls"),
+        ({"tool": "strace", "syscalls": ["read,%process"]}, "sql.tracer.syscalls[0]"),
+        ({"tool": "strace", "application": "x'; drop"}, "sql.tracer.application"),
+        ({"tool": "gdb"}, "sql.tracer.tool"),
+    ],
+)
+def test_tracer_refuses(asked: dict[str, Any], field: str) -> None:
+    assert refuse("sql", {"query": "select 1", "tracer": asked}).field == field
+
+
+def test_a_tracer_that_is_switched_off_may_keep_its_options() -> None:
+    options = {"query": "select 1", "tracer": {"tool": "none", "syscalls": ["read"]}}
+
+    WORKLOADS["sql"].check(options)
+
+    assert not WORKLOADS["sql"].traces(options)
+    assert WORKLOADS["sql"].needs(options) == ("psql",)
+    assert WORKLOADS["sql"].needs({"tracer": {"tool": "perf"}}) == ("psql", "perf")
 
 
 QUERY = {"query": "select 1"}
