@@ -30,6 +30,11 @@ class Complaint:
     message: str
     said: str
 
+    @property
+    def words(self) -> str:
+        """What is wrong, without where."""
+        return self.message.rpartition(f"line {self.line}: ")[2]
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -38,6 +43,11 @@ class Checked:
     host: str
     bin_dir: str
     complaints: list[Complaint]
+
+    @property
+    def sentence(self) -> str:
+        """The answer where there is nothing to complain about."""
+        return f"{self.host} has nothing to say against these scripts: {self.bin_dir or 'no tool'} read them."
 
 
 def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
