@@ -69,7 +69,7 @@ class Stage:
     def tool(self, name: str) -> str:
         if self._run.cluster:
             return self._run.cluster.tool(name)
-        return self._run.need_tool(name)
+        return self._run.system.tool(name)
 
     @property
     def seed(self) -> int:

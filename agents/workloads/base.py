@@ -180,6 +180,10 @@ class Workload(ABC):
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
         return None
 
+    def scripts(self, options: Options) -> list[tuple[str, str]]:
+        """Pure. (name, text) of what `parse` has its tool look at, beyond the options themselves."""
+        return []
+
     def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
         """What the tool itself says against the scripts in these options, and Unplannable for what it lacks; nothing
         runs, and no server is needed."""
