@@ -33,6 +33,7 @@ class PgBench(Workload):
         **{name: Metric("ms", "lower") for name in ("initial_connection", "avg_connection")},
         **{name: Metric("transactions", "lower") for name in ("failed", "skipped", "late")},
     }
+    main = ("tps", "latency_avg")
     needs_postgres = True
     schema = {
         "type": "object",

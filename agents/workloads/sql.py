@@ -39,6 +39,7 @@ class Sql(Workload):
         "elapsed_total": Metric("ms", "lower"),
         "plan_shapes": Metric("shapes", "lower"),
     }
+    main = ("execution_mean", "elapsed_mean", "shared_hit_mean", "shared_read_mean", "plan_shapes")
     schema = {
         "type": "object",
         "title": "SQL",
