@@ -191,7 +191,7 @@ def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     steps.check(load)
     for step in load:
         targets.check_bin_dir(step["options"].get("bin_dir", ""), host, facts)
-        for tool in WORKLOADS[step["kind"]].tools:
+        for tool in WORKLOADS[step["kind"]].needs(step["options"]):
             _check_tool(tool, step["kind"], host, facts)
     try:
         targets.check(spec, host, facts)

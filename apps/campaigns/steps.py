@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import COOL, MEASURE, REBOOT, ROLES
 from agents.workloads import WORKLOADS, Named
@@ -83,6 +84,15 @@ def check(steps: Sequence[Step]) -> None:
         except Unplannable as error:
             option = error.field.removeprefix(f"{kind.kind}.")
             raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+    _check_order(steps)
+
+
+def _check_order(steps: Sequence[Step]) -> None:
+    try:
+        planning.check_order(list(steps))
+    except Unplannable as error:
+        field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
+        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

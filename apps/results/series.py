@@ -24,6 +24,13 @@ LOAD: dict[str, dict[str, Declared]] = {
             shown=True,
         ),
     },
+    "latency": columns(
+        "latency percentiles",
+        "ms",
+        {f"p{each}_ms": f"{each} % of the transactions of the interval were faster" for each in (50, 95, 99)},
+        better="lower",
+        shown=True,
+    ),
     "fio": {
         **columns(
             "bandwidth", "kB/s", {f"{way}_bw": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True
