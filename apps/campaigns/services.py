@@ -179,7 +179,7 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 
 def _facts(host: Host) -> dict[str, Any]:
-    facts = host.facts
+    facts = paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
     return facts
