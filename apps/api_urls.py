@@ -9,7 +9,14 @@ from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import (
+    MeasurementViewSet,
+    ObservedViewSet,
+    ProofViewSet,
+    ResultsViewSet,
+    SeriesViewSet,
+    SummaryViewSet,
+)
 from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
@@ -31,6 +38,7 @@ router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),

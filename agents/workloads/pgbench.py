@@ -34,6 +34,7 @@ class PgBench(Workload):
     tools = ("pgbench",)
     metrics = {**METRICS, **TRACED}
     since = SINCE
+    main = ("tps", "latency_avg")
     needs_postgres = True
     schema = {
         "type": "object",

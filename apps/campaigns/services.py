@@ -185,8 +185,8 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 
 def facts_of(host: Host) -> dict[str, Any]:
-    """Its newest facts. PlanError when it was never checked."""
-    facts = host.facts
+    """Its newest facts, with the paths that it has. PlanError when it was never checked."""
+    facts = paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
     return facts
