@@ -59,6 +59,7 @@ crc32 of the canonical JSON of the rest}. Kinds and their data:
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
 sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+measuring  {"step", "began": wall s}; its load is about to start
 measured   {"step", "began": wall s, "ended": wall s, "costs": {source or "proofs": {"samples", "wall_s", "cpu_s",
            "apart_s": cpu time in processes that help}}}; when the load of a step has ended
 command    {"purpose", "argv": [...], "env": {...}}

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
         def keep(self, path: Path) -> None: ...
 
+        def clock(self) -> float: ...
+
+        def room(self, directory: str) -> Path: ...
+
+        def claim(self, path: str) -> str: ...
+
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
         def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
@@ -78,6 +84,15 @@ TRACED = {"tracer ns per event": Metric("ns", "lower")}
 
 
 @dataclass(frozen=True)
+class Named:
+    """A path that an option names: a "directory" to make files in, or a "file" (or device) to write."""
+
+    option: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class Context:
     """Paths that an argument list needs: the tool, where its output goes, where it may write."""
 
@@ -94,6 +109,7 @@ class Workload(ABC):
     help: str
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
+    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -113,9 +129,17 @@ class Workload(ABC):
         """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
         return bool((options.get("tracer") or {}).get("script"))
 
+    def named(self, name: str) -> str:
+        """Pure. The name in `metrics` of a figure, also where a tool makes names out of its jobs or scripts."""
+        return name
+
     def metric(self, name: str) -> Optional[Metric]:
-        """Pure. The metric of that name, also where a tool makes names out of its jobs or scripts; None for none."""
-        return self.metrics.get(name)
+        """Pure. The metric of that name; None for none."""
+        return self.metrics.get(self.named(name))
+
+    def paths(self, options: Options) -> list[Named]:
+        """Pure. The paths that the options name; the host's owner must have allowed each."""
+        return []
 
     @abstractmethod
     def argv(self, options: Options, context: Context) -> list[str]:

@@ -1,4 +1,5 @@
-"""Workloads, campaigns, runs with their events and artefacts, and the legal transitions of a run."""
+"""Workloads, data sets and where they live, campaigns, runs with their events and artefacts, and the legal transitions
+of a run."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from django.utils import timezone
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
 from apps.campaigns import steps
+from apps.campaigns.steps import Step
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
@@ -40,12 +42,43 @@ class Workload(models.Model):
         return steps.kinds(self.steps)
 
 
+class DataSet(models.Model):
+    """How data are made: by pgbench, or by SQL. Changing one makes the next revision."""
+
+    name = models.CharField(max_length=63, validators=[NAME])
+    revision = models.PositiveIntegerField(default=1)
+    kind = models.CharField(max_length=20)
+    options: Any = models.JSONField(default=dict, blank=True, help_text="what its kind accepts")
+    reset = models.CharField(max_length=6, default="auto", help_text="what makes it pristine for a run that writes")
+    digest = models.CharField(max_length=64)
+    description = models.TextField(blank=True)
+    author = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-revision"]
+        constraints = [models.UniqueConstraint(fields=["name", "revision"], name="dataset_revision_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} r{self.revision}"
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """It in a spec, in the shape of agents/protocol.py."""
+        return {"name": str(self), "kind": self.kind, "options": self.options, "reset": self.reset}
+
+
 def all_sources() -> list[str]:
     return list(COLLECTORS)
 
 
 class Campaign(models.Model):
     """A question, the factors that may answer it, and the runs that were planned from them."""
+
+    class Kind(models.TextChoices):
+        COMPARISON = "comparison", "comparison: levels of factors, measured"
+        PREPARATION = "preparation", "preparation: a data set is made, or removed"
+        IMPORTED = "imported", "imported: measured elsewhere"
 
     class State(models.TextChoices):
         DRAFT = "draft"
@@ -64,12 +97,16 @@ class Campaign(models.Model):
         EACH_RUN = "each_run", "before each run"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=11, choices=Kind, default=Kind.COMPARISON)
     name = models.CharField(max_length=120)
     question = models.TextField()
     recipe = models.CharField(max_length=40, blank=True)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
     profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="campaigns")
+    workload = models.ForeignKey(
+        Workload, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns", help_text="of a comparison"
+    )
+    dataset = models.ForeignKey(DataSet, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
     target: Any = models.JSONField(
         default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
     )
@@ -93,6 +130,11 @@ class Campaign(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def steps(self) -> list[Step]:
+        """Of its workload; none where it has no workload."""
+        return list(self.workload.steps) if self.workload else []
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -227,3 +269,55 @@ class Artefact(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+class DataCopy(models.Model):
+    """A data set as it lies in a private cluster of a host, as its runs have told."""
+
+    class State(models.TextChoices):
+        PREPARING = "preparing"
+        PRISTINE = "pristine"
+        DIRTY = "dirty"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="data_copies")
+    home = models.CharField(max_length=500, help_text="the private cluster's directory")
+    fingerprint = models.CharField(max_length=64, help_text="of what makes it, and of PostgreSQL's major version")
+    dataset = models.ForeignKey(DataSet, null=True, on_delete=models.SET_NULL, related_name="copies")
+    recipe: Any = models.JSONField(help_text='{"kind", "options"}')
+    major = models.PositiveIntegerField()
+    database = models.CharField(max_length=63)
+    target: Any = models.JSONField(help_text="of the run that told last")
+    initdb: Any = models.JSONField(default=dict, help_text="the setting that its cluster was made with")
+    state = models.CharField(max_length=9, choices=State)
+    size = models.PositiveBigIntegerField(default=0, help_text="bytes")
+    relations: Any = models.JSONField(default=dict, help_text="relation -> {bytes, rows}")
+    seconds: Any = models.JSONField(default=list, help_text="[[step of its making, seconds]]")
+    made_by = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["host", "home", "fingerprint"]
+        verbose_name_plural = "data copies"
+        constraints = [models.UniqueConstraint(fields=["host", "home", "fingerprint"], name="data_copy_once")]
+
+    def __str__(self) -> str:
+        return f"{self.database} on {self.host}"
+
+
+class DataUse(models.Model):
+    """What a run had of a data set: the pristine one, a copy of it, or one made anew; and what that took."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="data_use")
+    copy = models.ForeignKey(DataCopy, null=True, on_delete=models.SET_NULL, related_name="uses")
+    name = models.CharField(max_length=80)
+    means = models.CharField(max_length=8, help_text="pristine, copy, reinit, keep, prepared or removed")
+    reason = models.TextField()
+    seconds = models.FloatField(default=0)
+    wrote = models.BooleanField(null=True, help_text="whether the run changed it; empty where nobody looked")
+
+    class Meta:
+        ordering = ["run"]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.means}"

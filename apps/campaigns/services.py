@@ -121,7 +121,7 @@ def preview(campaign: Campaign) -> Preview:
     facts = _facts(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host) for step in campaign.workload.steps]
+    wanted = [_placed(step, campaign.host) for step in campaign.steps]
     with_postgres = any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,

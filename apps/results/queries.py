@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from apps.campaigns import plan, steps
 from apps.campaigns.models import Campaign, Run
-from apps.results import stats
+from apps.results import fold, stats
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
 
@@ -93,11 +93,17 @@ def to_ingest() -> QuerySet[Run]:
     return Run.objects.filter(state=Run.State.ENDED, ingested_at=None).order_by("ended_at")[:100]
 
 
+def to_fold() -> QuerySet[Run]:
+    """Runs that go on and have more samples lying as events than pages should read."""
+    started = Run.objects.filter(state=Run.State.RUNNING, events__kind="sample")
+    return started.annotate(waiting=Count("events")).filter(waiting__gte=fold.TAIL + fold.MANY)
+
+
 def campaign_table(campaign: Campaign) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
     shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
     runs = list(campaign.runs.order_by("position").only(*shown))
-    chosen = steps.metric(campaign.workload.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
     labels = _labels(campaign)
@@ -257,6 +263,6 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
 
 def metric_values(campaign: Campaign) -> dict[UUID, float]:
     """run -> the campaign's metric, of every run that has it."""
-    chosen = steps.metric(campaign.workload.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.metric)
     rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return dict(rows.values_list("run_id", "value"))

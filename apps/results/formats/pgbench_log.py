@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import accumulate
 
 from apps.errors import FormatError
 from apps.results.formats.text import shown
@@ -25,6 +26,7 @@ _LINE = re.compile(
 )
 _ENDS = b"\r\n"
 _FINEST_BITS = 8
+PERCENTAGES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Transaction:
 @dataclass(frozen=True)
 class Log:
     """A log, reduced. `words` counts what has no latency; `extra_sums` are the sums of the columns after the sixth,
-    whose meaning `extra_names` gives. `bins`: lower bound in us -> transactions, each less than 1 % wide.
-    `cut`: the last line was unfinished and is left out."""
+    whose meaning `extra_names` gives. `bins`: lower bound in us -> transactions, each less than 1 % wide; the
+    `percentiles_us` (percentage -> us) come from them. `cut`: the last line was unfinished and is left out."""
 
     transactions: int
     timed: int
@@ -63,6 +65,7 @@ class Log:
     latency_max_us: int | None
     latency_sum_us: int
     bins: tuple[tuple[int, int], ...]
+    percentiles_us: tuple[tuple[float, float], ...]
     extra_names: tuple[str, ...] = ()
     extra_sums: tuple[int, ...] = ()
     cut: bool = False
@@ -70,15 +73,6 @@ class Log:
     @property
     def latency_avg_us(self) -> float | None:
         return self.latency_sum_us / self.timed if self.timed else None
-
-    def percentile_us(self, percentage: float) -> float | None:
-        """The latency that this share of the timed transactions does not exceed, within 1 %."""
-        wanted, seen = percentage / 100 * self.timed, 0
-        for lower, count in self.bins:
-            seen += count
-            if seen >= wanted:
-                return lower + ((1 << _shift(lower)) - 1) / 2
-        return None
 
 
 @dataclass
@@ -123,6 +117,7 @@ def parse_log(raw: bytes) -> Log:
     if first is None or last is None:
         raise FormatError(WHERE, "no transaction in it", hint="give what pgbench -l wrote")
     timed = sums.transactions - sums.words.total()
+    bins = tuple(sorted(sums.bins.items()))
     return Log(
         transactions=sums.transactions,
         timed=timed,
@@ -135,7 +130,8 @@ def parse_log(raw: bytes) -> Log:
         latency_min_us=sums.lowest,
         latency_max_us=sums.highest if timed else None,
         latency_sum_us=sums.latency_sum_us,
-        bins=tuple(sorted(sums.bins.items())),
+        bins=bins,
+        percentiles_us=tuple((one, percentile_us(bins, one)) for one in PERCENTAGES if timed),
         extra_names=_extra_names(first.columns, sums.words),
         extra_sums=tuple(sums.extra[: first.columns - 6]),
         cut=_is_cut(raw),
@@ -183,6 +179,14 @@ def _extra_names(columns: int, words: Counter[str]) -> tuple[str, ...]:
         # Only a schedule (-R) that is late (-L) skips.
         return (LAG if words["skipped"] else LAG_OR_RETRIES,)
     return ()
+
+
+def percentile_us(bins: tuple[tuple[int, int], ...], percentage: float) -> float:
+    """The latency that this share of the transactions does not exceed, within 1 %: the middle of its bin."""
+    wanted = percentage / 100 * sum(count for _, count in bins)
+    reached = accumulate(count for _, count in bins)
+    lower = next(lower for (lower, _), seen in zip(bins, reached, strict=True) if seen >= wanted)
+    return lower + ((1 << _shift(lower)) - 1) / 2
 
 
 def _shift(us: int) -> int:

@@ -1,0 +1,190 @@
+"""Data sets and where they live; what kind a campaign is: one that makes a data set has no workload."""
+
+import django.core.validators
+import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("campaigns", "0005_steps"),
+        ("hosts", "0005_consent_to_use_clusters"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="campaign",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("comparison", "comparison: levels of factors, measured"),
+                    ("preparation", "preparation: a data set is made, or removed"),
+                    ("imported", "imported: measured elsewhere"),
+                ],
+                default="comparison",
+                max_length=11,
+            ),
+        ),
+        migrations.AlterField(
+            model_name="campaign",
+            name="workload",
+            field=models.ForeignKey(
+                blank=True,
+                help_text="of a comparison",
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="campaigns",
+                to="campaigns.workload",
+            ),
+        ),
+        migrations.CreateModel(
+            name="DataSet",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=63,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "^(?!(add|keys|new)$)[a-z0-9][a-z0-9._-]{0,62}$",
+                                "use 1 to 63 of a-z, 0-9, dot, dash and underscore, but not add, keys or new",
+                            )
+                        ],
+                    ),
+                ),
+                ("revision", models.PositiveIntegerField(default=1)),
+                ("kind", models.CharField(max_length=20)),
+                ("options", models.JSONField(blank=True, default=dict, help_text="what its kind accepts")),
+                (
+                    "reset",
+                    models.CharField(
+                        default="auto", help_text="what makes it pristine for a run that writes", max_length=6
+                    ),
+                ),
+                ("digest", models.CharField(max_length=64)),
+                ("description", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["name", "-revision"],
+            },
+        ),
+        migrations.CreateModel(
+            name="DataCopy",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("home", models.CharField(help_text="the private cluster's directory", max_length=500)),
+                (
+                    "fingerprint",
+                    models.CharField(help_text="of what makes it, and of PostgreSQL's major version", max_length=64),
+                ),
+                ("recipe", models.JSONField(help_text='{"kind", "options"}')),
+                ("major", models.PositiveIntegerField()),
+                ("database", models.CharField(max_length=63)),
+                ("target", models.JSONField(help_text="of the run that told last")),
+                ("initdb", models.JSONField(default=dict, help_text="the setting that its cluster was made with")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("preparing", "Preparing"), ("pristine", "Pristine"), ("dirty", "Dirty")], max_length=9
+                    ),
+                ),
+                ("size", models.PositiveBigIntegerField(default=0, help_text="bytes")),
+                ("relations", models.JSONField(default=dict, help_text="relation -> {bytes, rows}")),
+                ("seconds", models.JSONField(default=list, help_text="[[step of its making, seconds]]")),
+                ("made_at", models.DateTimeField(null=True)),
+                ("used_at", models.DateTimeField(null=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="data_copies", to="hosts.host"
+                    ),
+                ),
+                (
+                    "made_by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="campaigns.run"
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="copies",
+                        to="campaigns.dataset",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "data copies",
+                "ordering": ["host", "home", "fingerprint"],
+            },
+        ),
+        migrations.AddField(
+            model_name="campaign",
+            name="dataset",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="campaigns",
+                to="campaigns.dataset",
+            ),
+        ),
+        migrations.CreateModel(
+            name="DataUse",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "means",
+                    models.CharField(help_text="pristine, copy, reinit, keep, prepared or removed", max_length=8),
+                ),
+                ("reason", models.TextField()),
+                ("seconds", models.FloatField(default=0)),
+                (
+                    "wrote",
+                    models.BooleanField(help_text="whether the run changed it; empty where nobody looked", null=True),
+                ),
+                (
+                    "copy",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="uses",
+                        to="campaigns.datacopy",
+                    ),
+                ),
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="data_use", to="campaigns.run"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["run"],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name="dataset",
+            constraint=models.UniqueConstraint(fields=("name", "revision"), name="dataset_revision_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="datacopy",
+            constraint=models.UniqueConstraint(fields=("host", "home", "fingerprint"), name="data_copy_once"),
+        ),
+    ]
