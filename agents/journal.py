@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
@@ -264,18 +265,31 @@ class Journal:
         self.records, self.damaged = read_log(self._path)
 
     def making(self, path: str) -> None:
-        """A directory of the run's own is about to be made."""
+        """A directory or file of the run's own is about to be made."""
         self._append(entry="scratch", path=path)
 
+    def made(self, path: str) -> bool:
+        """Whether it is a file or directory of the run's own."""
+        return any(entry["path"] == path for entry in self._open("scratch", "removed"))
+
     def remove_scratch(self) -> None:
-        """Remove the run's own directories with all they hold."""
+        """Remove the run's own files, and its directories with all they hold."""
         for entry in self._open("scratch", "removed"):
-            shutil.rmtree(entry["path"], ignore_errors=True)
+            _remove(entry["path"])
             if not os.path.lexists(entry["path"]):
                 self._append(entry="removed", of=entry["seq"])
 
     def ended(self, entry: Record) -> None:
         self._append(entry="ended", of=entry["seq"])
+
+
+def _remove(path: str) -> None:
+    """What cannot be removed stays on the record, and is tried again."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        return shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        os.unlink(path)
+    return None
 
 
 def _picked(entry: Record) -> Record:

@@ -67,6 +67,7 @@ class Onlooker:
             cost.samples = 0
         self._apart = {collector.name: collector.apart_cpu_s() for collector in self._collectors}
         self._began = self._run.system.wall()
+        self._run.emit("measuring", {"step": self._step, "began": self._began})
 
     def look(self, elapsed: float) -> None:
         if elapsed >= self._next_watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import reboot
+from . import paths, reboot
 from .collectors import COLLECTORS
 from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
@@ -87,6 +87,7 @@ SPEC = {
             "additionalProperties": False,
         },
         "steps": {"type": "array", "items": _STEP},
+        "allowed_paths": paths.ALLOWED,
         "collect": {
             "type": "object",
             "properties": {
@@ -166,6 +167,9 @@ def plan_steps(spec: Spec) -> None:
         workload = WORKLOADS[step["kind"]]
         check(workload.schema, step["options"], workload.kind)
         workload.check(step["options"])
+        for named in workload.paths(step["options"]):
+            field = f"{workload.kind}.{named.option}"
+            paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))
         if workload.needs_postgres and not spec["target"]:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
         private = (spec["target"] or {}).get("kind") == "private"

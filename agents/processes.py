@@ -15,7 +15,7 @@ from .journal import Journal
 from .spool import Record
 from .system import TOOL_PATH, Process, System
 
-PIPE = subprocess.PIPE
+DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
 MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
 
@@ -88,7 +88,7 @@ def spawn(
     account: Account,
     env: Mapping[str, str],
     directory: Union[str, Path] = "/",
-    stdin: int = subprocess.DEVNULL,
+    stdin: int = DEVNULL,
     stdout: Union[IO[bytes], int],
     stderr: IO[bytes],
 ) -> Child:

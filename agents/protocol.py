@@ -63,6 +63,7 @@ crc32 of the canonical JSON of the rest}. Kinds and their data:
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
 sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+measuring  {"step", "began": wall s}; its load is about to start
 measured   {"step", "began": wall s, "ended": wall s, "costs": {source or "proofs": {"samples", "wall_s", "cpu_s",
            "apart_s": cpu time in processes that help}}}; when the load of a step has ended
 command    {"purpose", "argv": [...], "env": {...}}
@@ -114,7 +115,7 @@ STATES = (
 )
 REBOOT = "reboot"  # the kind of step that is no workload
 ROLES = ("prepare", "warm", "measure", "cool")
-MEASURE = "measure"
+MEASURE, COOL = "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

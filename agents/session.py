@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import reboot, recover
+from . import paths, reboot, recover
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
@@ -252,7 +252,7 @@ class Session:
         self.begin(step["name"])
         self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
-        stage = Stage(self, self._step, options.get("directory") or self._room())
+        stage = Stage(self, self._step, self._directory(options) or self._room())
         self.check()
         self._load_caches(step)
         self.check()
@@ -265,6 +265,10 @@ class Session:
         if not self._loaded and step.get("role") != "prepare":
             self._loaded = True
             self.act("warm")
+
+    def _directory(self, options: dict[str, Any]) -> str:
+        wanted = options.get("directory", "")
+        return paths.directory(wanted, self.allowed_paths) if wanted else ""
 
     def _room(self) -> str:
         """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
@@ -313,6 +317,14 @@ class Session:
             self.emit("proof", {"setting": name, "phase": phase, **proof.__dict__})
 
     # What a stage needs
+
+    @property
+    def allowed_paths(self) -> list[dict[str, str]]:
+        return list(self.spec.get("allowed_paths", []))
+
+    def hold(self, descriptor: int) -> None:
+        """Keep a file open until the run is over."""
+        self._held.append(descriptor)
 
     def make_collectors(self, out: Path) -> list[Collector]:
         from .collectors import COLLECTORS, Subject

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
+from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
-from .processes import Account, Child, environment, spawn
+from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
 
 if TYPE_CHECKING:
     from .instance import Target
@@ -26,7 +28,8 @@ class Stage:
         self._run, self.step, self._data_dir = run, step, data_dir
         self.out = run.job.path / "out" / step
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._scratch: Optional[Path] = None
+        self._rooms: dict[str, Path] = {}
+        self.began = 0.0  # by the wall clock, when the load began
 
     @property
     def cluster(self) -> Target:
@@ -38,9 +41,25 @@ class Stage:
     @property
     def scratch(self) -> Path:
         """A directory of this step's own below data_dir, which the load generator may write; removed with the run."""
-        if self._scratch is None:
-            self._scratch = self._run.make_scratch(self._data_dir, self.step)
-        return self._scratch
+        if self._data_dir not in self._rooms:
+            self._rooms[self._data_dir] = self._run.make_scratch(self._data_dir, self.step)
+        return self._rooms[self._data_dir]
+
+    def room(self, directory: str) -> Path:
+        """The same in another directory, which must be allowed."""
+        real = paths.directory(directory, self._run.allowed_paths)
+        if real not in self._rooms:
+            self._rooms[real] = self._run.make_scratch(real, self.step)
+        return self._rooms[real]
+
+    def claim(self, path: str) -> str:
+        """The real path of a file or device that the tool may write: allowed, and nobody else's. A new file is removed
+        with the run."""
+        return paths.claim(self._run, path)
+
+    def clock(self) -> float:
+        """Seconds, from any moment on."""
+        return self._run.system.mono()
 
     def tool(self, name: str) -> str:
         if self._run.cluster:
@@ -64,48 +83,67 @@ class Stage:
         run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
 
     def measure(
-        self, argv: Sequence[str], *, limit_s: float, total_s: Optional[float], on_line: Callable[[str], None]
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float,
+        total_s: Optional[float],
+        on_line: Callable[[str], None],
+        watched: str = "stderr",
+        go: str = "",
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of stderr as it comes. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
+        `go` on its stdin. WorkloadFailure when the tool fails.
         """
-        run, paths = self._run, (self.out / "stdout", self.out / "stderr")
+        run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
         onlooker = Onlooker(run, self.step, self.out, total_s)
         onlooker.begin()
-        child = start_tool(run, argv, "measure", paths)
+        self.began = run.system.wall()
+        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL)
         run.scene.client, run.scene.step = child.pid, self.step
-        lines, begin = Lines(paths[1], on_line), run.system.mono()
+        _tell(child, go)
+        lines, begin = Lines(self.out / watched, on_line), run.system.mono()
         code = follow(run, child, limit_s, [lines.look, onlooker.look])
         onlooker.ended(run.system.mono() - begin)
         lines.look(0.0)
         run.scene.client = None
-        _finish(run, child, code, argv, paths)
+        _finish(run, child, code, argv, files)
         onlooker.finish()
+
+
+def _tell(child: Child, go: str) -> None:
+    """A few words, which fit the pipe; one that has ended does not hear them, and its exit code says so."""
+    if child.popen.stdin is None:
+        return
+    with suppress(BrokenPipeError), child.popen.stdin as stdin:
+        stdin.write(go.encode())
 
 
 def run_tool(
     run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path, looks: Sequence[Look] = ()
 ) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
-    paths = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(run, argv, purpose, paths)
-    _finish(run, child, follow(run, child, limit_s, looks), argv, paths)
+    files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
+    child = start_tool(run, argv, purpose, files)
+    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
-def start_tool(run: Run, argv: Sequence[str], purpose: str, paths: tuple[Path, Path]) -> Child:
+def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
     env = run.cluster.env if run.cluster else {}
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
-    with paths[0].open("wb") as stdout, paths[1].open("wb") as stderr:
+    with files[0].open("wb") as stdout, files[1].open("wb") as stderr:
         return spawn(
             run.journal,
             argv,
             purpose=purpose,
             account=account,
             env=environment(run.job.run, env),
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )
@@ -126,7 +164,7 @@ def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int
             look(elapsed)
 
 
-def _finish(run: Run, child: Child, code: int, argv: Sequence[str], paths: tuple[Path, Path]) -> None:
+def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple[Path, Path]) -> None:
     run.journal.ended(child.entry)
     if code:
         raise WorkloadFailure(
@@ -134,7 +172,7 @@ def _finish(run: Run, child: Child, code: int, argv: Sequence[str], paths: tuple
             "the last lines that it wrote are in `stderr`",
             argv=list(argv),
             code=code,
-            stderr=paths[1].read_bytes()[-2000:].decode(errors="replace"),
+            stderr=files[1].read_bytes()[-2000:].decode(errors="replace"),
         )
 
 

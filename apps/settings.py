@@ -173,6 +173,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
+        "StepRole": "agents.protocol.ROLES",
+        "UserRole": "apps.accounts.models.Role",
         "HostState": "apps.hosts.models.Host.State",
         "HostKeyState": "apps.hosts.models.HostKey.State",
         "CampaignState": "apps.campaigns.models.Campaign.State",
@@ -200,6 +202,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks that were asked for": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
+    "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }
 

@@ -30,6 +30,9 @@
       plot.classList.remove("vacant");
       await Plotly.react(plot, figure.data, figure.layout, options);
       plot.setAttribute("role", "img");
+      plot.seq = figure.seq;
+      plot.steps = figure.steps;
+      if (figure.steps && !plot.zooms) follow(plot);
     } catch (error) {
       if (status) status.textContent = `The chart could not be drawn: ${error.message}. The table has the same figures.`;
       else console.warn("chart not redrawn", error);
@@ -50,10 +53,48 @@
     link.click();
   }
 
+  // A closer look, or the whole again: the server is asked for that part of the time in its own resolution, and the
+  // address of the page, and of its other forms, says which it is.
+  function follow(plot) {
+    let waiting = 0;
+    plot.zooms = true;
+    plot.on("plotly_relayout", (change) => {
+      const [from, to] = change["xaxis.range"] || [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      if (from === undefined && !change["xaxis.autorange"]) return;
+      look(plot, from === undefined ? {} : { from: Number(from).toFixed(1), to: Number(to).toFixed(1) });
+      clearTimeout(waiting);
+      waiting = setTimeout(() => draw(plot), 150);
+    });
+  }
+
+  function look(plot, part) {
+    plot.dataset.figure = asking(plot.dataset.figure, part);
+    history.replaceState(null, "", asking(location.href, part));
+    plot.closest("figure").querySelectorAll("footer a[href]").forEach((link) => { link.href = asking(link.href, part); });
+    document.querySelectorAll("[data-whole]").forEach((link) => { link.hidden = !part.from; });
+  }
+
+  function asking(address, part) {
+    const url = new URL(address, location.href);
+    for (const name of ["from", "to"]) {
+      if (part[name] === undefined) url.searchParams.delete(name);
+      else url.searchParams.set(name, part[name]);
+    }
+    return url.href;
+  }
+
+  // More points than this make the page slow: drawn anew, the server has thinned them.
+  const MOST_POINTS = 6000;
+
   // Live samples: each value goes to the trace of its source and name. Answers false when there is no such trace yet.
   function extend(plot, samples) {
-    if (!plot.data) return false;
-    for (const sample of samples) {
+    if (!plot.data || plot.data.some((trace) => (trace.x || []).length > MOST_POINTS)) return false;
+    const alone = new URL(plot.dataset.figure, location.href).searchParams.get("step");
+    for (const told of samples) {
+      const begin = (plot.steps || {})[told.step];
+      if (told.seq <= plot.seq || (alone && alone !== told.step)) continue;
+      if (begin === undefined) return false;
+      const sample = { ...told, t: told.t + begin };
       const lines = { x: [], y: [], at: [] };
       for (const [name, value] of Object.entries(sample.values)) {
         const at = plot.data.findIndex((trace) => trace.type === "scatter" && trace.meta === `${sample.source} ${name}`);
@@ -70,20 +111,24 @@
     return true;
   }
 
-  // Which panels a chart shows: their keys go into the address of its figure and of the page, which can be copied.
+  // Which panels a chart shows, and of which step: this goes into the address of its figure and of the page, which can be copied.
   function choose(form) {
     const plot = document.getElementById(form.dataset.chooser);
-    const chosen = new FormData(form).getAll("panel").map((key) => ["panel", key]);
-    const query = new URLSearchParams(chosen).toString();
+    const data = new FormData(form);
+    const chosen = [...data].filter(([name, value]) => ["panel", "step"].includes(name) && value);
+    const here = new URL(location.href);
+    // Another step has another time.
+    const other = (here.searchParams.get("step") || "") !== (data.get("step") || "");
+    for (const name of ["panel", "step", ...(other ? ["from", "to"] : [])]) here.searchParams.delete(name);
+    chosen.forEach(([name, value]) => here.searchParams.append(name, value));
+    history.replaceState(null, "", here);
     if (plot) {
-      plot.dataset.figure = `${plot.dataset.figure.split("?")[0]}?${query}`;
+      const figure = new URL(plot.dataset.figure, location.href);
+      figure.search = here.search;
+      plot.dataset.figure = figure.href;
       draw(plot);
     }
-    const kept = new URLSearchParams(location.search);
-    kept.delete("panel");
-    chosen.forEach(([name, key]) => kept.append(name, key));
-    history.replaceState(null, "", `?${kept}`);
-    form.closest("details").querySelector("[data-count]").textContent = chosen.length;
+    form.closest("details").querySelector("[data-count]").textContent = data.getAll("panel").length;
   }
 
   const plots = () => [...document.querySelectorAll("[data-figure]")];

@@ -51,7 +51,8 @@
       at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
       figures(news.samples);
       log(news.lines);
-      if (news.samples.length && plot && !window.provingCharts.extend(plot, news.samples)) await window.provingCharts.draw(plot);
+      const { draw, extend } = window.provingCharts;
+      if (news.samples.length && plot && (news.skipped || !extend(plot, news.samples))) await draw(plot);
     }
 
     async function poll() {

@@ -33,10 +33,12 @@ def start(
     *factors: dict[str, Any],
     repetitions: int = 1,
     target: dict[str, str] | None = None,
+    steps: list[dict[str, Any]] | None = None,
+    metric: str = "tps",
     **options: Any,
 ) -> Campaign:
-    """A started campaign of pgbench runs; `options` change the workload."""
-    workload = workloads.save_workload("small", single("pgbench", PGBENCH | options), by=by)
+    """A started campaign of pgbench runs; `options` change the workload, which `steps` replace."""
+    workload = workloads.save_workload("small", steps or single("pgbench", PGBENCH | options), by=by)
     campaign = services.create_campaign(
         by=by,
         host=host,
@@ -46,6 +48,7 @@ def start(
         factors=list(factors or (SERVER_CPU,)),
         repetitions=repetitions,
         target=target,
+        metric=metric,
         seed=1,
     )
     services.start_campaign(campaign, by=by)

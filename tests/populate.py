@@ -21,8 +21,8 @@ from apps.decisions.models import Decision
 from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
-from apps.results import ingest
-from apps.results.models import Measurement, Series
+from apps.results import fold, ingest
+from apps.results.models import Measurement
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import proofs
@@ -134,6 +134,7 @@ def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
             "command",
             {"purpose": "measure", "argv": ["pgbench", "-n", "-M", "prepared", "-c", "8"], "env": {"PGHOST": "/run/x"}},
         ),
+        (1.4, "measuring", {"step": "measure", "began": at.timestamp() + 1.4}),
         (2.0, "log", {"level": "info", "message": "PostgreSQL and the load generator run as postgres"}),
     ]
     for second in range(1, seconds + 1):
@@ -186,14 +187,8 @@ def end_well(run: Run, at: datetime, tps: float) -> None:
     figures = (("tps", tps, "1/s", "higher"), ("latency_avg", 8000 / tps, "ms", "lower"))
     for name, value, unit, better in figures:
         Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
-    times = np.arange(1.0, 6.0)
-    for source, names in (("pgbench", ["tps", "latency_ms", "stddev_ms"]), ("cpu", [f"cpu{n}.busy" for n in range(4)])):
-        values = np.array([times, *([_samples(tps, int(t))[source][name] for t in times] for name in names)])
-        Series.objects.create(
-            run=run, step="measure", source=source, columns=["t", *names], samples=5, packed=Series.pack(values)
-        )
+    fold.fold(run)
     proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
-    run.events.filter(kind="sample").delete()
     Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from .base import Context, Metric, Workload
 from .fio import Fio
 from .pgbench import PgBench
+from .sql import Sql
+from .wait import Wait
 
-WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio())}
+WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio(), Sql(), Wait())}
 
 __all__ = ["WORKLOADS", "Context", "Metric", "Workload"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
         step: str
         out: Path
+        began: float
 
         @property
         def scratch(self) -> Path: ...
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
         def keep(self, path: Path) -> None: ...
 
+        def clock(self) -> float: ...
+
+        def room(self, directory: str) -> Path: ...
+
+        def claim(self, path: str) -> str: ...
+
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
         def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
             limit_s: float,
             total_s: Optional[float],
             on_line: Callable[[str], None],
+            watched: str = "stderr",
+            go: str = "",
         ) -> None: ...
 
 
@@ -56,6 +65,15 @@ class Metric:
 
     unit: str
     better: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """A path that an option names: a "directory" to make files in, or a "file" (or device) to write."""
+
+    option: str
+    path: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,7 @@ class Workload(ABC):
     help: str
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
+    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -83,9 +102,17 @@ class Workload(ABC):
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
 
+    def named(self, name: str) -> str:
+        """Pure. The name in `metrics` of a figure, also where a tool makes names out of its jobs or scripts."""
+        return name
+
     def metric(self, name: str) -> Optional[Metric]:
-        """Pure. The metric of that name, also where a tool makes names out of its jobs or scripts; None for none."""
-        return self.metrics.get(name)
+        """Pure. The metric of that name; None for none."""
+        return self.metrics.get(self.named(name))
+
+    def paths(self, options: Options) -> list[Named]:
+        """Pure. The paths that the options name; the host's owner must have allowed each."""
+        return []
 
     @abstractmethod
     def argv(self, options: Options, context: Context) -> list[str]:

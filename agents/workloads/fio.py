@@ -1,36 +1,36 @@
-"""fio: I/O on files in a directory of the step's own, from typed fields or a job file."""
+"""fio: I/O on files and devices that the host's owner allows, from typed fields or a job file of any shape."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import Unplannable
-from .base import DAY_S, Context, Metric, Options, Workload
+from . import fio_jobs, fio_logs
+from .base import DAY_S, Context, Metric, Named, Options, Workload
+from .fio_jobs import ENGINES, JobFile, Section
 
 if TYPE_CHECKING:
     from .base import Stage
 
 _SIZE = r"^\d+[kKmMgGtT]?[iI]?[bB]?$"
-# Typed fields and fio's own names for them; each is also allowed in a job file.
+_PATH = r"^/[^\x00-\x20:$`\\;#\"'*?]*$"
+# Typed fields, and fio's own names for them.
 _FIELDS = {
-    "rw": "rw", "bs": "bs", "size": "size", "iodepth": "iodepth", "numjobs": "numjobs", "ioengine": "ioengine",
-    "direct": "direct", "runtime_s": "runtime", "ramp_s": "ramp_time", "rwmixread": "rwmixread", "fsync": "fsync",
-    "fdatasync": "fdatasync", "group_reporting": "group_reporting",
+    "filename": "filename", "rw": "rw", "bs": "bs", "size": "size", "iodepth": "iodepth", "numjobs": "numjobs",
+    "ioengine": "ioengine", "direct": "direct", "runtime_s": "runtime", "ramp_s": "ramp_time",
+    "rwmixread": "rwmixread", "fsync": "fsync", "fdatasync": "fdatasync", "group_reporting": "group_reporting",
 }  # fmt: skip
-# What a job file may hold besides. No key here names a program, a path, or a device.
-_MORE = {
-    "name", "description", "readwrite", "blocksize", "bsrange", "rwmixwrite", "time_based", "stonewall",
-    "wait_for_previous", "startdelay", "loops", "nrfiles", "filesize", "file_service_type", "fallocate", "end_fsync",
-    "fsync_on_close", "sync", "buffered", "invalidate", "iodepth_batch", "iodepth_low", "iodepth_batch_submit",
-    "iodepth_batch_complete", "thinktime", "rate", "rate_iops", "random_distribution", "randrepeat", "randseed",
-    "norandommap", "refill_buffers", "buffer_compress_percentage", "percentage_random", "thread", "new_group",
-    "percentile_list", "clat_percentiles", "lat_percentiles", "unified_rw_reporting", "cpus_allowed",
-    "cpus_allowed_policy", "latency_target", "latency_window", "latency_percentile", "unlink", "offset", "io_size",
-    "filename", "prio", "nice", "hipri", "sqthread_poll", "fixedbufs", "registerfiles",
-}  # fmt: skip
-ENGINES = ("libaio", "io_uring", "psync", "sync", "pvsync", "pvsync2", "posixaio", "mmap")
+_DEFAULTS = {"rw": "randread", "bs": "8k", "size": "1g", "ioengine": "psync"}
+_WAYS = ("read", "write", "trim")
+# [r=153MiB/s,w=81.1MiB/s][r=19.6k,w=10.4k IOPS]
+_ETA = re.compile(r"\[((?:[rwt]=[^\],]+,?)+)\]\[((?:[rwt]=[^\], ]+,?)+) IOPS\]")
+_FIGURE = re.compile(r"([rwt])=([\d.]+)([kKMGT]i?)?")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class Fio(Workload):
@@ -40,11 +40,12 @@ class Fio(Workload):
     tools = ("fio",)
     metrics = {
         "iops": Metric("IOPS", "higher"),
-        **{f"{way} iops": Metric("IOPS", "higher") for way in ("read", "write", "trim")},
-        **{f"{way} bw": Metric("KiB/s", "higher") for way in ("read", "write", "trim")},
-        **{f"{way} clat_mean": Metric("ns", "lower") for way in ("read", "write", "trim")},
-        **{f"{way} clat_p99": Metric("ns", "lower") for way in ("read", "write", "trim")},
+        **{f"{way} iops": Metric("IOPS", "higher") for way in _WAYS},
+        **{f"{way} bw": Metric("KiB/s", "higher") for way in _WAYS},
+        **{f"{way} clat_mean": Metric("ns", "lower") for way in _WAYS},
+        **{f"{way} clat_p99": Metric("ns", "lower") for way in _WAYS},
     }
+    main = ("iops", "read bw", "write bw", "read clat_mean", "write clat_mean", "read clat_p99", "write clat_p99")
     needs_directory = True
     schema = {
         "type": "object",
@@ -54,13 +55,21 @@ class Fio(Workload):
                 "type": "string",
                 "maxLength": 100000,
                 "title": "Job file",
-                "description": "Instead of the fields. Paths, devices and keys that run programs are refused",
+                "description": "Instead of the fields. Its files and devices must be allowed on the host; keys that "
+                "run programs are refused",
             },
             "directory": {
                 "type": "string",
-                "pattern": r"^/[^\x00-\x1f:]*$",
+                "pattern": _PATH,
                 "title": "Directory",
-                "description": "An absolute directory on the storage to test; without it, the target's data_dir",
+                "description": "An allowed directory on the storage to test, in which the step makes one of its own; "
+                "without it, the host's cluster directory",
+            },
+            "filename": {
+                "type": "string",
+                "pattern": _PATH,
+                "title": "File or device (filename)",
+                "description": "An allowed path, which loses what it holds; without it, files in the directory",
             },
             "rw": {
                 "type": "string",
@@ -84,64 +93,115 @@ class Fio(Workload):
         "additionalProperties": False,
     }
 
-    def metric(self, name: str) -> Optional[Metric]:
-        """Several jobs put their own names before those of their figures: "oltp read iops"."""
+    def named(self, name: str) -> str:
+        """Sections put their own names before those of their figures: "oltp read iops"."""
         known = (each for each in self.metrics if name == each or name.endswith(f" {each}"))
-        return self.metrics.get(max(known, key=len, default=""))
+        return max(known, key=len, default="")
 
     def check(self, options: Options) -> None:
         given = sorted(set(options) & set(_FIELDS))
-        if "job_file" in options:
-            if given:
-                raise Unplannable(f"fio.{given[0]}", options[given[0]], "nothing beside job_file")
-            check_job_file(options["job_file"])
+        if "job_file" in options and given:
+            raise Unplannable(f"fio.{given[0]}", options[given[0]], "nothing beside job_file")
+        job_of(options)
+
+    def paths(self, options: Options) -> list[Named]:
+        own = [Named("directory", options["directory"], "directory")] if "directory" in options else []
+        kinds = {"filename": "file", "directory": "directory"}
+        option = "job_file" if "job_file" in options else "filename"
+        return [*own, *(Named(option, path, kinds[key]) for key, path in fio_jobs.absolute(job_of(options)))]
 
     def argv(self, options: Options, context: Context) -> list[str]:
-        argv = [context.program, "--output-format=json+", f"--output={context.scratch}/fio.json", "--eta=never"]
-        if "job_file" in options:
-            return [*argv, f"{context.scratch}/job.fio"]
-        argv += [f"--directory={context.scratch}", "--name=measure"]
-        values = {"rw": "randread", "bs": "8k", "size": "1g", "ioengine": "psync", **options}
-        argv += [f"--{word}={_spell(values[name])}" for name, word in _FIELDS.items() if name in values]
-        return [*argv, "--time_based=1"] if "runtime_s" in options else argv
+        shown = ["--output-format=json+", f"--output={context.scratch}/fio.json", "--eta=always", "--eta-newline=1s"]
+        return [context.program, *shown, f"{context.scratch}/job.fio"]
 
     def duration(self, options: Options) -> Optional[float]:
-        if "runtime_s" not in options:
-            return None
-        return float(options["runtime_s"] + options.get("ramp_s", 0))
+        return job_of(options).seconds()
 
     def measure(self, options: Options, stage: Stage) -> None:
-        context = Context(stage.tool("fio"), str(stage.out), str(stage.scratch))
-        if "job_file" in options:
-            # A leading [global] section holds for every job; the directory is ours to say.
-            text = f"[global]\ndirectory={context.scratch}\n\n{options['job_file']}"
-            job = Path(context.scratch) / "job.fio"
-            job.write_text(text)
-            job.chmod(0o644)
-        seconds = self.duration(options)
-        # Files are laid out before the clock starts: the limit leaves room for that.
-        limit_s = DAY_S if seconds is None else seconds * 2 + 3600.0
-        argv = self.argv(options, context)
+        job, scratch = job_of(options), stage.scratch
+        written = scratch / "job.fio"
+        written.write_text(job.rendered(lambda number, section: _ours(number, section, stage)))
+        written.chmod(0o644)
+        seconds, first = job.seconds(), stage.clock()
+
+        def on_line(line: str) -> None:
+            values = rates(line)
+            if values:
+                stage.sample("fio", stage.clock() - first, values)
+
         try:
-            stage.measure(argv, limit_s=limit_s, total_s=seconds, on_line=lambda line: None)
+            stage.measure(
+                self.argv(options, Context(stage.tool("fio"), str(stage.out), str(scratch))),
+                # Files are laid out before the clock starts: the limit leaves room for that.
+                limit_s=DAY_S if seconds is None else seconds * 2 + 3600.0,
+                total_s=seconds,
+                on_line=on_line,
+                watched="stdout",
+            )
         finally:
-            stage.keep(stage.scratch / "fio.json")
+            stage.keep(scratch / "fio.json")
+            stage.keep(written)
+            _keep_logs(scratch, [section.name for section in job.jobs], stage.out)
+
+
+def job_of(options: Options) -> JobFile:
+    """What was asked for, as fio's own job file. Unplannable with the line that cannot be."""
+    if "job_file" in options:
+        return fio_jobs.read(options["job_file"])
+    values = {**_DEFAULTS, **options}
+    lines = [f"{word}={_spell(values[name])}" for name, word in _FIELDS.items() if name in values]
+    timed = ["time_based=1"] if "runtime_s" in options else []
+    return fio_jobs.read("\n".join(["[measure]", *lines, *timed]))
 
 
 def _spell(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def check_job_file(text: str) -> None:
-    """Unplannable for a key that is not on the list, or a file name that leaves the directory."""
-    for line in text.splitlines():
-        line = line.strip()
-        if not line or line[0] in "#;" or re.fullmatch(r"\[[^\]/]+\]", line):
-            continue
-        key, _, value = (part.strip() for part in line.partition("="))
-        if key not in _MORE and key not in _FIELDS.values():
-            raise Unplannable("fio.job_file", line, "sections, comments and keys that run no program and name no path")
-        if key in ("filename", "name") and re.search(r"[/:\\$]", value):
-            raise Unplannable("fio.job_file", line, "a plain name, for the files lie in the step's own directory")
-        if key == "ioengine" and value not in ENGINES:
-            raise Unplannable("fio.job_file", line, f"engines: {', '.join(ENGINES)}")
+def _ours(number: int, section: Section, stage: Stage) -> list[str]:
+    """Where a section's files lie, and its logs. What fio makes is removed with the run, never by fio: a file that was
+    there before stays."""
+    lines = [f"write_{log}_log={stage.scratch}/{number}" for log in fio_logs.LOGS]
+    lines += [f"log_avg_msec={fio_logs.EVERY_MS}", "per_job_logs=0", "log_unix_epoch=1", "unlink=0"]
+    names = section.paths("filename")
+    if names and names[0].startswith("/"):
+        return [*lines, f"filename={':'.join(stage.claim(name) for name in names)}"]
+    places = [str(stage.room(path)) for path in section.paths("directory")] or [str(stage.scratch)]
+    lines.append(f"directory={':'.join(places)}")
+    return [*lines, f"filename={':'.join(names)}"] if names else lines
+
+
+def _keep_logs(scratch: Path, names: list[str], out: Path) -> None:
+    """The logs compressed, and what they come to on one time axis."""
+    paths = [scratch / f"{number}_{log}.log" for number in range(len(names)) for log in fio_logs.LOGS]
+    found = [path for path in paths if path.is_file() and not path.is_symlink() and path.stat().st_size]
+    if not found:
+        return
+    series = fio_logs.fold(scratch, names, microseconds=_is_old(out / "fio.json"))
+    (out / "series.json").write_text(json.dumps(series, separators=(",", ":")))
+    for path in found:
+        with path.open("rb") as plain, gzip.open(out / f"{path.name}.gz", "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(plain, packed)
+
+
+def _is_old(report: Path) -> bool:
+    """Before 3.0 latencies were microseconds."""
+    if not report.is_file():
+        return False
+    with report.open(errors="replace") as text:
+        return '"fio-2.' in text.read(4096)
+
+
+def rates(line: str) -> dict[str, float]:
+    """The rates of fio's ETA line as it is rewritten every second: {"read_bw": KiB/s, "read_iops": ...}."""
+    told = _ETA.search(line)
+    if not told:
+        return {}
+    ways = dict(zip("rwt", _WAYS))
+    values = {}
+    for name, text in zip(("bw", "iops"), told.groups()):
+        for way, figure, unit in _FIGURE.findall(text):
+            base = 1024.0 if unit.endswith("i") else 1000.0
+            value = float(figure) * base ** _POWERS[unit.rstrip("i").upper()]
+            values[f"{ways[way]}_{name}"] = value / 1024 if name == "bw" else value
+    return values

@@ -8,11 +8,9 @@ from django import forms
 from django.db.models import OuterRef, Subquery
 
 from agents.collectors import COLLECTORS
-from agents.workloads import WORKLOADS
 from apps.campaigns import targets
 from apps.campaigns.models import Campaign, Workload
 from apps.hosts.models import Facts, Host
-from apps.tuning import fields
 from apps.tuning.models import Revision
 
 
@@ -50,7 +48,12 @@ class CampaignForm(forms.Form):
         label="Restart the host",
         help_text="only a host that an admin allows to be restarted; the run goes on by itself",
     )
-    metric = forms.CharField(max_length=40, initial="tps", help_text="pgbench: tps, latency_avg; fio: iops, read iops")
+    metric = forms.CharField(
+        max_length=80,
+        initial="tps",
+        widget=forms.TextInput(attrs={"list": "metrics"}),
+        help_text="tps, latency_avg, read iops; idx1.tps of one of several measured steps",
+    )
     delta = forms.FloatField(
         initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
     )
@@ -100,24 +103,3 @@ class CampaignForm(forms.Form):
         target = targets.wanted(self.cleaned_data["target"])
         given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100, "target": target}
         return {name: value for name, value in given.items() if value not in (None, "")}
-
-
-class WorkloadForm(forms.Form):
-    """A workload of one kind; fields of its options are named options.<name>, as errors name them."""
-
-    name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
-    description = forms.CharField(required=False, max_length=500)
-
-    def __init__(
-        self, data: Any, *, kind: str, options: dict[str, Any] | None = None, initial: dict[str, Any] | None = None
-    ) -> None:
-        self.kind, self.schema = kind, WORKLOADS[kind].schema
-        super().__init__(data, initial={**fields.shown("options", options or {}, self.schema), **(initial or {})})
-        self.fields.update(dict(fields.build("options", self.schema, tuple(self.schema.get("required", ())))))
-
-    @property
-    def option_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("options")]
-
-    def options(self) -> dict[str, Any]:
-        return fields.read("options", self.schema, self.cleaned_data)

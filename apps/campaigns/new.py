@@ -11,7 +11,7 @@ from apps.accounts.pages import blame, sentence
 from apps.campaigns import design, recipes, services
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign, Workload
-from apps.campaigns.steps import Step, single
+from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts.models import Host
 
@@ -74,6 +74,7 @@ class Draft:
             "rows": self.rows,
             "notice": self.notice,
             "paths": design.known_paths(self.steps),
+            "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
         }
 

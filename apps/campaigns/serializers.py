@@ -182,7 +182,9 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
-    metric = serializers.CharField(required=False, max_length=40)
+    metric = serializers.CharField(
+        required=False, max_length=80, help_text="tps; idx1.tps where several steps are measured"
+    )
     delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
     interval_s = serializers.FloatField(
         required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.errors import Unplannable
-from agents.protocol import MEASURE, REBOOT, ROLES
+from agents.protocol import COOL, MEASURE, REBOOT, ROLES
 from agents.workloads import WORKLOADS
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
@@ -43,7 +43,12 @@ class Metric:
 
 def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
     """The steps of a workload that only measures, once."""
-    return [{"name": MEASURE, "role": MEASURE, "kind": kind, "options": dict(options)}]
+    return [{"name": MEASURE, "role": usual_role(kind), "kind": kind, "options": dict(options)}]
+
+
+def usual_role(kind: str) -> str:
+    """Of a step that does not say it: one that measures nothing is there for what comes after it."""
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
@@ -53,7 +58,11 @@ def read(raw: Any) -> list[Step]:
         raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
     for place, step in enumerate(raw):
         rules.check_schema(f"steps.{place}", step, STEP)
-    found = [{"role": MEASURE, **step} for step in raw]
+    found = [{"role": usual_role(step["kind"]), **step} for step in raw]
+    for place, step in enumerate(found):
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+            hint = "give it another role, such as cool"
+            raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
     names = [step["name"] for step in found]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:

@@ -13,14 +13,14 @@ from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role
-from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.pages import attempt, needs, page
 from apps.accounts.services import user_of
-from apps.campaigns import design, recipes, services, workloads
-from apps.campaigns.forms import WorkloadForm, newest_workloads
+from apps.campaigns import design, recipes, services, steps, workloads
+from apps.campaigns.forms import newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK
-from apps.campaigns.steps import single
+from apps.campaigns.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
 from apps.errors import PlanError
 
 SHOWN = 100
@@ -30,7 +30,7 @@ SHOWN = 100
 def workload_list(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     rows = newest_workloads().select_related("author")
-    context = {"workloads": rows.filter(name__icontains=wanted) if wanted else rows, "q": wanted, "kinds": WORKLOADS}
+    context = {"workloads": rows.filter(name__icontains=wanted) if wanted else rows, "q": wanted}
     return page(request, "campaigns/workload_list.html", context)
 
 
@@ -51,28 +51,41 @@ def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 @needs(Role.TUNER)
 def workload_add(request: HttpRequest) -> HttpResponse:
-    """`?kind=` chooses the tool, `?from=` begins as an existing workload says."""
+    """`?kind=` chooses the first tool, `?from=` begins as an existing workload says; buttons add and drop steps."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
-    kind = base.steps[0]["kind"] if base else request.GET.get("kind", "pgbench")
-    if kind not in WORKLOADS:
-        raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
-    initial = {"name": base.name, "description": base.description} if base else {}
-    form = WorkloadForm(
-        request.POST or None, kind=kind, options=base.steps[0]["options"] if base else None, initial=initial
-    )
-    if request.method == "POST" and form.is_valid():
+    form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
+    if form.is_bound and form.is_valid():
         given = form.cleaned_data
         try:
             saved = workloads.save_workload(
-                given["name"], single(kind, form.options()), description=given["description"], by=user_of(request)
+                given["name"], form.steps(), description=given["description"], by=user_of(request)
             )
         except PlanError as error:
-            blame(form, error)
+            form.blame(error)
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    return page(
-        request, "campaigns/workload_form.html", {"kind": WORKLOADS[kind], "kinds": WORKLOADS, "base": base}, form
+    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES}
+    return page(request, "campaigns/workload_form.html", context, form)
+
+
+def _blank_form(request: HttpRequest, base: Workload | None) -> WorkloadForm:
+    if base:
+        return WorkloadForm(None, steps=base.steps, initial={"name": base.name, "description": base.description})
+    kind = request.GET.get("kind", "pgbench")
+    if kind not in WORKLOADS:
+        raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
+    return WorkloadForm(None, steps=steps.single(kind, {}))
+
+
+def _edited_form(request: HttpRequest) -> WorkloadForm:
+    """As it was posted; after a button that changes the steps it is shown again, unchecked."""
+    changed = edited(request.POST)
+    if changed is None:
+        blank = [steps.single(kind, {})[0] for kind in posted_kinds(request.POST)]
+        return WorkloadForm(request.POST, steps=blank)
+    return WorkloadForm(
+        None, steps=changed, initial={key: request.POST.get(key, "") for key in ("name", "description")}
     )
 
 

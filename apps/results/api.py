@@ -9,13 +9,13 @@ from uuid import UUID
 
 import django_filters as filters
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns.models import Campaign, Run
-from apps.results import observed, proof, queries, story
+from apps.results import observed, proof, queries, samples, story, timeline
 from apps.results.models import Mark, Measurement, Series
 from apps.results.series import declared
 
@@ -69,7 +69,8 @@ class ResultsViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        table = queries.campaign_table(get_object_or_404(Campaign, pk=campaign))
+        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        table = queries.campaign_table(found)
         return Response(CampaignTableSerializer(table).data)
 
 
@@ -228,8 +229,21 @@ class SeriesSerializer(SeriesRowSerializer):
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
     def get_values(self, series: Series) -> dict[str, list[float | None]]:
-        unpacked = series.unpack().items()
-        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in unpacked}
+        found = samples.values_of(series, *_window(self.context["request"]))
+        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in found.items()}
+
+
+def _window(request: Request) -> tuple[float | None, float | None]:
+    try:
+        return timeline.window(request.query_params)
+    except ValueError as error:
+        raise serializers.ValidationError({"from": [f"{error}; such as ?from=60&to=120.5"]}) from error
+
+
+WINDOW = [
+    OpenApiParameter("from", float, description="only samples from here on, in seconds since the step began"),
+    OpenApiParameter("to", float, description="and up to here"),
+]
 
 
 class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
@@ -241,15 +255,13 @@ class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
         fields = ["step", "source"]
 
 
+@extend_schema_view(retrieve=extend_schema(parameters=WINDOW))
 class SeriesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Series]):
     """Samples of one source during one step: a list tells which there are, one of them carries its values."""
 
     queryset = Series.objects.order_by("run_id", "step", "source")
     filterset_class = SeriesFilter
     ordering_fields = ["source", "samples"]
-
-    def get_queryset(self) -> Any:
-        return super().get_queryset().defer("packed") if self.action == "list" else super().get_queryset()
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return SeriesRowSerializer if self.action == "list" else SeriesSerializer

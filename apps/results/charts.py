@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.results import thin
 from apps.results.models import Mark
 from apps.results.queries import CampaignTable
-from apps.results.series import Column, Panel
+from apps.results.samples import Column
+from apps.results.series import Panel
+from apps.results.timeline import MEASURE, Axis
 
 Figure = dict[str, Any]
 
@@ -35,11 +38,16 @@ MOST_LINES = 6
 # Beyond this many samples single ones are not told apart, and markers only cost.
 MOST_MARKERS = 600
 MOST_MARKS = 200
+# Of one line, and of one heat map along the time: about as many as a wide screen has dots.
+MOST_POINTS, MOST_COLUMNS = 2000, 1000
+# How many letters of a step's name have room above a chart, in the mean of screens.
+WIDTH_LETTERS = 120
 LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
 PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
 # A legend may take two rows, on a telephone.
 LEGEND_PX = 34
+STEPS_PX = 22
 MARGINS = {"l": 64, "r": 12, "t": 30, "b": 50}
 MARGIN_PX = MARGINS["t"] + MARGINS["b"]
 
@@ -116,24 +124,90 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
     return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}
 
 
-def run_chart(panels: Sequence[Panel], columns: Sequence[Column], marks: Sequence[Mark], look: Theme) -> Figure:
+def run_chart(
+    panels: Sequence[Panel], columns: Sequence[Column], marks: Sequence[Mark], axis: Axis, look: Theme
+) -> Figure:
     """A run on one time axis: its panels, stacked, each with a legend of its own; above them what happened when.
 
-    Many lines of a kind become a heat map. Heights are in pixels, so that few panels are not stretched."""
+    Lines are thinned so that no spike and no gap is lost; who looks closer asks again with a part of the time. Many
+    lines of a kind become a heat map. Heights are in pixels, so that few panels are not stretched."""
     lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
     drawn = [panel for panel in panels if lines[panel.key]]
-    below, data = PANEL_PX * len(drawn), list[Figure]()
-    strip = STRIP_PX if marks else 0
+    below, data, placed = PANEL_PX * len(drawn), list[Figure](), _placed(marks, axis)
+    strip = STRIP_PX if placed else 0
     inner = below + strip
-    layout = _layout(look, xaxis={"title": {"text": "seconds since the step began"}, "anchor": f"y{len(drawn)}"})
-    layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "margin": MARGINS}
+    layout = _layout(look, xaxis={"title": {"text": axis.title}, "anchor": f"y{len(drawn)}", **_range(axis)})
+    layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
+    # What somebody zoomed into stays so while the same panels are drawn anew.
+    layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
+    if drawn:
+        _steps(axis, bool(placed), layout, look)
     for place, panel in enumerate(drawn):
         top = (below - place * PANEL_PX - TITLE_PX) / inner
         bottom = (below - (place + 1) * PANEL_PX + FOOT_PX) / inner
         data += _panel(panel, lines[panel.key], place + 1, (bottom, top), layout, look)
-    if drawn and marks:
-        data += _strip(marks, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
+    if drawn and placed:
+        data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
     return {"data": data, "layout": layout}
+
+
+def _range(axis: Axis) -> Figure:
+    """The part that is shown; all of it is Plotly's own choice."""
+    return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}
+
+
+def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme) -> None:
+    """Where several steps follow each other, or one only warms up: their names at the top, a line where each begins,
+    and a shade over what is not measured."""
+    if all(step.role == MEASURE for step in axis.steps) and len(axis.steps) < 2:
+        return
+    yshift = LEGEND_PX - 14 if above_marks else LEGEND_PX - 30
+    layout["margin"]["t"] += STEPS_PX
+    layout["height"] += STEPS_PX
+    edge = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"color": look.text, "width": 1}, "opacity": 0.5}
+    shade = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "fillcolor": look.text, "opacity": 0.08}
+    last = axis.end or max((step.end or step.begin for step in axis.steps), default=0.0)
+    begin = axis.begin or 0.0
+    for step, following in zip(axis.steps, [*axis.steps[1:], None], strict=True):
+        end = step.end or (following.begin if following else last)
+        seen = max(step.begin, begin), min(end, last)
+        if step.role != MEASURE and end > step.begin:
+            layout["shapes"].append(shade | {"x0": step.begin, "x1": end, "layer": "below", "line": {"width": 0}})
+        layout["shapes"].append(edge | {"x0": step.begin, "x1": step.begin})
+        if seen[0] < seen[1]:
+            note = {"text": _fitting(step.title, (seen[1] - seen[0]) / max(last - begin, 1e-9)), "x": seen[0]}
+            place = {"xref": "x", "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": yshift}
+            layout["annotations"].append({**note, **place, "showarrow": False, "hovertext": step.title})
+
+
+def _fitting(title: str, share: float) -> str:
+    """As much of a name as there is room for above its step, which takes this share of the chart; a dot at least."""
+    room = int(share * WIDTH_LETTERS)
+    text = title if len(title) <= room else f"{title[: max(0, room - 1)]}…"
+    return text.replace("<", "&lt;")
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A mark on the axis: from `begin` to `end`, both the same where its end was not seen."""
+
+    mark: Mark
+    begin: float
+    end: float
+
+
+def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
+    """Each where it happened, once: one that reaches into the next step was noted there as well."""
+    offsets, found = axis.offsets(), dict[tuple[str, float], _Placed]()
+    for mark in marks:
+        offset = offsets.get(mark.step)
+        if offset is None:
+            continue
+        begin = mark.t + offset
+        end = begin if mark.until is None else mark.until + offset
+        found.setdefault((mark.kind, round(begin, 1)), _Placed(mark, begin, end))
+    low, high = axis.within(0.0)
+    return [each for each in found.values() if each.end >= low and each.begin <= high]
 
 
 def _panel(
@@ -166,22 +240,31 @@ def _names(lines: Sequence[Column], domain: tuple[float, float]) -> Figure:
 
 
 def _lines(lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if len(line.t) <= MOST_MARKERS else "lines",
-            "name": line.name,
-            "meta": f"{line.source} {line.name}",
-            "x": line.t.tolist(),
-            "y": _plain(line.values),
-            "yaxis": axis,
-            "legend": legend,
-            "line": {"color": look.series[i], "dash": DASHES[i], "width": 1.5},
-            "marker": {"symbol": SYMBOLS[i], "size": 5},
-            "hovertemplate": f"%{{y:,.4g}} {line.unit}<extra>{line.name}</extra>",
-        }
-        for i, line in enumerate(lines)
-    ]
+    return [_line(line, axis, legend, look, i) for i, line in enumerate(lines)]
+
+
+def _line(line: Column, axis: str, legend: str, look: Theme, i: int) -> Figure:
+    kept = thin.extremes(line.values, MOST_POINTS)
+    values = line.values[kept].astype(np.float32)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(kept) <= MOST_MARKERS or _lonely(values) else "lines",
+        "name": line.name,
+        "meta": f"{line.source} {line.name}",
+        "x": line.t[kept],
+        "y": values,
+        "yaxis": axis,
+        "legend": legend,
+        "line": {"color": look.series[i], "dash": DASHES[i], "width": 1.5},
+        "marker": {"symbol": SYMBOLS[i], "size": 5},
+        "hovertemplate": f"%{{y:,.4g}} {line.unit}<extra>{line.name}</extra>",
+    }
+
+
+def _lonely(values: NDArray[np.float32]) -> bool:
+    """Whether a sample stands between missing ones, where a line alone would not show it."""
+    missing = np.isnan(np.concatenate([[np.nan], values, [np.nan]]))
+    return bool((~missing[1:-1] & missing[:-2] & missing[2:]).any())
 
 
 def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
@@ -190,9 +273,9 @@ def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
             "type": "heatmap",
             "colorscale": "Cividis",
             "meta": lines[0].source,
-            "x": lines[0].t.tolist(),
+            "x": thin.begins(lines[0].t, MOST_COLUMNS),
             "y": [line.name for line in lines],
-            "z": [_plain(line.values) for line in lines],
+            "z": [thin.peaks(line.values, MOST_COLUMNS).astype(np.float32) for line in lines],
             "yaxis": axis,
             "showscale": False,
             "hovertemplate": f"%{{y}} at %{{x}} s: %{{z:.4g}} {lines[0].unit}<extra></extra>",
@@ -201,20 +284,20 @@ def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
 
 
 def _strip(
-    marks: Sequence[Mark], number: int, domain: tuple[float, float], layout: Figure, look: Theme
+    placed: Sequence[_Placed], number: int, domain: tuple[float, float], layout: Figure, look: Theme
 ) -> list[Figure]:
     """Each mark as a bar from its beginning to its end, which tells the rest, and lines down through all panels."""
     layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
-    title = {"text": " and ".join(sorted({f"{mark.kind}s" for mark in marks})), "xref": "paper", "yref": "paper"}
+    title = {"text": " and ".join(sorted({f"{each.mark.kind}s" for each in placed})), "xref": "paper", "yref": "paper"}
     layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})
-    edges = [at for mark in marks[:MOST_MARKS] for at in (mark.t, mark.until) if at is not None and at >= 0]
+    edges = [at for each in placed[:MOST_MARKS] for at in sorted({each.begin, each.end}) if at >= 0]
     line = {"color": look.series[1], "width": 1, "dash": "dot"}
-    layout["shapes"] = [
+    layout["shapes"] += [
         {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
         for at in edges
     ]
     # A gap after each, or Plotly would join them.
-    spans = [(max(mark.t, 0.0), mark.until if mark.until is not None else max(mark.t, 0.0)) for mark in marks]
+    spans = [(max(each.begin, 0.0), max(each.end, 0.0)) for each in placed]
     return [
         {
             "type": "scatter",
@@ -222,8 +305,8 @@ def _strip(
             "name": "marks",
             "showlegend": False,
             "x": [at for span in spans for at in (*span, None)],
-            "y": [0.5, 0.5, None] * len(marks),
-            "text": [text for mark in marks for text in (_told(mark), _told(mark), "")],
+            "y": [0.5, 0.5, None] * len(placed),
+            "text": [text for each in placed for text in (_told(each), _told(each), "")],
             "yaxis": f"y{number}",
             "hovertemplate": "%{text}<extra></extra>",
             "line": {"color": look.series[1], "width": 6},
@@ -232,16 +315,12 @@ def _strip(
     ]
 
 
-def _told(mark: Mark) -> str:
+def _told(placed: _Placed) -> str:
     """What hovering over a mark shows; the label is the server's own text, which Plotly must not take for markup."""
+    mark = placed.mark
     label = mark.label.replace("<", "&lt;")
     figures = [f"{name.replace('_', ' ')} {value:,g}" for name, value in sorted(mark.data.items())]
-    return "<br>".join([f"{mark.kind} at {mark.t:.1f} s: {label}", *figures])
-
-
-def _plain(values: NDArray[np.float64]) -> list[float | None]:
-    """JSON knows no nan."""
-    return [None if np.isnan(value) else float(value) for value in values]
+    return "<br>".join([f"{mark.kind} at {placed.begin:.1f} s: {label}", *figures])
 
 
 def _layout(look: Theme, **axes: Figure) -> Figure:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.campaigns import steps
-from apps.campaigns.models import Run, RunEvent
+from apps.campaigns.models import Run
 from apps.errors import WorkloadError
-from apps.results import measure
+from apps.results import fold, measure
 from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
-from apps.results.models import Mark, Measurement, Series
+from apps.results.models import Mark, Measurement
 
 SERVER_LOG = "out/postgresql.log"
 
 
-@transaction.atomic
 def ingest(run: Run) -> bool:
     """Read the results of an ended run, once. False when that was done before, or the run has not ended."""
     waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
+    if not waiting.exists():
+        return False
+    fold.fold(run)  # step by step: what dies half way goes on from there
+    return _read(run, waiting)
+
+
+@transaction.atomic
+def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
         return False
-    _fold_samples(run)
     Mark.objects.bulk_create(_marks(run))
     if run.outcome == Run.Outcome.OK:
         try:
@@ -59,35 +64,14 @@ def _proof(run: Run) -> dict[str, Any]:
     return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
 
 
-def _fold_samples(run: Run) -> None:
-    """Samples lived as events while the run was watched; from now on they are columns."""
-    samples = run.events.filter(kind="sample").order_by("seq")
-    sources: dict[tuple[str, str], list[RunEvent]] = defaultdict(list)
-    for event in samples:
-        sources[event.data["step"], event.data["source"]].append(event)
-    Series.objects.bulk_create([_series(run, *key, events) for key, events in sources.items()])
-    samples.delete()
-
-
-def _series(run: Run, step: str, source: str, events: list[RunEvent]) -> Series:
-    names = list(dict.fromkeys(name for event in events for name in event.data["values"]))
-    values = np.full((1 + len(names), len(events)), np.nan)
-    for i, event in enumerate(events):
-        values[0, i] = event.data["t"]
-        for j, name in enumerate(names, start=1):
-            values[j, i] = event.data["values"].get(name, np.nan)
-    packed = Series.pack(values)
-    return Series(run=run, step=step, source=source, columns=["t", *names], samples=len(events), packed=packed)
-
-
 def _marks(run: Run) -> list[Mark]:
-    """Checkpoints of the server's log that fell into the time of a measured step, all clocks being the host's."""
+    """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
-    steps = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    looked_at = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return [
         _mark(run, step, checkpoint)
-        for step in steps
+        for step in looked_at
         for checkpoint in checkpoints
         if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
     ]

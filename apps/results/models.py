@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from django.db import models
 from numpy.typing import NDArray
 
 from apps.campaigns.models import Run
+from apps.results import codec
 
 
 class Measurement(models.Model):
@@ -34,14 +35,13 @@ class Measurement(models.Model):
 
 
 class Series(models.Model):
-    """Samples of one source during one step, as columns: float64, column after column, zlib."""
+    """What one source told during one step; its samples are in blocks."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     step = models.CharField(max_length=40)
     source = models.CharField(max_length=20)
     columns = ArrayField(models.CharField(max_length=80), help_text="the first is t: seconds since the step began")
-    samples = models.PositiveIntegerField()
-    packed = models.BinaryField()
+    samples = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["run", "step", "source"]
@@ -51,15 +51,32 @@ class Series(models.Model):
     def __str__(self) -> str:
         return f"{self.run_id} {self.step} {self.source}"
 
-    @staticmethod
-    def pack(values: NDArray[np.float64]) -> bytes:
-        """Compress an array of shape (columns, samples)."""
-        return zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes(), 6)
 
-    def unpack(self) -> dict[str, NDArray[np.float64]]:
-        """Column name -> array of shape (samples,); missing samples are nan."""
-        flat = np.frombuffer(zlib.decompress(bytes(self.packed)), dtype="<f8")
-        return dict(zip(self.columns, flat.reshape(len(self.columns), self.samples), strict=True))
+class Block(models.Model):
+    """Consecutive samples of columns that a chart shows together, or of the times alone: so that a chart reads what it
+    shows, of the time that it shows. A column that is in no block of some samples has none there."""
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="blocks")
+    group = models.CharField(max_length=80, blank=True, help_text="of the columns as they were declared; empty: t")
+    columns = ArrayField(models.CharField(max_length=80))
+    first = models.PositiveIntegerField(help_text="place of its first sample in the series, from 0")
+    samples = models.PositiveIntegerField()
+    begin = models.FloatField(help_text="t of its first sample")
+    end = models.FloatField(help_text="t of its last sample")
+    packed = models.BinaryField()
+
+    class Meta:
+        ordering = ["series", "first", "group"]
+        constraints = [models.UniqueConstraint(fields=["series", "group", "first"], name="block_once")]
+
+    def __str__(self) -> str:
+        return f"{self.series_id} {self.group or 't'} from {self.first}"
+
+    def unpack(self, names: Collection[str]) -> dict[str, NDArray[np.float64]]:
+        """Those of the columns that are in this block -> samples; missing ones are nan."""
+        wanted = [name in names for name in self.columns]
+        arrays = codec.unpack(bytes(self.packed), self.samples, wanted)
+        return dict(zip((name for name in self.columns if name in names), arrays, strict=True))
 
 
 class Mark(models.Model):

@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from apps.campaigns import plan, steps
 from apps.campaigns.models import Campaign, Run
-from apps.results import stats
+from apps.results import fold, stats
 from apps.results.models import Measurement
 
 # Fewer runs than this say nothing of a trend.
@@ -87,6 +87,12 @@ class CampaignTable:
 def to_ingest() -> QuerySet[Run]:
     """Ended runs whose results are not read yet."""
     return Run.objects.filter(state=Run.State.ENDED, ingested_at=None).order_by("ended_at")[:100]
+
+
+def to_fold() -> QuerySet[Run]:
+    """Runs that go on and have more samples lying as events than pages should read."""
+    started = Run.objects.filter(state=Run.State.RUNNING, events__kind="sample")
+    return started.annotate(waiting=Count("events")).filter(waiting__gte=fold.TAIL + fold.MANY)
 
 
 def campaign_table(campaign: Campaign) -> CampaignTable:

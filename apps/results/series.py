@@ -1,4 +1,4 @@
-"""SELECT only: samples of a run, as its charts show them: in panels, each of columns with a unit in common."""
+"""SELECT only: the panels of a run's chart, each of columns with a unit in common; samples.py reads what they show."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from agents.collectors import COLLECTORS, columns
 from agents.collectors import Column as Declared
@@ -46,18 +43,6 @@ class Panel:
         return self.group if self.unit == self.group else f"{self.group} ({self.unit})"
 
 
-@dataclass(frozen=True)
-class Column:
-    """One line of a panel: samples over t, seconds since the step began; nan where one is missing."""
-
-    source: str
-    name: str
-    unit: str
-    panel: Panel
-    t: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
 @cache
 def declared(source: str, name: str) -> Declared | None:
     """What a column is, as its collector declares it; None for what a chart cannot show."""
@@ -91,42 +76,10 @@ def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
     return [panel for panel in panels if (panel.key in keys if keys else panel.shown)]
 
 
-def run_columns(run: Run, panels: Collection[Panel]) -> list[Column]:
-    """The series of a run that these panels show, panel by panel, or the samples that have come so far."""
-    sources = {panel.source for panel in panels}
-    arrays = _stored(run, sources) if run.ingested_at else _live(run, sources)
-    wanted = {panel.key: place for place, panel in enumerate(panels)}
-    found = [
-        column
-        for source, table in arrays
-        for name in table
-        if (column := _column(source, name, table)) and column.panel.key in wanted
-    ]
-    return sorted(found, key=lambda column: wanted[column.panel.key])
-
-
-def _column(source: str, name: str, table: dict[str, NDArray[np.float64]]) -> Column | None:
-    panel = panel_of(source, name)
-    if panel is None:
-        return None
-    return Column(source, name, panel.unit, panel, table["t"], table[name] * _factor(source, name))
-
-
-def _factor(source: str, name: str) -> float:
+def factor(source: str, name: str) -> float:
+    """What a stored number is multiplied with to be shown in the unit of its panel."""
     column = declared(source, name)
     return SHOWN_AS.get(column.unit, ("", 1.0))[1] if column else 1.0
-
-
-def _stored(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
-    return [(series.source, series.unpack()) for series in run.series.filter(source__in=sources).order_by("step")]
-
-
-def _live(run: Run, sources: Collection[str]) -> list[tuple[str, dict[str, NDArray[np.float64]]]]:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    samples = run.events.filter(kind="sample", data__source__in=list(sources)).order_by("seq")
-    for data in samples.values_list("data", flat=True):
-        rows.setdefault(data["source"], []).append({"t": data["t"], **data["values"]})
-    return [(source, _as_arrays(rows[source])) for source in rows]
 
 
 def _place(panel: Panel) -> tuple[int, int]:
@@ -136,13 +89,8 @@ def _place(panel: Panel) -> tuple[int, int]:
     return [*LOAD, *COLLECTORS].index(panel.source), groups.index(panel.group)
 
 
-def _as_arrays(rows: list[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in names}
-
-
-def shown_sample(data: dict[str, Any]) -> dict[str, Any]:
-    """A live sample in the units of the charts."""
+def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample in the units of the charts; a chart whose `seq` is not below this one's has it already."""
     source = data["source"]
-    values = {name: value * _factor(source, name) for name, value in data["values"].items() if declared(source, name)}
-    return {**data, "values": values}
+    values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
+    return {**data, "seq": seq, "values": values}

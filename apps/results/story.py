@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from agents.settings import SETTINGS
 from apps.campaigns import services
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError
-from apps.results import proof, queries, series
+from apps.results import proof, queries, samples, series
+from apps.results.timeline import Axis
 
 TAIL_BYTES = 20_000
 MOST_ROWS = 1000
 MOST_RUNS = 500
+Rows = Iterable[list[Any]]
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def text_of(event: RunEvent) -> str:
         verdict = "ok" if data["ok"] else "NOT IN EFFECT"
         looked = f"{data['setting']} {data['phase']}, {data['subject']}"
         return f"{looked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+    if event.kind in ("measuring", "measured"):
+        return f"step {data['step']} {'begins' if event.kind == 'measuring' else 'has ended'}"
     if event.kind == "outcome":
         return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
     return str(data.get("message") or data)
@@ -117,18 +121,24 @@ def sentence_of(run: Run) -> str:
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 
 
-def table_of(columns: Sequence[series.Column]) -> tuple[list[str], list[list[Any]]]:
-    """The samples of all sources in order of time: a head, and rows with "" where a source has no sample then."""
+def table_of(columns: Sequence[samples.Column], most: int | None = None) -> tuple[list[str], Rows, int]:
+    """The samples of all sources in order of time: a head, rows with "" where a source has no sample then, and how many
+    rows there are in all; the first `most` of them are made."""
     head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
-    rows: dict[float, list[Any]] = {}
-    for place, column in enumerate(columns, start=1):
-        for t, value in zip(column.t.tolist(), column.values.tolist(), strict=True):
-            row = rows.setdefault(round(t, 1), [round(t, 1), *[""] * len(columns)])
-            row[place] = "" if np.isnan(value) else value
-    return head, [rows[t] for t in sorted(rows)]
+    times = [column.t[~np.isnan(column.values)].round(1) for column in columns]
+    every = np.unique(np.concatenate(times)) if times else np.empty(0)
+    shown = every[:most]
+    table = np.full((len(shown), len(columns)), np.nan)
+    for place, (column, t) in enumerate(zip(columns, times, strict=True)):
+        at = np.searchsorted(every, t)
+        inside = at < len(shown)
+        table[at[inside], place] = column.values[~np.isnan(column.values)][inside]
+    cells = zip(shown.tolist(), table.tolist(), strict=True)
+    rows = ([t, *("" if value != value else value for value in row)] for t, row in cells)
+    return head, rows, len(every)
 
 
-def samples_of(run: Run, panels: Sequence[series.Panel]) -> dict[str, Any]:
+def samples_of(run: Run, panels: Sequence[series.Panel], axis: Axis) -> dict[str, Any]:
     """The first rows of a run's samples, for the chart as a table."""
-    head, rows = table_of(series.run_columns(run, panels))
-    return {"head": head, "rows": rows[:MOST_ROWS], "more": len(rows) - MOST_ROWS}
+    head, rows, count = table_of(samples.run_columns(run, panels, axis), most=MOST_ROWS)
+    return {"head": head, "rows": list(rows), "more": count - MOST_ROWS}

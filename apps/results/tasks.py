@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.campaigns.models import Run
+from apps.results import fold, queries
 from apps.results import ingest as reading
-from apps.results import queries
 
 
 @shared_task(name="results.ingest")
@@ -19,3 +19,10 @@ def ingest_due() -> None:
     """Runs whose word got lost on the way."""
     for run in queries.to_ingest():
         reading.ingest(run)
+
+
+@shared_task(name="results.fold_due")
+def fold_due() -> None:
+    """Runs under way whose samples have piled up."""
+    for run in queries.to_fold():
+        fold.fold(run, leave=fold.TAIL)

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from agents.errors import Unplannable
+from agents.errors import HostFailure, Unplannable
 from agents.planning import check_spec
 from agents.schema import check
-from agents.workloads import WORKLOADS, Context
+from agents.workloads import WORKLOADS, Context, fio_jobs
+from agents.workloads.fio import job_of, rates
 from agents.workloads.pgbench import progress
+from agents.workloads.sql import explained
 
 AT = Context(program="/bin/tool", out="/out", scratch="/scratch")
 PGBENCH, FIO = WORKLOADS["pgbench"], WORKLOADS["fio"]
@@ -78,22 +80,56 @@ def test_progress_lines_of_all_versions(line: str, sample: Any) -> None:
     assert progress(line) == sample
 
 
-def test_fio_fields_become_its_options() -> None:
+def test_fio_fields_become_a_job_file() -> None:
     options = {"rw": "randrw", "bs": "8k", "rwmixread": 65, "direct": True, "runtime_s": 30, "ramp_s": 6}
 
-    argv = FIO.argv(options, AT)
+    lines = set(job_of(options).rendered(lambda number, section: []).splitlines())
 
-    assert argv[1:5] == ["--output-format=json+", "--output=/scratch/fio.json", "--eta=never", "--directory=/scratch"]
-    assert {"--rw=randrw", "--rwmixread=65", "--direct=1", "--runtime=30", "--time_based=1"} <= set(argv)
+    assert {"[measure]", "rw=randrw", "rwmixread=65", "direct=1", "runtime=30", "time_based=1", "size=1g"} <= lines
     assert FIO.duration(options) == 36
+    assert FIO.argv(options, AT)[-1] == "/scratch/job.fio"
 
 
-def test_fio_takes_a_job_file_of_the_field() -> None:
-    job = "# storage\n[global]\nioengine=libaio\ndirect=1\nbs=8k\n\n[seq]\nstonewall\nrw=read\nfilename=data\n"
+FOUR = """[global]
+runtime=180
+ramp_time=6
+filename=/data01/ext4
 
-    FIO.check({"job_file": job})
+[a]
+stonewall
+rw=randrw
 
-    assert FIO.argv({"job_file": job}, AT)[-1] == "/scratch/job.fio"
+[b]
+stonewall
+rw=rw
+runtime=1m
+
+[beside b]
+startdelay=10
+"""
+
+
+def test_fio_phases_follow_each_other_and_take_as_long_as_their_longest_section() -> None:
+    job = fio_jobs.read(FOUR)
+
+    assert [[section.name for section in phase] for phase in job.phases()] == [["a"], ["b", "beside b"]]
+    assert job.seconds() == (6 + 180) + (10 + 6 + 180)
+    assert fio_jobs.read("[a]\nrw=read\n").seconds() is None
+
+
+def test_fio_sees_a_global_section_for_the_sections_after_it_only() -> None:
+    job = fio_jobs.read("[global]\nbs=8k\n[a]\nrw=read\n[global]\nbs=4k\n[b]\nrw=read ; but why\n")
+
+    assert [(section.name, section.resolved) for section in job.jobs] == [
+        ("a", {"bs": "8k", "rw": "read"}),
+        ("b", {"bs": "4k", "rw": "read"}),
+    ]
+
+
+def test_fio_is_told_where_its_files_lie_by_us_alone() -> None:
+    text = fio_jobs.read(FOUR).rendered(lambda number, section: [f"filename=/real/{number}"])
+
+    assert [line for line in text.splitlines() if "filename" in line] == [f"filename=/real/{n}" for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -101,24 +137,104 @@ def test_fio_takes_a_job_file_of_the_field() -> None:
     [
         "exec_prerun=reboot",
         "exec_postrun=reboot",
-        "filename=/dev/sda",
         "filename=../x",
         "filename=a:/dev/sda",
-        "directory=/etc",
+        "filename=-",
+        "filename=..",
+        "directory=etc",
         "name=../../x",
         "[../../x]",
         "include other.fio",
         "ioengine=external:/tmp/evil.so",
+        "read_iolog=trace",
         "write_iops_log=/etc/x",
+        "allow_mounted_write=1",
         "filename=${HOME}",
+        "size=`id`",
+        "verify_dump=1",
+        "cgroup=x",
     ],
 )
-def test_fio_refuses_programs_paths_and_devices(line: str) -> None:
+def test_fio_refuses_programs_other_files_and_what_it_would_expand(line: str) -> None:
     assert refuse("fio", {"job_file": f"[a]\nrw=read\n{line}\n"}).value == line
+
+
+def test_fio_tells_why_it_refuses_what_people_have_in_their_files() -> None:
+    assert "kept anyway" in refuse("fio", {"job_file": "[a]\nwrite_bw_log=x\n"}).accepted
+    assert "another file" in refuse("fio", {"job_file": "[a]\ninclude more.fio\n"}).accepted
+
+
+def test_fio_names_the_paths_that_must_be_allowed() -> None:
+    job_file = (
+        "[global]\ndirectory=/ssd:/nvme\n[a]\nrw=read\n[b]\nfilename=/data01/ext4:/dev/sdx\n[c]\nfilename=plain\n"
+    )
+
+    named = FIO.paths({"directory": "/data", "job_file": job_file})
+
+    assert [(each.option, each.path, each.kind) for each in named] == [
+        ("directory", "/data", "directory"),
+        ("job_file", "/ssd", "directory"),
+        ("job_file", "/nvme", "directory"),
+        ("job_file", "/data01/ext4", "file"),
+        ("job_file", "/dev/sdx", "file"),
+    ]
+    assert [each.path for each in FIO.paths({"filename": "/data01/ext4"})] == ["/data01/ext4"]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        (
+            "Jobs: 2 (f=2): [m(2),P(2)][75.0%][r=153MiB/s,w=81.1MiB/s][r=19.6k,w=10.4k IOPS][eta 00m:01s]",
+            {"read_bw": 153 * 1024, "write_bw": 81.1 * 1024, "read_iops": 19600, "write_iops": 10400},
+        ),
+        ("Jobs: 1 (f=1): [R(1)][9.1%][r=1024KiB/s][r=256 IOPS][eta 00m:10s]", {"read_bw": 1024, "read_iops": 256}),
+        ("Jobs: 2 (f=0): [_(2),/(2)][-.-%][eta 00m:00s]", {}),
+        ("fio: pid=0, err=2", {}),
+    ],
+)
+def test_fio_tells_its_rates_while_it_runs(line: str, values: dict[str, float]) -> None:
+    assert rates(line) == pytest.approx(values)
 
 
 def test_fio_refuses_fields_beside_a_job_file() -> None:
     assert refuse("fio", {"job_file": "[a]\nrw=read\n", "bs": "8k"}).field == "fio.bs"
+
+
+QUERY = {"query": "select 1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({}, "sql.query"),
+        ({"query": " "}, "sql.query"),
+        ({**QUERY, "statements": "select 1"}, "sql.query"),
+        ({"query": "select 1; drop table t"}, "sql.query"),
+        ({"statements": "select 1", "times": 3}, "sql.times"),
+        ({**QUERY, "times": 0}, "sql.times"),
+        ({**QUERY, "timeout_s": 0}, "sql.timeout_s"),
+    ],
+)
+def test_sql_refuses(options: dict[str, Any], field: str) -> None:
+    assert refuse("sql", options).field == field
+
+
+def test_explain_gets_what_its_version_has() -> None:
+    assert explained({}, 18) == [
+        *("analyze", "buffers on", "settings on", "timing on", "costs on", "verbose off", "wal off", "memory off"),
+        "format json",
+    ]
+    assert explained({"verbose": True, "timing": False}, 9) == [
+        *("analyze", "buffers on", "timing off", "costs on", "verbose on", "format json"),
+    ]
+    assert "serialize text" in explained({"serialize": "text"}, 17)
+
+
+@pytest.mark.parametrize(("option", "major"), [("wal", 12), ("memory", 16), ("settings", 11)])
+def test_what_explain_does_not_have_is_refused_when_it_was_asked_for(option: str, major: int) -> None:
+    with pytest.raises(HostFailure, match=f"EXPLAIN of PostgreSQL {major} has no {option.upper()}"):
+        explained({option: True}, major)
 
 
 SPEC: dict[str, Any] = {
@@ -126,6 +242,7 @@ SPEC: dict[str, Any] = {
     "target": None,
     "settings": {},
     "steps": [{"name": "io", "kind": "fio", "options": {"directory": "/mnt"}}],
+    "allowed_paths": [{"kind": "directory", "path": "/mnt"}],
     "collect": {"interval_s": 1, "sources": ["cpu"]},
 }
 TARGET = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/data", "os_user": ""}
@@ -143,6 +260,12 @@ def step(**changes: Any) -> dict[str, Any]:
         ({"steps": [step(), step()]}, "steps.name"),
         ({"steps": [step(kind="rm")]}, "steps.io.kind"),
         ({"steps": [step(options={})]}, "fio.directory"),
+        ({"allowed_paths": []}, "fio.directory"),
+        ({"steps": [step(options={"directory": "/mnt/../etc"})]}, "fio.directory"),
+        ({"steps": [step(options={"directory": "/mnt", "filename": "/mnt2/x"})]}, "fio.filename"),
+        ({"steps": [step(options={"directory": "/mnt", "filename": "/mnt"})]}, "fio.filename"),
+        ({"steps": [step(options={"directory": "/mnt", "job_file": "[a]\nfilename=/dev/sda\n"})]}, "fio.job_file"),
+        ({"allowed_paths": [{"kind": "anything", "path": "/"}]}, "spec.allowed_paths[0].kind"),
         ({"steps": [step(kind="pgbench", options={})]}, "target"),
         ({"target": {**TARGET, "data_dir": "data"}}, "target.data_dir"),
         ({"target": {**TARGET, "os_user": "a b"}}, "target.os_user"),
@@ -163,6 +286,6 @@ def test_a_spec_is_checked_whole(changes: dict[str, Any], field: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
 def test_every_workload_describes_its_options(workload: Any) -> None:
-    assert workload.title and "\n" not in workload.help and workload.tools
+    assert workload.title and "\n" not in workload.help and (workload.tools or not workload.metrics)
     assert all("title" in option for option in workload.schema["properties"].values())
     assert workload.schema["additionalProperties"] is False

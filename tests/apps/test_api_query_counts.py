@@ -69,7 +69,7 @@ class World:
     def _fill(self, run: Run) -> None:
         RunEvent.objects.create(run=run, seq=run.events.count() + 1, at=run.ended_at, kind="log", data={})
         Artefact.objects.create(run=run, path=f"out/{run.artefacts.count()}", size=0, sha256="")
-        Series.objects.create(run=run, step=str(run.series.count()), source="cpu", columns=["t"], samples=0, packed=b"")
+        Series.objects.create(run=run, step=str(run.series.count()), source="cpu", columns=["t"])
 
     def more(self) -> None:
         """More rows in every list, and more below each row."""

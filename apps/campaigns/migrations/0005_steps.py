@@ -37,4 +37,9 @@ class Migration(migrations.Migration):
         migrations.RunPython(to_steps, migrations.RunPython.noop),
         migrations.RemoveField(model_name="workload", name="kind"),
         migrations.RemoveField(model_name="workload", name="options"),
+        migrations.AlterField(
+            model_name="campaign",
+            name="metric",
+            field=models.CharField(default="tps", help_text="step.name where several are measured", max_length=80),
+        ),
     ]

@@ -68,7 +68,10 @@ class Migration(migrations.Migration):
             model_name="campaign",
             name="metric",
             field=models.CharField(
-                blank=True, default="tps", help_text="empty where nothing is compared", max_length=40
+                blank=True,
+                default="tps",
+                help_text="step.name where several are measured; empty where none is",
+                max_length=80,
             ),
         ),
         migrations.CreateModel(

@@ -1,1 +1,135 @@
-"""Readers of what tools print: bytes in, frozen dataclasses with units in their field names out, or FormatError."""
+"""Readers of what tools print: bytes in, frozen dataclasses with units in their field names out, or FormatError.
+
+A format is one entry in FORMATS: its kind, the function that reads it, and what tells it from the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apps.results.formats.explain import parse_explain, parse_psql_error
+from apps.results.formats.fio import parse_fio, parse_fio_stderr
+from apps.results.formats.huge_page_csv import parse_huge_page_csv
+from apps.results.formats.pgbench import parse_summary
+from apps.results.formats.pgbench_aggregate import parse_aggregate
+from apps.results.formats.pgbench_log import parse_log
+from apps.results.formats.pgbench_stderr import parse_init, parse_stderr
+from apps.results.formats.postgresql_log import parse_checkpoints
+from apps.results.formats.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
+
+
+@dataclass(frozen=True)
+class Format:
+    """`parse` raises nothing but FormatError. `recognises` looks at the beginning of an output, with LF line ends."""
+
+    kind: str
+    title: str
+    parse: Callable[[bytes], object]
+    recognises: Callable[[bytes], bool]
+
+
+def holds(mark: bytes, but_not: bytes = b"") -> Callable[[bytes], bool]:
+    """A recogniser: some line matches `mark`, and none `but_not`. Both are expressions; ^ and $ stand for line ends."""
+    wanted, unwanted = re.compile(mark, re.MULTILINE), re.compile(but_not, re.MULTILINE)
+    return lambda head: bool(wanted.search(head)) and not (but_not and unwanted.search(head))
+
+
+_PLAN = (
+    rb'^(?: *QUERY PLAN *$|.{1,1000}  \(cost=[0-9]| *"Plan": \{|- Plan: *$|<explain | *->  [A-Z])|"Plan": ?\{|\(actual '
+)
+_ALL = (
+    Format(
+        "pgbench",
+        "pgbench's report (stdout), 9.4 to 18",
+        parse_summary,
+        holds(rb"^transaction type: "),
+    ),
+    Format(
+        "pgbench-stderr",
+        "pgbench's progress and errors (stderr), 9.4 to 18",
+        parse_stderr,
+        holds(rb"^(?:progress: [0-9.]+ s, |pgbench: |client [0-9]+ )", but_not=rb"^transaction type: "),
+    ),
+    Format(
+        "pgbench-init",
+        "pgbench -i (stderr), 9.4 to 18",
+        parse_init,
+        holds(
+            rb"^(?:dropping old tables\.|creating tables\.|generating data|creating primary keys\.|"
+            rb"done in [0-9.]+ s \(|[0-9]+ of [0-9]+ tuples )",
+            but_not=rb"^pgbench: ",
+        ),
+    ),
+    Format(
+        "pgbench-log",
+        "pgbench -l, a line a transaction, 9.4 to 18",
+        parse_log,
+        holds(rb"\A\s*[0-9]+ [0-9]+ (?:[0-9]+|[a-z]+) [0-9]+ [0-9]{9,11} [0-9]+(?: [0-9]+){0,2}$"),
+    ),
+    Format(
+        "pgbench-aggregate-log",
+        "pgbench -l --aggregate-interval, a line an interval, 9.4 to 18",
+        parse_aggregate,
+        holds(rb"\A\s*[0-9]{9,11}(?: [0-9]+){5,14}$"),
+    ),
+    Format(
+        "fio",
+        "fio's JSON and JSON+, 2.x and 3.x",
+        parse_fio,
+        holds(rb'^\s*"fio version"'),
+    ),
+    Format(
+        "fio-stderr",
+        "fio's complaints (stderr)",
+        parse_fio_stderr,
+        holds(
+            rb"^(?:fio: |Bad option <|No job\(s\) defined)", but_not=rb'"fio version"|^Starting [0-9]|: \(g=[0-9]+\): '
+        ),
+    ),
+    Format(
+        "sysbench",
+        "sysbench run of an SQL test, 1.0 and 1.1",
+        parse_sysbench,
+        holds(rb"^(?:SQL statistics:|\[ [0-9.]+s \] thds: )"),
+    ),
+    Format(
+        "sysbench-prepare",
+        "sysbench prepare, 1.0 and 1.1",
+        parse_sysbench_prepare,
+        holds(rb"^(?:Creating table '|loading tables: [0-9]+ for warehouse: )", but_not=rb"^FATAL: "),
+    ),
+    Format(
+        "sysbench-failure",
+        "sysbench that failed before its report",
+        parse_sysbench_failure,
+        holds(rb"^FATAL: [^ ]", but_not=rb"^SQL statistics:"),
+    ),
+    Format(
+        "explain",
+        "EXPLAIN in text, JSON, YAML or XML, one plan or several, PostgreSQL 9.0 to 18",
+        parse_explain,
+        holds(_PLAN),
+    ),
+    Format(
+        "psql-error",
+        "what psql prints of a statement that failed",
+        parse_psql_error,
+        holds(rb"^(?:psql:[^\n]{0,300}: )?(?:ERROR|FATAL|PANIC):  ", but_not=_PLAN),
+    ),
+    Format(
+        "postgresql-log",
+        "checkpoints in a PostgreSQL server's log, 10 to 18",
+        parse_checkpoints,
+        holds(rb"LOG:  (?:00000: )?(?:checkpoint|restartpoint) (?:starting|complete): "),
+    ),
+    Format(
+        "huge-page-csv",
+        "the CSV of the huge page experiment",
+        parse_huge_page_csv,
+        holds(rb"\A\s*huge_pages\(2MiB\),"),
+    ),
+)
+
+FORMATS: dict[str, Format] = {one.kind: one for one in _ALL}

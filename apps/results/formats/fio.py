@@ -2,7 +2,7 @@
 
 Source: show_thread_status_json() and add_ddir_status_json() in fio's stat.c, and samples of real runs. Latencies are
 `clat` in microseconds up to 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` came beside it. Both are
-told by the keys themselves, never by the version.
+told by the keys themselves, never by the version. Percentiles and bins are `clat`'s, or `lat`'s with lat_percentiles.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from apps.errors import FormatError
+from apps.results.formats.histogram import Histogram
 from apps.results.formats.text import lines_of, shown
 
 WHERE = "fio JSON"
-DIRECTIONS = ("read", "write", "trim")
+DIRECTIONS = ("read", "write", "trim", "mixed")
 
 Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Latency:
-    """One of slat, clat, lat or sync: nanoseconds. `percentiles_ns`: percentage -> ns. `bins`: ns -> count (JSON+)."""
+    """One of slat, clat, lat or sync: nanoseconds. `percentiles_ns`: percentage -> ns. `histogram` is JSON+'s."""
 
     min_ns: float
     max_ns: float
@@ -33,12 +34,24 @@ class Latency:
     stddev_ns: float
     samples: int | None = None
     percentiles_ns: tuple[tuple[float, int], ...] = ()
-    bins: tuple[tuple[int, int], ...] = ()
+    histogram: Histogram | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of the rates that fio sampled during the run, one sample each half second and job unless told otherwise."""
+
+    min: float
+    max: float
+    mean: float
+    stddev: float
+    samples: int | None
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims of one job."""
+    """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
+    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s."""
 
     io_bytes: int
     bw_kib_s: int
@@ -48,11 +61,23 @@ class Direction:
     slat: Latency | None
     clat: Latency | None
     lat: Latency | None
+    bw_share_pct: float | None = None
+    bw_kib_s_spread: Spread | None = None
+    iops_spread: Spread | None = None
+
+    @property
+    def main_latency(self) -> Latency | None:
+        """Of clat and lat the one that has percentiles, which is clat unless lat_percentiles was set."""
+        with_percentiles = (one for one in (self.clat, self.lat) if one and one.percentiles_ns)
+        return next(with_percentiles, self.clat or self.lat)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None."""
+    """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None.
+
+    `mixed` is all directions together, in place of them or beside them (unified_rw_reporting).
+    """
 
     name: str
     groupid: int
@@ -60,6 +85,7 @@ class Job:
     read: Direction | None
     write: Direction | None
     trim: Direction | None
+    mixed: Direction | None
     sync: Latency | None
     usr_cpu_pct: float | None
     sys_cpu_pct: float | None
@@ -81,10 +107,16 @@ class Report:
     documents: int
     other_lines: tuple[str, ...]
 
+    @property
+    def groups(self) -> dict[int, tuple[Job, ...]]:
+        """groupid -> its jobs. Groups ran one after the other (stonewall), the jobs of one at the same time."""
+        numbers = sorted({job.groupid for job in self.jobs})
+        return {number: tuple(job for job in self.jobs if job.groupid == number) for number in numbers}
+
 
 def parse_fio(raw: bytes) -> Report:
     """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
-    documents, other_lines = _documents(lines_of(raw))
+    documents, other_lines = _documents(lines_of(raw, WHERE))
     if not documents:
         raise FormatError(WHERE, "no JSON document in it", hint="fio ended before its report; see its stderr")
     last = documents[-1]
@@ -103,7 +135,7 @@ def parse_fio(raw: bytes) -> Report:
 
 def parse_fio_stderr(raw: bytes) -> tuple[str, ...]:
     """The lines of fio's stderr that say something."""
-    return tuple(line.rstrip() for line in lines_of(raw) if line.strip())
+    return tuple(line.rstrip() for line in lines_of(raw, "fio stderr") if line.strip())
 
 
 def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -176,7 +208,19 @@ def _direction(value: Any, where: str) -> Direction | None:
         slat=_latency(found, "slat", where),
         clat=_latency(found, "clat", where),
         lat=_latency(found, "lat", where),
+        bw_share_pct=_optional(found, "bw_agg", where),
+        bw_kib_s_spread=_spread(found, ("bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"), where),
+        iops_spread=_spread(found, ("iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"), where),
     )
+
+
+def _spread(found: Object, keys: tuple[str, ...], where: str) -> Spread | None:
+    """None where nothing was sampled, as in a run of less than half a second; samples are counted since 3.0."""
+    *figures, counted = keys
+    if not all(found.get(key) for key in (figures[1], counted) if key in found) or figures[1] not in found:
+        return None
+    lowest, highest, mean, stddev = (_number(found, key, where) for key in figures)
+    return Spread(lowest, highest, mean, stddev, _integer(found, counted, where) if counted in found else None)
 
 
 def _latency(parent: Object, name: str, where: str) -> Latency | None:
@@ -194,7 +238,7 @@ def _latency(parent: Object, name: str, where: str) -> Latency | None:
         stddev_ns=_number(found, "stddev", where) * factor,
         samples=samples,
         percentiles_ns=_percentiles(_section(found, "percentile", where), factor, where),
-        bins=_bins(_section(found, "bins", where), factor, where),
+        histogram=_histogram(_section(found, "bins", where), factor, f"{where}.bins"),
     )
 
 
@@ -204,8 +248,26 @@ def _percentiles(found: Object, factor: int, where: str) -> tuple[tuple[float, i
     return tuple(sorted((percentage, ns) for percentage, ns in pairs if percentage > 0))
 
 
-def _bins(found: Object, factor: int, where: str) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted((round(_key(key, where) * factor), _integer(found, key, where)) for key in found))
+_INDEXED = ("FIO_IO_U_PLAT_BITS", "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR")
+
+
+def _histogram(found: Object, factor: int, where: str) -> Histogram | None:
+    """Bins by their latency or, in the first releases with JSON+, by number, with the constants that give it."""
+    counted = {key: count for key in found if key not in _INDEXED and (count := _integer(found, key, where))}
+    bits = _integer(found, _INDEXED[0], where, default=-1)
+    if bits > 16:
+        raise FormatError(WHERE, f"{where}.{_INDEXED[0]} is {bits}", hint="fio has 6")
+    values = {key: _key(key, where) if bits < 0 else _middle(int(_key(key, where)), bits) for key in counted}
+    bins = sorted((round(values[key] * factor), count) for key, count in counted.items())
+    return Histogram(tuple(bins)) if bins else None
+
+
+def _middle(number: int, bits: int) -> float:
+    """Of the bin of this number: each doubling of the latency has 2^bits bins, the first two are one unit wide."""
+    doubling, place = divmod(number, 1 << bits)
+    if doubling > 64:
+        raise FormatError(WHERE, f"there is no bin {number}", hint="fio has 1216 or 1856 of them")
+    return number if doubling < 2 else ((1 << bits) + place + 0.5) * (1 << (doubling - 1))
 
 
 _NUMERAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")

@@ -299,7 +299,7 @@ def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
 def parse_summary(raw: bytes) -> Summary:
     """Read the report of one run. Raises FormatError when it is not whole: a killed run prints no tps."""
     reader = _Reader()
-    for number, line in enumerate(lines_of(raw), 1):
+    for number, line in enumerate(lines_of(raw, WHERE), 1):
         if line.strip():
             reader.line(line.rstrip(), f"{WHERE}, line {number}")
     _check_head(reader.head)

@@ -97,10 +97,8 @@ def _or_none(text: str) -> float | None:
 
 def parse_stderr(raw: bytes) -> Stderr:
     """Read the stderr of a run; an unfinished last line sets `cut`. Raises FormatError for a damaged progress line."""
-    if b"\0" in raw:
-        raise FormatError(WHERE, "it holds NUL bytes", hint="it is not text")
     progress, others, cut = [], [], False
-    lines = lines_of(raw)
+    lines = lines_of(raw, WHERE)
     for number, line in enumerate(lines, 1):
         if number == len(lines) and line.startswith(_PROGRESS.prefix):
             cut = True
@@ -128,7 +126,7 @@ _OPENINGS = (
 
 def parse_init(raw: bytes) -> Init:
     """Read the stderr of `pgbench -i`. Raises FormatError when nothing of it is there or its last line is damaged."""
-    lines = [line.strip() for line in lines_of(raw)]
+    lines = [line.strip() for line in lines_of(raw, WHERE_INIT)]
     rows = [match for match in map(_TUPLES.fullmatch, lines) if match]
     if not rows and not any(line.startswith((*_OPENINGS, _DONE.prefix)) for line in lines):
         raise FormatError(WHERE_INIT, "no step of an initialisation in it", hint="give the stderr of pgbench -i")

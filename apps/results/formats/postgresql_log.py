@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from apps.results.formats.text import INT, NUMBER, lines_of
+from apps.results.formats.text import INT, NUMBER, split_lines
 
 # The prefix begins with %n (seconds since 1970) or %m; a zone other than these does not tell its offset.
 _EPOCH = r"(?P<epoch>[0-9]{9,11}\.[0-9]{1,6})"
@@ -43,7 +43,7 @@ def parse_checkpoints(raw: bytes) -> tuple[Checkpoint, ...]:
 
 def _paired(raw: bytes) -> Iterator[Checkpoint]:
     open_at: tuple[str, float, str] | None = None
-    for line in lines_of(raw):
+    for line in split_lines(raw):
         match = _LINE.match(line)
         at = _seconds(match) if match else None
         if match is None or at is None:

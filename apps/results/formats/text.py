@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,29 @@ NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN = 120
+LONGEST_LINE = 4 << 20  # bytes; no tool prints one of a tenth of it, and JSON of one line may have a few
 
 
-def lines_of(raw: bytes) -> list[str]:
+def lines_of(raw: bytes, where: str = "this output") -> list[str]:
+    """Lines of an output that ought to be text, as `split_lines`. Raises FormatError, with `where` as its subject, for
+    NUL bytes and for a line much longer than LONGEST_LINE: it would be taken apart at great cost and mean nothing."""
+    if b"\0" in raw:
+        raise FormatError(where, "it holds NUL bytes", hint="it is not text")
+    for start in range(0, len(raw), LONGEST_LINE):
+        piece = raw[start : start + LONGEST_LINE]
+        if len(piece) == LONGEST_LINE and b"\n" not in piece and b"\r" not in piece:
+            number = raw.count(b"\n", 0, start) + 1
+            raise FormatError(
+                f"{where}, line {number}",
+                f"it is longer than {LONGEST_LINE} bytes",
+                hint="it is not what a tool prints",
+            )
+    return split_lines(raw)
+
+
+def split_lines(raw: bytes) -> list[str]:
     """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped."""
-    text = raw.decode("utf-8-sig", errors="backslashreplace")
-    return _LINE_END.split(text)
+    return _LINE_END.split(raw.decode("utf-8-sig", errors="backslashreplace"))
 
 
 def shown(line: str) -> str:
@@ -40,9 +57,7 @@ class Rule:
         """The groups that matched. Raises FormatError for a line that begins as ours and goes on otherwise."""
         match = self.pattern.fullmatch(line)
         if match is None:
-            raise FormatError(
-                where, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version"
-            )
+            raise unreadable(where, line)
         return {name: self.types[name](text) for name, text in match.groupdict().items() if text is not None}
 
 
@@ -54,3 +69,29 @@ def rule(prefix: str, rest: str, **types: Callable[[str], Any]) -> Rule:
 def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
     """The first rule whose prefix begins the line."""
     return next((one for one in rules if line.startswith(one.prefix)), None)
+
+
+LONGEST_SHORT_LINE = 10_000  # characters
+
+
+def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
+    """Every line without blanks at its end, and its place ("numastat, line 3"), of a tool that prints short lines.
+    Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    for number, line in enumerate(lines_of(raw, where), 1):
+        place = f"{where}, line {number}"
+        if len(line) > LONGEST_SHORT_LINE:
+            raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
+        yield place, line.rstrip()
+
+
+def whole_lines(raw: bytes, where: str) -> tuple[list[tuple[str, str]], bool]:
+    """The lines of places() that are not blank, and whether the last one was cut: without its end it may have lost
+    digits, and is left out."""
+    lines = [(place, line) for place, line in places(raw, where) if line]
+    cut = bool(lines) and not raw.rstrip(b" \t").endswith((b"\n", b"\r"))
+    return (lines[:-1] if cut else lines), cut
+
+
+def unreadable(place: str, line: str) -> FormatError:
+    """The error for a line that is ours and cannot be read."""
+    return FormatError(place, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version")

@@ -11,10 +11,15 @@ from apps.errors import WorkloadError
 from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
 from apps.results.measure.pgbench import measure_pgbench
+from apps.results.measure.sql import measure_sql
 
 __all__ = ["Measurement", "measure"]
 
-MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {"pgbench": measure_pgbench, "fio": measure_fio}
+MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
+    "pgbench": measure_pgbench,
+    "fio": measure_fio,
+    "sql": measure_sql,
+}
 
 
 def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list[Measurement]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
@@ -84,8 +83,7 @@ def rows(tuner: User) -> dict[str, Any]:
     run = campaign.runs.first()
     assert run is not None
     artefact = Artefact.objects.create(run=run, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"tps")
-    packed = Series.pack(np.array([[0.0]]))
-    series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"], samples=1, packed=packed)
+    series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
     return {

@@ -11,6 +11,7 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.campaigns import design
 from apps.campaigns.models import Campaign, Run, Workload
+from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from tests import populate
 
@@ -121,7 +122,7 @@ def test_values_have_the_type_that_the_catalogue_wants() -> None:
         design.Row("buffers", "", "settings.postgresql.shared_buffers", "128"),
     ]
 
-    sets = [level["set"] for factor in design.factors_of(rows, "pgbench") for level in factor["levels"]]
+    sets = [level["set"] for factor in design.factors_of(rows, single("pgbench", {})) for level in factor["levels"]]
 
     assert sets == [
         {"workload.clients": 16},
@@ -160,18 +161,60 @@ def test_a_viewer_starts_nothing(client: Client, operator: User, host: Host) -> 
     assert not campaign.runs.exists()
 
 
+STEP = {"steps.0.kind": "pgbench", "steps.0.name": "measure", "steps.0.role": "measure"}
+SECOND = {"steps.1.kind": "pgbench", "steps.1.name": "idx2", "steps.1.role": "measure"}
+
+
 def test_a_workload_is_written_from_its_fields(client: Client, db: None) -> None:
     client.force_login(populate.user(Role.TUNER))
-    typed = {"name": "tpcb", "options.builtin": "tpcb-like", "options.clients": "8", "options.define": "range = 1000"}
+    options = {"builtin": "tpcb-like", "clients": "8", "define": "range = 1000"}
+    typed = {"name": "tpcb", **STEP, **{f"steps.0.options.{name}": text for name, text in options.items()}}
 
     client.post(reverse("workload_add"), typed)
 
-    assert Workload.objects.get().options == {"builtin": "tpcb-like", "clients": 8, "define": {"range": "1000"}}
+    wanted = {"builtin": "tpcb-like", "clients": 8, "define": {"range": "1000"}}
+    assert Workload.objects.get().steps == single("pgbench", wanted)
+
+
+def test_a_workload_of_several_steps_is_written_and_shown(client: Client, db: None) -> None:
+    client.force_login(populate.user(Role.TUNER))
+    typed = {"name": "split", **STEP, **SECOND, "steps.0.role": "warm", "steps.1.options.clients": "8"}
+
+    shown = client.post(reverse("workload_add"), typed, follow=True).content.decode()
+
+    assert [(step["name"], step["role"]) for step in Workload.objects.get().steps] == [
+        ("measure", "warm"),
+        ("idx2", "measure"),
+    ]
+    assert "2. idx2" in shown
 
 
 def test_an_option_that_the_tool_does_not_take_stands_beside_its_field(client: Client, db: None) -> None:
     client.force_login(populate.user(Role.TUNER))
+    typed = {"name": "tpcb", **STEP, **SECOND, "steps.1.options.clients": "many"}
 
-    answer = client.post(reverse("workload_add"), {"name": "tpcb", "options.clients": "many"})
+    answer = client.post(reverse("workload_add"), typed)
 
-    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["options.clients"])
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["steps.1.options.clients"])
+
+
+@pytest.mark.parametrize(
+    ("button", "names"),
+    [
+        ({"add": "fio"}, ["measure", "idx2", "fio"]),
+        ({"drop": "0"}, ["idx2"]),
+        ({"up": "1"}, ["idx2", "measure"]),
+    ],
+)
+def test_buttons_change_the_steps_and_keep_what_was_typed(
+    client: Client, db: None, button: dict[str, str], names: list[str]
+) -> None:
+    client.force_login(populate.user(Role.TUNER))
+    typed = {"name": "split", **STEP, **SECOND, "steps.1.options.clients": "8"}
+
+    form = client.post(reverse("workload_add"), typed | button).context["form"]
+
+    assert [part.name.value() for part in form.parts] == names
+    assert form["name"].value() == "split"
+    assert form[f"steps.{names.index('idx2')}.options.clients"].value() == "8"
+    assert not Workload.objects.exists()

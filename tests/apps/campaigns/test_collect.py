@@ -7,6 +7,7 @@ from apps.accounts.models import User
 from apps.campaigns import services, workloads
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign
+from apps.campaigns.steps import single
 from tests.factories import FACTORS, browser, make_host, make_user
 
 
@@ -33,7 +34,7 @@ def test_an_unknown_collector_is_refused_by_name(operator: User) -> None:
 
 def test_without_postgresql_its_collectors_stay_away(db: None) -> None:
     tuner = make_user()
-    workload = workloads.recipe_workload("disk", "fio", {"rw": "randread", "size": "1m", "runtime_s": 1}, tuner)
+    workload = workloads.recipe_workload("disk", single("fio", {"rw": "randread", "size": "1m", "runtime_s": 1}), tuner)
     campaign = Campaign(workload=workload, factors=FACTORS)
 
     sources = services.collect(campaign, with_postgres=False)["sources"]

@@ -140,6 +140,12 @@ def test_steps_that_warm_or_cool_are_no_candidates_for_a_metric() -> None:
     assert steps.metric(warmed, "tps").step == "measure"
 
 
+def test_a_step_that_can_only_wait_is_not_measured() -> None:
+    read = steps.read([{"name": "settle", "kind": "wait", "options": {}}, *single("sql", {"query": "select 1"})])
+
+    assert [step["role"] for step in read] == ["cool", "measure"]
+
+
 @pytest.mark.parametrize(
     ("raw", "field"),
     [
@@ -151,6 +157,7 @@ def test_steps_that_warm_or_cool_are_no_candidates_for_a_metric() -> None:
         ([{"name": "a", "role": "heat", "kind": "pgbench", "options": {}}], "steps.0.role"),
         ([*single("pgbench", {}), *single("fio", {})], "steps"),
         ([{"name": "a", "role": "warm", "kind": "pgbench", "options": {}}], "steps"),
+        ([{"name": "a", "role": "measure", "kind": "wait", "options": {}}, *single("pgbench", {})], "steps.0.role"),
     ],
 )
 def test_steps_that_are_none_are_refused_by_field(raw: Any, field: str) -> None:

@@ -67,7 +67,7 @@ def test_one_client_and_one_thread_per_cpu(operator: User) -> None:
     draft = client.post("/api/v1/campaigns/", {"recipe": "numa-policy", "host": host.pk, "repetitions": 1, "seed": 3})
     preview = client.get(f"/api/v1/campaigns/{draft.json()['id']}/preview/").json()
 
-    assert (scaled["workload"]["options"]["clients"], scaled["workload"]["options"]["jobs"]) == (4, 4)
+    assert (scaled["steps"][0]["options"]["clients"], scaled["steps"][0]["options"]["jobs"]) == (4, 4)
     assert len(preview["runs"]) == 6 and preview["seconds"] > 6 * 10
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results.models import Measurement, Series
+from apps.results import fold
+from apps.results.models import Measurement
 from tests.factories import browser, end_run, make_campaign
 
 
@@ -75,10 +76,9 @@ def test_what_is_no_number_is_null(viewer: User) -> None:
 
 def test_a_series_carries_its_columns_and_a_list_only_their_names(viewer: User) -> None:
     run = make_campaign(Campaign.State.FINISHED).runs.first()
-    values = np.array([[0.0, 1.0, 2.0], [99.5, np.nan, 100.5]])
-    series = Series.objects.create(
-        run=run, step="measure", source="pgbench", columns=["t", "tps"], samples=3, packed=Series.pack(values)
-    )
+    table = {"t": np.array([0.0, 1.0, 2.0]), "tps": np.array([99.5, np.nan, 100.5])}
+    fold.append(run, "measure", "pgbench", table)
+    series = run.series.get()
     client = browser(viewer)
 
     row = client.get("/api/v1/series/?source=pgbench").json()["results"][0]

@@ -12,7 +12,7 @@ from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host
-from apps.results import ingest, queries
+from apps.results import fold, ingest, queries
 
 
 class Command(BaseCommand):
@@ -37,6 +37,8 @@ class Command(BaseCommand):
         due = list(Run.objects.due(timezone.now()))
         for run in due:
             dispatch.tick(run)
+        for run in queries.to_fold():
+            fold.fold(run, leave=fold.TAIL)
         for run in queries.to_ingest():
             ingest.ingest(run)
         return len(due)

@@ -1,0 +1,96 @@
+"""Just enough of SQL's grammar to know where a statement ends. Pure.
+
+Nothing here keeps anybody from anything: who splits a text wrongly is told so by the server.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What a semicolon does not end a statement in: comments, strings, names in quotes, bodies between dollars.
+_TOKEN = re.compile(
+    r"--[^\n]*"
+    r"|(?P<comment>/\*)"
+    r"|(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*'"
+    r"|'(?:[^']|'')*'"
+    r'|"(?:[^"]|"")*"'
+    r"|(?<![\w$])\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][\w]*)?)\$"
+    r"|(?P<end>;)",
+    re.DOTALL,
+)
+_NOISE = re.compile(r"(?:\s|--[^\n]*(?:\n|$))*")
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, without their semicolons and the blanks around them; empty ones are left out."""
+    found, begin, at = [], 0, 0
+    while True:
+        token = _TOKEN.search(text, at)
+        if token is None:
+            break
+        at = _past(text, token)
+        if token["end"]:
+            found.append(text[begin : token.start()])
+            begin = at
+    found.append(text[begin:])
+    return [each.strip() for each in found if not _empty(each)]
+
+
+def bare(text: str) -> str:
+    """The text without comments and without what its strings hold; a name in quotes becomes one that nobody knows."""
+    kept, begin, at = list[str](), 0, 0
+    while True:
+        token = _TOKEN.search(text, at)
+        if token is None:
+            return " ".join([*kept, text[begin:]])
+        at = _past(text, token)
+        if not token["end"]:
+            kept += [text[begin : token.start()], _stand_in(token)]
+            begin = at
+
+
+def _stand_in(token: re.Match[str]) -> str:
+    if token["comment"] or token.group().startswith("--"):
+        return ""
+    return "quoted" if token.group().startswith('"') else "''"
+
+
+def _past(text: str, token: re.Match[str]) -> int:
+    """Where the token ends; one that is never closed goes on to the end of the text."""
+    if token["comment"]:
+        return _past_comment(text, token.end())
+    if token["tag"] is not None:
+        closing = text.find(f"${token['tag']}$", token.end())
+        return len(text) if closing < 0 else closing + len(token["tag"]) + 2
+    return token.end()
+
+
+def _past_comment(text: str, at: int) -> int:
+    """Comments nest."""
+    depth = 1
+    while depth:
+        mark = re.compile(r"/\*|\*/").search(text, at)
+        if mark is None:
+            return len(text)
+        depth += 1 if mark.group() == "/*" else -1
+        at = mark.end()
+    return at
+
+
+def _empty(statement: str) -> bool:
+    """Nothing but blanks and comments."""
+    at = 0
+    while True:
+        noise = _NOISE.match(statement, at)
+        at = noise.end() if noise else at
+        if not statement.startswith("/*", at):
+            return at == len(statement)
+        at = _past_comment(statement, at + 2)
+
+
+def quoted(text: str) -> str:
+    """The text between dollars, as a string that neither the server nor psql looks into."""
+    number = 0
+    while f"$q{number}$" in text or text.endswith(f"$q{number}"):
+        number += 1
+    return f"$q{number}${text}$q{number}$"

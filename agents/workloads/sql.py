@@ -1,0 +1,190 @@
+"""sql: a query several times in one session of psql, explained or timed; or statements, once.
+
+psql sends what was typed by \\gexec: no line of it is ever one of psql's own commands, of which some run programs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Optional
+
+from ..errors import HostFailure, Unplannable
+from ..sqlscan import may_write
+from ..sqltext import quoted, statements
+from .base import DAY_S, Context, Metric, Options, Workload
+
+if TYPE_CHECKING:
+    from .base import Stage
+
+APPLICATION = "proving_ground_sql"  # by which the session's backend is told from others
+# The first major version whose EXPLAIN has the option; those of 9 have the rest.
+SINCE = {"summary": 10, "settings": 12, "wal": 13, "memory": 17, "serialize": 17}
+ON = {"buffers": True, "settings": True, "timing": True, "costs": True, "verbose": False, "wal": False, "memory": False}
+AT = "select 'at ' || extract(epoch from clock_timestamp());"
+SPREAD = ("mean", "min", "max")
+_TEXT = {"type": "string", "maxLength": 100000}
+
+
+class Sql(Workload):
+    kind = "sql"
+    title = "SQL"
+    help = "A query several times with EXPLAIN (ANALYZE), or statements that prepare, warm and reset"
+    tools = ("psql",)
+    needs_postgres = True
+    metrics = {
+        **{f"{name}_{of}": Metric("ms", "lower") for name in ("execution", "planning", "elapsed") for of in SPREAD},
+        **{f"shared_hit_{of}": Metric("blocks", "higher") for of in SPREAD},
+        **{f"shared_read_{of}": Metric("blocks", "lower") for of in SPREAD},
+        "execution_total": Metric("ms", "lower"),
+        "elapsed_total": Metric("ms", "lower"),
+        "plan_shapes": Metric("shapes", "lower"),
+    }
+    schema = {
+        "type": "object",
+        "title": "SQL",
+        "properties": {
+            "query": {
+                **_TEXT,
+                "title": "Query",
+                "description": "One statement, explained and executed as often as is said below",
+            },
+            "statements": {
+                **_TEXT,
+                "title": "Statements",
+                "description": "Instead of a query: executed once, each by itself, such as create table, "
+                "select pg_prewarm('t'), select pg_stat_reset()",
+            },
+            "times": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Executions", "default": 3},
+            "before": {
+                **_TEXT,
+                "title": "Statements before the first execution",
+                "description": "In the same session and not measured, such as set enable_seqscan = off",
+            },
+            "explain": {
+                "type": "boolean",
+                "title": "EXPLAIN (ANALYZE)",
+                "description": "off: the query itself, timed by psql with all its rows, which are thrown away",
+                "default": True,
+            },
+            **{
+                name: {"type": "boolean", "title": name.upper(), "default": on}
+                | ({"description": f"PostgreSQL {SINCE[name]} or newer"} if name in SINCE else {})
+                for name, on in ON.items()
+            },
+            "serialize": {
+                "type": "string",
+                "enum": ["none", "text", "binary"],
+                "title": "SERIALIZE",
+                "description": f"PostgreSQL {SINCE['serialize']} or newer",
+            },
+            "timeout_s": {
+                "type": "number",
+                "minimum": 0.001,
+                "maximum": 7 * DAY_S,
+                "title": "Seconds that each statement may take (statement_timeout)",
+            },
+        },
+        "additionalProperties": False,
+    }
+
+    def check(self, options: Options) -> None:
+        given = [name for name in ("query", "statements") if options.get(name, "").strip()]
+        if len(given) != 1:
+            raise Unplannable("sql.query", options.get("query"), "either a query or statements")
+        if given == ["query"] and len(statements(options["query"])) != 1:
+            raise Unplannable("sql.query", options["query"][:80], "one statement; more of them go into statements")
+        if given == ["statements"]:
+            beside = next((name for name in options if name not in ("statements", "timeout_s")), None)
+            if beside:
+                raise Unplannable(
+                    f"sql.{beside}", options[beside], "nothing beside statements, which are not explained"
+                )
+
+    def argv(self, options: Options, context: Context) -> list[str]:
+        plain = ["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1"]
+        return [context.program, *plain, "-d", f"application_name={APPLICATION}", "-f", "-"]
+
+    def writes(self, options: Options) -> bool:
+        return any(may_write(options.get(name, "")) for name in ("query", "statements", "before"))
+
+    def measure(self, options: Options, stage: Stage) -> None:
+        script = Path(stage.scratch) / "script.sql"
+        script.write_text("\n".join(lines(options, stage.cluster.major)) + "\n")
+        script.chmod(0o644)
+        stage.measure(
+            self.argv(options, Context(stage.tool("psql"), str(stage.out), str(stage.scratch))),
+            limit_s=7 * DAY_S,
+            total_s=None,
+            on_line=follower(stage),
+            watched="stdout",
+            go=f"\\i {_argument(str(script))}\n",
+        )
+
+
+def _argument(text: str) -> str:
+    """As an argument of one of psql's commands."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def lines(options: Options, major: int) -> list[str]:
+    """Pure. The script, in psql's words. HostFailure for an option of EXPLAIN that this version lacks."""
+    timeout = [f"set statement_timeout = {round(options['timeout_s'] * 1000)};"] if "timeout_s" in options else []
+    if "statements" in options:
+        return [*timeout, "\\timing on", AT, *_each(options["statements"]), "\\timing off", AT]
+    before = ["\\o /dev/null", *_each(options.get("before", "")), "\\o"]
+    query = statements(options["query"])[0]
+    once = ["select :'query' \\gexec"]
+    if options.get("explain", True):
+        query = f"explain ({', '.join(explained(options, major))}) {query}"
+    else:
+        once = ["\\o /dev/null", "\\timing on", *once, "\\timing off", "\\o"]
+    return [*timeout, *before, f"select {quoted(query)} as query \\gset", *[*once, AT] * options.get("times", 3)]
+
+
+def _each(text: str) -> list[str]:
+    return [f"select {quoted(statement)} \\gexec" for statement in statements(text)]
+
+
+def explained(options: Options, major: int) -> list[str]:
+    """Pure. The options of EXPLAIN: what the version does not have is left out, unless it was asked for."""
+    missing = [name for name, since in SINCE.items() if major < since]
+    asked = next((name for name in missing if options.get(name) not in (None, False, "none")), None)
+    if asked:
+        hint = f"it needs PostgreSQL {SINCE[asked]}: leave it out, or choose another server"
+        raise HostFailure(f"EXPLAIN of PostgreSQL {major} has no {asked.upper()}", hint)
+    chosen = {name: options.get(name, on) for name, on in ON.items() if name not in missing}
+    words = ["analyze", *(f"{name} {'on' if on else 'off'}" for name, on in chosen.items())]
+    return [*words, *([f"serialize {options['serialize']}"] if "serialize" in options else []), "format json"]
+
+
+def follower(stage: Stage) -> Callable[[str], None]:
+    """What to do with each line of psql: an execution that is whole becomes a sample of the step."""
+    block: list[str] = []
+
+    def on_line(line: str) -> None:
+        if not line.startswith("at "):
+            return block.append(line)
+        values = sample("\n".join(block))
+        block.clear()
+        if values:
+            stage.sample("sql", float(line[3:]) - stage.began, values)
+        return None
+
+    return on_line
+
+
+def sample(printed: str) -> Optional[dict[str, float]]:
+    """Pure. Of an execution as it was printed: {"execution_ms", "planning_ms", "shared_hit", "shared_read"}, or
+    {"elapsed_ms"} of one that was not explained. None when it is neither, as of statements."""
+    if printed.startswith("["):
+        plan = json.loads(printed)[0]
+        found = {
+            "execution_ms": plan.get("Execution Time", plan.get("Total Runtime")),
+            "planning_ms": plan.get("Planning Time"),
+            "shared_hit": plan["Plan"].get("Shared Hit Blocks"),
+            "shared_read": plan["Plan"].get("Shared Read Blocks"),
+        }
+        return {name: float(value) for name, value in found.items() if value is not None}
+    times = [line.split()[1] for line in printed.splitlines() if line.startswith("Time: ")]
+    return {"elapsed_ms": float(times[0])} if times else None

@@ -1,0 +1,55 @@
+"""Fewer points for a chart, with every spike and every gap still there. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# Samples further apart than so many of their usual intervals were not taken in between.
+GAP = 3.5
+
+
+def holes(t: Floats) -> NDArray[np.intp]:
+    """Before which places of `t` samples were not taken for a while."""
+    if len(t) < 3:
+        return np.empty(0, dtype=np.intp)
+    apart = np.diff(t)
+    return np.flatnonzero(apart > GAP * np.median(apart)) + 1
+
+
+def extremes(values: Floats, most: int) -> NDArray[np.intp]:
+    """Places of about `most` of the values, in order: of each stretch the smallest, the largest and a missing one."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    stretches = _stretches(values, max(1, most // 2))
+    missing = np.isnan(stretches)
+    begins = np.arange(len(stretches)) * stretches.shape[1]
+    lowest = np.where(missing, np.inf, stretches).argmin(axis=1) + begins
+    highest = np.where(missing, -np.inf, stretches).argmax(axis=1) + begins
+    gaps = (missing.argmax(axis=1) + begins)[missing.any(axis=1)]
+    kept = np.unique(np.concatenate([lowest, highest, gaps, [0, len(values) - 1]]))
+    return kept[kept < len(values)]
+
+
+def peaks(values: Floats, most: int) -> Floats:
+    """The largest of each of about `most` stretches; nan where all of a stretch are missing."""
+    return values if len(values) <= most else np.fmax.reduce(_stretches(values, most), axis=1)
+
+
+def begins(t: Floats, most: int) -> Floats:
+    """Where the stretches of `peaks` begin."""
+    return t if len(t) <= most else t[:: _width(len(t), most)]
+
+
+def _stretches(values: Floats, count: int) -> Floats:
+    """Shape (stretches, values of one); the last is filled up with nan."""
+    width = _width(len(values), count)
+    filled = np.full(-(-len(values) // width) * width, np.nan)
+    filled[: len(values)] = values
+    return filled.reshape(-1, width)
+
+
+def _width(samples: int, count: int) -> int:
+    return -(-samples // count)

@@ -1,0 +1,81 @@
+"""SELECT only: the steps of a run on the time axis of its charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.campaigns.models import Run
+
+WARM, MEASURE = "warm", "measure"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that was looked at, from `begin` to `end` (None while it goes on), in seconds on the axis."""
+
+    name: str
+    role: str
+    begin: float
+    end: float | None
+
+    @property
+    def title(self) -> str:
+        """Its name, and what it is for where that is not to be measured, nor said by its name."""
+        return self.name if self.role in (MEASURE, self.name) else f"{self.name} ({self.role})"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The steps that are shown, in order, and which part of the time; None: to its end."""
+
+    steps: tuple[Step, ...]
+    begin: float | None = None
+    end: float | None = None
+
+    @property
+    def title(self) -> str:
+        return f"seconds since {'the first step' if len(self.steps) > 1 else 'the step'} began"
+
+    def offsets(self) -> dict[str, float]:
+        """Step -> where its own seconds begin, in the order of the steps."""
+        return {step.name: step.begin for step in self.steps}
+
+    def within(self, offset: float) -> tuple[float, float]:
+        """The part of the time in the seconds of a step that begins at `offset`."""
+        begin = float("-inf") if self.begin is None else self.begin - offset
+        return begin, float("inf") if self.end is None else self.end - offset
+
+
+def steps_of(run: Run) -> list[Step]:
+    """All steps that were looked at, in seconds since the first of them began."""
+    told = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
+    spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in told}
+    first = min((began for began, _ in spans.values()), default=0.0)
+    roles = {step["name"]: step.get("role") or MEASURE for step in run.spec["steps"]}
+    found = [
+        Step(name, roles.get(name, MEASURE), round(began - first, 3), ended and round(ended - first, 3))
+        for name, (began, ended) in spans.items()
+    ]
+    # A run that ended before its steps told their times has one at most.
+    return found or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
+
+
+def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: float | None = None) -> Axis:
+    """All steps one after another, or one alone in its own seconds."""
+    alone = [each for each in steps if each.name == step]
+    if alone:
+        length = None if alone[0].end is None else round(alone[0].end - alone[0].begin, 3)
+        steps = [Step(step, alone[0].role, 0.0, length)]
+    return Axis(tuple(steps), begin, end)
+
+
+def window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """?from= and ?to= in seconds; None where not asked. ValueError for what is no number, or no stretch of time."""
+    begin, end = (float(asked[name]) if asked.get(name) else None for name in ("from", "to"))
+    if not all(math.isfinite(each) for each in (begin, end) if each is not None):
+        raise ValueError("from and to are numbers of seconds")
+    if begin is not None and end is not None and begin >= end:
+        raise ValueError(f"from={begin:g} is not before to={end:g}")
+    return begin, end

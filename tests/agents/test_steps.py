@@ -1,0 +1,140 @@
+"""Steps beside pgbench and fio, by a real agent on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.results.measure import measure
+
+from .driver import Connection, of
+
+Spec = Callable[..., dict[str, Any]]
+Steps = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def steps(spec: Spec) -> Steps:
+    """A spec of steps given as (name, kind, options)."""
+
+    def steps(*given: tuple[str, str, dict[str, Any]], settings: dict[str, Any] | None = None) -> dict[str, Any]:
+        made = [{"name": name, "role": "measure", "kind": kind, "options": options} for name, kind, options in given]
+        return {**spec(settings), "steps": made}
+
+    return steps
+
+
+def figures(agent: Connection, run: str, kind: str, options: dict[str, Any], step: str = "measure") -> dict[str, Any]:
+    """The measurements of a step, as the server will read them."""
+    outputs = {name: agent.file(run, f"out/{step}/{name}") for name in ("stdout", "stderr")}
+    return {one.name: one for one in measure(kind, outputs, options)}
+
+
+TABLE = (
+    "drop table if exists t; create table t as select g as id, repeat('x', 500) as pad from generate_series(1, 2000) g"
+)
+
+
+def test_a_query_is_explained_as_often_as_asked_in_one_session(agent: Connection, steps: Steps) -> None:
+    query = {"query": "select count(*) from t where id > -1;", "times": 4, "before": "set work_mem = '64kB'; select 1"}
+
+    run = agent.submit(steps(("make", "sql", {"statements": TABLE}), ("measure", "sql", query)))
+    events = agent.events(run)
+
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    found = figures(agent, run, "sql", query)
+    assert found["executions"].value == 4
+    assert 0 < found["execution_min"].value <= found["execution_mean"].value <= found["execution_max"].value
+    assert found["execution_total"].value == pytest.approx(4 * found["execution_mean"].value)
+    assert found["shared_hit_mean"].value + found["shared_read_mean"].value >= 2000 * 500 / 8192
+    assert (found["plan_shapes"].value, found["plan_shapes"].definition) == (1, "one plan throughout")
+    assert b'"work_mem": "64kB"' in agent.file(run, "out/measure/stdout")
+    samples = of(events, "sample", source="sql", step="measure")
+    assert len(samples) == 4 and samples == sorted(samples, key=lambda each: each["t"])
+    assert samples[0]["values"].keys() == {"execution_ms", "planning_ms", "shared_hit", "shared_read"}
+
+
+def test_a_query_that_is_not_explained_is_timed_with_its_rows_thrown_away(agent: Connection, steps: Steps) -> None:
+    query = {"query": "select g, pg_sleep(0.05) from generate_series(1, 2) g", "times": 3, "explain": False}
+
+    run = agent.submit(steps(("measure", "sql", query)))
+    events = agent.events(run)
+
+    found = figures(agent, run, "sql", query)
+    assert 100 < found["elapsed_min"].value <= found["elapsed_mean"].value < 300
+    assert b"|" not in agent.file(run, "out/measure/stdout")
+    assert len(of(events, "sample", source="sql")) == 3
+
+
+def test_a_change_of_the_plan_is_told_with_the_execution_at_which_it_came(agent: Connection, steps: Steps) -> None:
+    """A prepared statement is planned for its parameter five times; then one plan for all of them seems cheaper."""
+    table = f"{TABLE}; create index on t (id); vacuum analyze t"
+    prepared = "prepare q(int) as select count(pad) from t where id < $1"
+    query = {"query": "execute q(5000)", "times": 7, "before": prepared}
+
+    run = agent.submit(steps(("make", "sql", {"statements": table}), ("measure", "sql", query)))
+
+    agent.events(run)
+    shapes = figures(agent, run, "sql", query)["plan_shapes"]
+    assert shapes.value == 2
+    assert shapes.definition.startswith("execution 6 of 7: Seq Scan on t -> Index Scan")
+
+
+def test_samples_come_while_the_query_still_runs(agent: Connection, steps: Steps) -> None:
+    query = {"query": "select pg_sleep(0.6)", "times": 4}
+
+    run = agent.submit(steps(("measure", "sql", query)))
+    events = agent.events(run)
+
+    came = [event["mono"] for event in events if event["kind"] == "sample" and event["data"]["source"] == "sql"]
+    assert came[-1] - came[0] > 1.5
+
+
+@pytest.mark.parametrize("shell", ["\\! touch {file}", "select 1 \\g |touch {file}", "select 1; \\! touch {file}"])
+def test_nothing_that_was_typed_is_a_command_of_psql(
+    agent: Connection, steps: Steps, tmp_path: Any, shell: str
+) -> None:
+    tmp_path.chmod(0o777)
+    typed = shell.format(file=tmp_path / "touched")
+
+    run = agent.submit(steps(("measure", "sql", {"statements": typed})))
+
+    (outcome,) = of(agent.events(run), "outcome")
+    assert outcome["outcome"] == "failed" and "syntax error" in outcome["error"]["stderr"]
+    assert not (tmp_path / "touched").exists()
+
+
+def test_a_statement_that_takes_too_long_ends_the_run_with_the_server_s_words(agent: Connection, steps: Steps) -> None:
+    run = agent.submit(steps(("measure", "sql", {"query": "select pg_sleep(60)", "timeout_s": 0.2})))
+
+    (outcome,) = of(agent.events(run), "outcome")
+
+    assert outcome["error"]["blame"] == "workload"
+    assert "canceling statement due to statement timeout" in outcome["error"]["stderr"]
+
+
+def test_cancel_does_not_wait_for_the_query(agent: Connection, steps: Steps, data_dir: Any) -> None:
+    run = agent.submit(steps(("measure", "sql", {"query": "select pg_sleep(600)", "times": 1})))
+    agent.events(run, until="RUNNING")
+    time.sleep(0.5)
+
+    began = time.monotonic()
+    agent.call("cancel", run=run)
+    events = agent.events(run)
+
+    assert time.monotonic() - began < 5
+    assert of(events, "outcome") == [{"outcome": "cancelled", "error": None}]
+    assert agent.call("status", run=run)["clean"] is True
+
+
+def test_a_step_waits_and_the_collectors_look_on(agent: Connection, steps: Steps) -> None:
+    run = agent.submit(steps(("settle", "wait", {"seconds": 1.5})))
+
+    events = agent.events(run)
+
+    (measured,) = of(events, "measured", step="settle")
+    assert 1.5 <= measured["ended"] - measured["began"] < 2.5
+    assert len(of(events, "sample", source="cpu", step="settle")) >= 2

@@ -1,0 +1,359 @@
+"""Samples from event to chart: without loss into columns, once, and thinned without hiding anything."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.campaigns.models import Run, RunEvent
+from apps.results import codec, fold, ingest, queries, samples, series, thin, timeline
+from apps.results.models import Block
+from tests import populate
+
+BEGAN = 1795273600.0
+numbers = st.one_of(
+    st.integers(-(2**53), 2**53).map(float),
+    st.decimals(-(10**9), 10**9, places=4, allow_nan=False).map(float),
+    st.floats(),
+    st.just(float("nan")),
+)
+
+
+@given(st.lists(st.lists(numbers, min_size=7, max_size=7), max_size=4))
+def test_what_is_packed_is_unpacked_as_it_was(columns: list[list[float]]) -> None:
+    arrays = [np.array(column) for column in columns]
+
+    found = codec.unpack(codec.pack(arrays), 7, [True] * len(arrays))
+
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, found, strict=True))
+
+
+def test_only_the_columns_that_are_wanted_are_unpacked() -> None:
+    packed = codec.pack([np.arange(5.0), np.full(5, np.nan), np.array([0.1, 0.2, np.nan, 1e300, -4.0])])
+
+    (found,) = codec.unpack(packed, 5, [False, False, True])
+
+    assert np.array_equal(found, [0.1, 0.2, np.nan, 1e300, -4.0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        (np.random.default_rng(1).normal(50, 5, 4096).round(2), 2.0),  # shares of cpus
+        (1000.0 + np.cumsum(np.random.default_rng(1).integers(-9, 9, 4096)) * 4, 1.0),  # memory, in pages of 4 kB
+        (np.full(4096, 7.0), 0.02),
+    ],
+    ids=["decimals", "pages", "constant"],
+)
+def test_a_sample_takes_few_bytes(values: Any, most: float) -> None:
+    assert len(codec.pack([values])) / 4096 < most
+
+
+@given(st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), max_size=300), st.integers(4, 40))
+def test_thinning_keeps_each_extreme_and_shows_a_gap_wherever_one_was(listed: list[float], most: int) -> None:
+    values = np.array(listed)
+
+    kept = thin.extremes(values, most)
+
+    assert len(kept) <= 1.5 * most + 2 and list(kept) == sorted(set(kept))
+    if len(values):
+        assert np.array_equal(np.nanmax([*values[kept], -np.inf]), np.nanmax([*values, -np.inf]))
+        assert np.array_equal(np.nanmin([*values[kept], np.inf]), np.nanmin([*values, np.inf]))
+        assert np.isnan(values[kept]).any() == np.isnan(values).any()
+
+
+def test_of_each_stretch_of_a_heat_map_the_peak_is_shown() -> None:
+    values = np.zeros(43_200)
+    values[12_345], values[20_000:30_000] = 99.0, np.nan
+
+    found = thin.peaks(values, 1000)
+
+    assert len(found) == len(thin.begins(np.arange(43_200.0), 1000)) <= 1000
+    assert found.max(initial=0.0, where=~np.isnan(found)) == 99.0 and np.isnan(found).sum() > 200
+
+
+def test_a_time_without_samples_is_a_hole() -> None:
+    assert list(thin.holes(np.array([0.0, 1.0, 2.0, 4.0, 9.0, 10.0]))) == [4]
+
+
+def tell(run: Run, *events: tuple[str, dict[str, Any]]) -> None:
+    rows = [
+        RunEvent(run=run, seq=run.last_seq + place, at=timezone.now(), kind=kind, data=data)
+        for place, (kind, data) in enumerate(events, start=1)
+    ]
+    RunEvent.objects.bulk_create(rows)
+    run.last_seq += len(rows)
+    run.save(update_fields=["last_seq"])
+
+
+def sample(t: float, source: str = "memory", step: str = "measure", **values: float) -> tuple[str, dict[str, Any]]:
+    return "sample", {"step": step, "source": source, "t": t, "values": values}
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    """A run that goes on, without any sample yet."""
+    found: Run = populate.team()["live_run"]
+    found.events.filter(kind__in=("sample", "measuring")).delete()
+    tell(found, ("measuring", {"step": "measure", "began": BEGAN}))
+    return found
+
+
+@pytest.fixture
+def browser(run: Run, client: Client) -> Client:
+    client.force_login(run.campaign.created_by)
+    return client
+
+
+def lines(browser: Client, run: Run, **query: Any) -> dict[str, list[tuple[float, float | None]]]:
+    """Trace -> its points, as the page gets them."""
+    figure = browser.get(reverse("run_figure", args=[run.pk]), query).json()
+    return {trace["name"]: list(zip(trace["x"], trace["y"], strict=True)) for trace in figure["data"] if "y" in trace}
+
+
+def test_samples_are_folded_once_and_the_newest_stay_events(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "BATCH", 7)
+    tell(run, *(sample(float(t), MemFree=100.0 + t) for t in range(40)))
+
+    assert fold.fold(run, leave=10) == 30
+    assert fold.fold(run, leave=10) == 0
+
+    assert run.events.filter(kind="sample").count() == 10
+    (stored,) = run.series.all()
+    found = samples.values_of(stored, None, None)
+    assert (stored.samples, list(found["MemFree"])) == (30, [100.0 + t for t in range(30)])
+
+
+def test_a_fold_that_dies_half_way_loses_nothing_and_counts_nothing_twice(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "BATCH", 10)
+    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(35)))
+    write, calls = fold._write, []
+
+    def dies(*args: Any) -> None:
+        calls.append(args)
+        if len(calls) == 4:  # in the midst of the second batch
+            raise KeyboardInterrupt
+        write(*args)
+
+    monkeypatch.setattr(fold, "_write", dies)
+    with pytest.raises(KeyboardInterrupt):
+        fold.fold(run)
+    monkeypatch.setattr(fold, "_write", write)
+    fold.fold(run)
+
+    found = samples.values_of(run.series.get(), None, None)
+    assert list(found["MemFree"]) == [float(t) for t in range(35)]
+    assert not run.events.filter(kind="sample").exists()
+
+
+def test_blocks_are_filled_and_a_column_that_comes_late_has_nothing_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "FULL", 8)
+    for begin in (0, 5, 10):
+        late = {"Cached": 1.0} if begin == 10 else {}
+        tell(run, *(sample(float(t), MemFree=float(t), **late) for t in range(begin, begin + 5)))
+        fold.fold(run)
+
+    stored = run.series.get()
+
+    blocks = stored.blocks.filter(group="memory").order_by("first")
+    assert [(block.first, block.samples, block.begin, block.end) for block in blocks] == [
+        (0, 8, 0.0, 7.0),
+        (8, 7, 8.0, 14.0),
+    ]
+    found = samples.values_of(stored, None, None)
+    assert list(found["MemFree"]) == [float(t) for t in range(15)]
+    assert np.isnan(found["Cached"][:10]).all() and list(found["Cached"][10:]) == [1.0] * 5
+
+
+def test_a_chart_of_a_run_under_way_has_what_was_folded_and_what_came_since(browser: Client, run: Run) -> None:
+    tell(run, *(sample(float(t), MemFree=1024.0**2 * t) for t in range(30)))
+    fold.fold(run, leave=10)
+
+    points = lines(browser, run, panel="memory.memory")["MemFree"]
+
+    assert points == [(float(t), float(t)) for t in range(30)]
+
+
+def test_what_is_folded_while_a_page_reads_is_shown_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
+    read = samples._stored
+
+    def folded_meanwhile(*args: Any) -> Any:
+        fold.fold(run)
+        return read(*args)
+
+    monkeypatch.setattr(samples, "_stored", folded_meanwhile)
+    panels = [panel for panel in series.panels_of(run) if panel.key == "memory.memory"]
+    (column,) = samples.run_columns(run, panels, timeline.axis_of(timeline.steps_of(run)))
+
+    assert list(column.t) == [float(t) for t in range(30)]
+
+
+def test_only_runs_under_way_with_many_samples_are_folded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
+
+    assert not queries.to_fold().exists()
+    monkeypatch.setattr(fold, "TAIL", 10)
+    monkeypatch.setattr(fold, "MANY", 20)
+    assert list(queries.to_fold()) == [run]
+
+
+def test_a_long_run_is_thinned_and_looked_at_closer_it_is_not(browser: Client, run: Run) -> None:
+    values = np.full(20_000, 1024.0**2)
+    values[12_345] *= 50
+    fold.append(run, "measure", "memory", {"t": np.arange(20_000.0), "MemFree": values})
+
+    whole = lines(browser, run, panel="memory.memory")["MemFree"]
+    part = lines(browser, run, panel="memory.memory", **{"from": 12_300, "to": 12_400})["MemFree"]
+
+    assert len(whole) < 2100 and (12_345.0, 50.0) in whole
+    assert [t for t, _ in part] == [float(t) for t in range(12_299, 12_402)]
+
+
+def test_a_figure_of_a_part_reads_only_the_blocks_of_that_part(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fold.append(
+        run, "measure", "memory", {"t": np.arange(20_000.0), "MemFree": np.zeros(20_000), "Slab": np.zeros(20_000)}
+    )
+    read: list[tuple[str, int]] = []
+    unpack = Block.unpack
+    monkeypatch.setattr(
+        Block, "unpack", lambda block, names: read.append((block.group, block.first)) or unpack(block, names)
+    )
+
+    lines(browser, run, panel="memory.memory", **{"from": 5000, "to": 6000})
+
+    assert sorted(read) == [("", 4096), ("memory", 4096)]
+
+
+def test_where_no_sample_was_taken_the_line_has_a_gap(browser: Client, run: Run) -> None:
+    tell(run, *(sample(float(t), MemFree=1024.0**2) for t in (0, 1, 2, 3, 30, 31)))
+
+    assert [value for _, value in lines(browser, run, panel="memory.memory")["MemFree"]] == [1, 1, 1, 1, None, 1, 1]
+
+
+@pytest.mark.parametrize("query", ["from=x", "from=5&to=5", "to=nan"])
+def test_the_api_refuses_what_is_no_stretch_of_time(browser: Client, run: Run, query: str) -> None:
+    fold.append(run, "measure", "memory", {"t": np.arange(5.0), "MemFree": np.arange(5.0)})
+
+    assert browser.get(f"/api/v1/series/{run.series.get().pk}/?{query}").status_code == 400
+
+
+def test_the_api_gives_a_part_of_a_series(browser: Client, run: Run) -> None:
+    fold.append(run, "measure", "memory", {"t": np.arange(50.0), "MemFree": np.arange(50.0)})
+
+    told = browser.get(f"/api/v1/series/{run.series.get().pk}/?from=10&to=12.5").json()
+
+    assert told["values"] == {"t": [10.0, 11.0, 12.0], "MemFree": [10.0, 11.0, 12.0]}
+
+
+def migrated(name: str) -> Any:
+    """The tables as they were after a migration of this room; the models of then."""
+    executor = MigrationExecutor(connection)
+    state = executor.migrate([("results", name)])
+    return state.apps
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stored_series_are_converted_there_and_back() -> None:
+    run = populate.team()["live_run"]
+    table = {"t": np.arange(5000.0), "MemFree": np.arange(5000.0) * 0.5, "odd": np.full(5000, np.nan)}
+    fold.append(run, "measure", "memory", table)
+
+    before = migrated("0002_marks").get_model("results", "Series").objects.get(run_id=run.pk, source="memory")
+    migrated("0003_blocks")
+
+    flat = np.frombuffer(zlib.decompress(bytes(before.packed)), dtype="<f8")
+    assert np.array_equal(flat.reshape(3, 5000), np.array(list(table.values())), equal_nan=True)
+    found = samples.values_of(run.series.get(source="memory"), None, None)
+    assert all(np.array_equal(found[name], values, equal_nan=True) for name, values in table.items())
+    assert [block.samples for block in run.series.get(source="memory").blocks.filter(group="memory")] == [4096, 904]
+
+
+def steps(run: Run) -> None:
+    """Warm-up from 0 to 20 s, then after a pause measured from 30 s on, with a checkpoint that reaches over."""
+    run.events.filter(kind="measuring").delete()
+    run.spec["steps"] = [{"name": "fill", "role": "warm"}, {"name": "idx1", "role": "measure"}]
+    run.spec["steps"] = [{**step, "kind": "pgbench", "options": {}} for step in run.spec["steps"]]
+    run.save(update_fields=["spec"])
+    tell(
+        run,
+        ("measured", {"step": "fill", "began": BEGAN, "ended": BEGAN + 20, "costs": {}}),
+        ("measured", {"step": "idx1", "began": BEGAN + 30, "ended": BEGAN + 50, "costs": {}}),
+        *(sample(float(t), step="fill", MemFree=1024.0**2) for t in range(20)),
+        *(sample(float(t), step="idx1", MemFree=2 * 1024.0**2) for t in range(20)),
+    )
+    fold.fold(run)
+    run.marks.create(step="fill", kind="checkpoint", t=15.0, until=35.0, label="time", data={})
+    run.marks.create(step="idx1", kind="checkpoint", t=-15.0, until=5.0, label="time", data={})
+
+
+def test_steps_follow_each_other_on_one_axis_with_a_gap_between(browser: Client, run: Run) -> None:
+    steps(run)
+
+    figure = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "memory.memory"}).json()
+
+    (line,) = [trace for trace in figure["data"] if trace["name"] == "MemFree"]
+    assert (line["x"][0], line["x"][19], line["y"][20], line["x"][21]) == (0.0, 19.0, None, 30.0)
+    assert figure["layout"]["xaxis"]["title"]["text"] == "seconds since the first step began"
+    assert figure["steps"] == {"fill": 0.0, "idx1": 30.0}
+
+
+def test_warm_up_is_shaded_and_named_and_a_mark_that_reaches_over_is_drawn_once(browser: Client, run: Run) -> None:
+    steps(run)
+
+    figure = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "memory.memory"}).json()
+
+    names = {note["text"]: note["x"] for note in figure["layout"]["annotations"] if note.get("xref") == "x"}
+    assert names == {"fill (warm)": 0.0, "idx1": 30.0}
+    shades = [shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect"]
+    assert [(shade["x0"], shade["x1"]) for shade in shades] == [(0.0, 20.0)]
+    (marks,) = [trace for trace in figure["data"] if trace["name"] == "marks"]
+    assert marks["x"] == [15.0, 35.0, None]
+
+
+def test_a_step_alone_is_shown_in_its_own_seconds(browser: Client, run: Run) -> None:
+    steps(run)
+
+    figure = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "memory.memory", "step": "idx1"}).json()
+
+    (line,) = [trace for trace in figure["data"] if trace["name"] == "MemFree"]
+    assert (line["x"][0], line["x"][-1], set(line["y"])) == (0.0, 19.0, {2.0})
+    (marks,) = [trace for trace in figure["data"] if trace["name"] == "marks"]
+    assert marks["x"] == [0.0, 5.0, None]
+
+
+def test_the_page_offers_the_steps_and_keeps_the_part_of_time(browser: Client, run: Run) -> None:
+    steps(run)
+
+    page = browser.get(reverse("run_detail", args=[run.pk]), {"step": "idx1", "from": "3", "to": "9"})
+
+    text = page.content.decode()
+    assert '<option value="idx1" selected>idx1</option>' in text and "fill (warm)" in text
+    assert "step=idx1&amp;from=3&amp;to=9" in text and "Show the whole time" in text
+
+
+def test_reading_an_ended_run_folds_all_of_it(run: Run) -> None:
+    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
+    Run.objects.filter(pk=run.pk).update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
+
+    assert ingest.ingest(run)
+    assert not ingest.ingest(run)
+
+    assert run.series.get().samples == 30
+    assert not run.events.filter(kind="sample").exists()

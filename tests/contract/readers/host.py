@@ -1,0 +1,94 @@
+"""What a host says of itself: lscpu, cpuinfo, meminfo, numactl, numastat, numa_maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from apps.results.formats.cpuinfo import parse_cpuinfo
+from apps.results.formats.lscpu import parse_lscpu
+from apps.results.formats.meminfo import parse_meminfo
+from apps.results.formats.numa_maps import Mapping, parse_numa_maps
+from apps.results.formats.numactl import parse_numactl_hardware, parse_numactl_show
+from apps.results.formats.numastat import parse_numastat
+
+
+def cpuinfo_values(raw: bytes) -> dict[str, Any]:
+    found = parse_cpuinfo(raw)
+    first, sockets = found.cpus[0], found.sockets
+    return {
+        "cpus": len(found.cpus),
+        "apicid": [cpu.apicid for cpu in found.cpus],
+        "cache_kb": first.cache_kb,
+        "mhz": first.mhz,
+        "model": first.model,
+        "cores_per_socket": first.cores_of_socket,
+        "threads_per_core": found.threads_per_core,
+        "sockets": len(sockets) if sockets else None,
+        "socket_cpus": {str(number): list(cpus) for number, cpus in sockets.items()} if sockets else None,
+        "cpu_socket_core": {str(cpu.number): [cpu.socket, cpu.core] for cpu in found.cpus},
+    }
+
+
+def lscpu_values(raw: bytes) -> dict[str, Any]:
+    found = parse_lscpu(raw)
+    nodes = {f"node{node}_cpus": ",".join(map(str, cpus)) for node, cpus in found.nodes_cpus}
+    return asdict(found) | {"arch": found.architecture, **nodes}
+
+
+def meminfo_values(raw: bytes) -> dict[str, Any]:
+    found = parse_meminfo(raw)
+    return {**found.kb, **found.counts}
+
+
+def numa_maps_values(raw: bytes) -> dict[str, Any]:
+    found = parse_numa_maps(raw)
+    shared = found.shared_segment
+    return {
+        "lines": len(found.mappings),
+        "policies": found.policies,
+        "process_policy": found.process_policy,
+        "anon_pages": sum(mapping.anon_pages for mapping in found.mappings),
+        "dirty_pages": sum(mapping.dirty_pages for mapping in found.mappings),
+        "total_kb_per_node": {f"N{node}": kb for node, kb in found.kb_per_node.items()},
+        "shm": segment_values(shared) if shared else None,
+    }
+
+
+def segment_values(segment: Mapping) -> dict[str, Any]:
+    pages = {f"N{node}": count for node, count in segment.pages}
+    told = {"file": segment.file, "page_kb": segment.page_kb, "policy": segment.policy}
+    return {**told, "pages": pages, "total_pages": segment.total_pages}
+
+
+def hardware_values(raw: bytes) -> dict[str, Any]:
+    found = parse_numactl_hardware(raw)
+    nodes = [
+        {"id": node.number, "cpus": node.cpus, "size_mb": node.size_mb, "free_mb": node.free_mb} for node in found.nodes
+    ]
+    return {"nodes": nodes, "node_count": len(nodes), "distances": [list(row) for row in found.distances]}
+
+
+def policy_values(raw: bytes) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(parse_numactl_show(raw)).items()
+    }
+
+
+def numastat_values(raw: bytes) -> dict[str, Any]:
+    found = parse_numastat(raw)
+    return {"nodes": list(found.nodes), "counters": {name: list(counts) for name, counts in found.pages.items()}}
+
+
+READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {
+    "cpuinfo": cpuinfo_values,
+    "lscpu_json": lscpu_values,
+    "lscpu_text": lscpu_values,
+    "meminfo": meminfo_values,
+    "numa_maps": numa_maps_values,
+    "numactl_hardware": hardware_values,
+    "numactl_show": policy_values,
+    "numastat": numastat_values,
+}

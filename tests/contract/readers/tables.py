@@ -1,0 +1,27 @@
+"""Tables that people kept of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from apps.results.formats.huge_page_csv import parse_huge_page_csv
+
+
+def huge_page_values(raw: bytes) -> dict[str, Any]:
+    found = parse_huge_page_csv(raw)
+    rows = [
+        asdict(one)
+        | {
+            "pg_cache": one.shared_buffers,
+            "pg_cache_kib": one.shared_buffers_kib,
+            "finish": one.finished_at.isoformat(),
+        }
+        for one in found.cells
+    ]
+    not_rows = [{"line": one.line, "why": one.why, "finish": one.finished_at.isoformat()} for one in found.not_measured]
+    return {"header_ok": True, "rows": rows, "not_rows": not_rows, "incomplete": found.missing}
+
+
+READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {"csv_document001": huge_page_values}
