@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Any
 
 import yaml
 
+from apps.campaigns import data
 from apps.campaigns import steps as campaign_steps
 from apps.campaigns.steps import Step
 from apps.errors import PlanError
 
 Recipe = dict[str, Any]
+# Draws from a Gaussian leave most of a range alone: what is in use outgrows memory only where the range does by far.
+DATA_TO_MEMORY = 4.0
 
 
 @cache
@@ -56,12 +60,38 @@ def _below(path: str, value: Any) -> dict[str, Any]:
 
 
 def steps(recipe: Recipe, facts: dict[str, Any]) -> list[Step]:
-    """The workload's steps on this host: `cpus` stands for how many it may use. As they are where it is not known."""
-    cpus = len(parse_cpus(facts["cpus"]["allowed"])) if facts else "cpus"
-    return [
-        {**step, "options": {name: cpus if value == "cpus" else value for name, value in step["options"].items()}}
-        for step in recipe["steps"]
-    ]
+    """The workload's steps on this host. As they are where it is not known."""
+    return [{**step, "options": _options(step["options"], facts)} for step in recipe["steps"]]
+
+
+def dataset(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """{"kind", "options"} of the recipe's own data set on this host; None where it has none."""
+    own = recipe.get("dataset")
+    return {**own, "options": _options(own["options"], facts)} if own else None
+
+
+def _options(options: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """Options with what stands for a number of the host: `cpus` it may use, the scale of `four_times_memory`."""
+    if not facts:
+        return dict(options)
+    numbers = {
+        "cpus": lambda: len(parse_cpus(facts["cpus"]["allowed"])),
+        "four_times_memory": lambda: math.ceil(DATA_TO_MEMORY * _fitting(facts) / data.ROWS_PER_SCALE),
+    }
+    meant = {name: numbers[value]() for name, value in options.items() if isinstance(value, str) and value in numbers}
+    return {**options, **meant}
+
+
+def active_sets(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
+    rows = _fitting(facts)
+    return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
+
+
+def _fitting(facts: dict[str, Any]) -> float:
+    """How many rows of pgbench_accounts, with their index, fit the memory of the host, or of our control group."""
+    limit_kb = (facts.get("limits") or {}).get("memory_max_kb", facts["memory"]["total_kb"])
+    return float(min(limit_kb, facts["memory"]["total_kb"]) * 1024 / data.bytes_per_row())
 
 
 def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
@@ -119,6 +149,7 @@ def parse_cpus(cpulist: str) -> list[int]:
 
 
 GENERATORS: dict[str, Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]] = {
+    "active_sets": active_sets,
     "cpu_doubling": cpu_doubling,
     "numa_policies": numa_policies,
 }
