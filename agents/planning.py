@@ -175,6 +175,28 @@ def plan_steps(spec: Spec) -> None:
         private = (spec["target"] or {}).get("kind") == "private"
         if workload.needs_directory and not private and not step["options"].get("directory"):
             raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
+    check_order(spec["steps"])
+
+
+def check_order(steps: list[Record]) -> None:
+    """Pure. Unplannable when a step needs the result of one that does not come before it, or is of another tool."""
+    earlier: dict[str, str] = {}
+    for step in steps:
+        wanted = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
+        if wanted is not None and earlier.get(wanted) != step["kind"]:
+            same = [name for name, kind in earlier.items() if kind == step["kind"]]
+            accepted = f"a step of {step['kind']} before {step['name']}: {', '.join(same) or 'there is none'}"
+            raise Unplannable(f"steps.{step['name']}.rate_of", wanted, accepted)
+        earlier[step["name"]] = step["kind"]
+
+
+def check_versions(facts: Record, spec: Spec) -> None:
+    """Pure. Unplannable for an option that the target's version lacks, where the facts tell the version."""
+    bin_dir = (spec["target"] or {}).get("bin_dir")
+    majors = [each["major"] for each in facts.get("postgresql", []) if each["bin_dir"] == bin_dir]
+    for step in spec["steps"]:
+        for major in majors if step["kind"] in WORKLOADS else []:
+            WORKLOADS[step["kind"]].check_version(step["options"], major)
 
 
 def plan_dataset(spec: Spec) -> None:
@@ -234,6 +256,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
     plan_steps(spec)
+    check_versions(facts, spec)
     plan_dataset(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
@@ -244,7 +267,8 @@ def check_spec(facts: Record, spec: Spec) -> None:
 
 
 def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
-    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    steps = [step for step in spec["steps"] if step["kind"] in WORKLOADS]
+    traces = any(WORKLOADS[step["kind"]].traces(step["options"]) for step in steps)
     for name, plan in plans.items():
         if plan.tracer_prefix and not traces:
             value = spec["settings"][name].get("tracer")

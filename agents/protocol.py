@@ -15,6 +15,8 @@ hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
+check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
+           name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
@@ -41,7 +43,8 @@ Spec       {"version": 1,
                         it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema}],
-            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
+            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
+            "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
            {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
            and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
@@ -62,7 +65,7 @@ crc32 of the canonical JSON of the rest}. Kinds and their data:
 
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
-sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+sample     {"step", "source": "pgbench|latency|cpu|...", "t": s since the step began, "values": {column: number}}
 measuring  {"step", "began": wall s}; its load is about to start
 measured   {"step", "began": wall s, "ended": wall s, "costs": {source or "proofs": {"samples", "wall_s", "cpu_s",
            "apart_s": cpu time in processes that help}}}; when the load of a step has ended
@@ -77,6 +80,19 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
            "wrote": bool or null} or null}; whenever one of these has changed
 log        {"level": "info|warning|error", "message"}
 outcome    {"outcome", "error": Failure or null}
+
+out/<step>/load.json, of pgbench: {"loop": "closed|open", "random_seed": what was used, "rate": transactions/s where
+           a share of an earlier step's was asked for}
+
+out/<step>/latency.json, of pgbench with log: reduced; times in us:
+           {"version": 1, "loop": "closed|open", "sampling_rate": share of the transactions that were logged,
+            "lines": read, "unread": damaged, "all": Latencies, "scripts": [Latencies + {"name"}],
+            "lag": Histogram of the schedule lag, where there is a rate, else null,
+            "retried": transactions, "retries": tries beyond the first; null without max_tries,
+            "slots": {"width_s": s, "rows": [[first second since 1970, [[bucket, times]...]]...]}}
+           Histogram   {"count", "sum", "min", "max", "buckets": [[bucket, times]...]}; histogram.py tells what a
+                       bucket of 7 bits holds; those of slots have 4
+           Latencies   Histogram + {"words": {"skipped|failed|serialization|deadlock": transactions without one}}
 
 manifest.json: {"run", "digest", "agent", "outcome", "error", "clean", "conflicts": [{"key","original","ours","found"}],
             "last_seq", "timings": {state: s}, "files": [{"path", "size", "sha256"}]}
@@ -97,7 +113,7 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
+    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
     "uninstall",
 )  # fmt: skip
 

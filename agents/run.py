@@ -25,6 +25,7 @@ class Run(Protocol):
     scene: Scene
     spec: dict[str, Any]
     client_prefix: list[str]
+    tracer_prefix: list[str]
     interval_s: float
     collector_cpu_s: float
 

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import paths, reboot, recover
+from . import paths, reboot, recover, scripts
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
@@ -42,6 +42,7 @@ class Session:
         self.account = Account(name=str(self.system.euid()))
         self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
+        self.tracer_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
         self._step, self._told, self._stop = "", set[str](), False
@@ -121,6 +122,7 @@ class Session:
 
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
+        self._check_scripts()
         plans = plan_settings(self.scene.facts, self.spec["settings"])
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
@@ -130,12 +132,21 @@ class Session:
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
             self.client_prefix += plan.client_prefix
+            self.tracer_prefix += plan.tracer_prefix
         self._change(plans)
         self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
+
+    def _check_scripts(self) -> None:
+        """By the tools themselves: a run that could not be carried out changes nothing."""
+        wrong = scripts.check(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
+        for failure in wrong:
+            self.log("error", failure.message)
+        if wrong:
+            raise wrong[0]
 
     def _data_dir(self) -> str:
         """Where the run's data lie: the target's directory, or that of the first step which has one."""

@@ -214,8 +214,9 @@ class Run(models.Model):
 
     @property
     def label(self) -> str:
-        """The levels of this run in a line, such as "2 cpus"."""
-        return ", ".join(self.cell.values())
+        """The levels of this run in a line, such as "2 cpus", in the order of the design: that of jsonb is its own."""
+        names = [factor["name"] for factor in self.campaign.factors]
+        return ", ".join(self.cell[name] for name in names if name in self.cell)
 
     @property
     def doing(self) -> str:

@@ -117,7 +117,7 @@ def expand(
     seed: int,
     reboot: str = "never",
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is {"target", "settings", "dataset", "steps", "collect"}."""
+    """All runs of a campaign in order. `base` is a spec without its version."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
@@ -160,14 +160,7 @@ def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
     in_steps = {**by_root["workload"], **by_root["steps"]}
     patched = steps.patch(base["steps"], in_steps)
     dataset, patched = data.resolve(base.get("dataset"), patched, by_root["dataset"], list(in_steps))
-    return {
-        "version": 1,
-        "target": base["target"],
-        "settings": settings["settings"],
-        "dataset": dataset,
-        "steps": patched,
-        "collect": base["collect"],
-    }
+    return {**base, "version": 1, "settings": settings["settings"], "dataset": dataset, "steps": patched}
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:

@@ -22,6 +22,7 @@ from apps.accounts.services import audit, require, save
 from apps.campaigns import data, datasets, plan, queries, queue, recipes, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
+from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
 
@@ -64,6 +65,8 @@ def create_campaign(
     require(by, Role.OPERATOR, "create campaign")
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    if steps.imported(workload.steps):
+        raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
     steps.metric(workload.steps, metric)
     campaign = Campaign(
         name=name,
@@ -128,7 +131,7 @@ def preview(campaign: Campaign) -> Preview:
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host) for step in campaign.steps]
+    wanted = [_placed(step, campaign.host, facts) for step in campaign.steps]
     with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
@@ -137,6 +140,8 @@ def preview(campaign: Campaign) -> Preview:
         "steps": wanted,
         "collect": collect(campaign, with_postgres),
     }
+    if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
+        base["allowed_paths"] = paths.of(campaign.host)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
     for run in {each.digest: each for each in planned}.values():
@@ -148,11 +153,14 @@ def preview(campaign: Campaign) -> Preview:
     return Preview(planned, took, restarts, restart_s, measured_s is not None)
 
 
-def _placed(step: steps.Step, host: Host) -> steps.Step:
-    """The step, with the directory that it works in where the workload does not say it."""
-    if not WORKLOADS[step["kind"]].needs_directory:
-        return step
-    return {**step, "options": {"directory": host.data_dir, **step["options"]}}
+def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
+    """The step, with the directories of its tool and of its files where the workload does not say them."""
+    kind, options = WORKLOADS[step["kind"]], dict(step["options"])
+    if kind.needs_directory:
+        options.setdefault("directory", host.data_dir)
+    if kind.bundled:
+        options.setdefault("bin_dir", targets.newest_with(host, facts, kind.tools[0]))
+    return {**step, "options": options}
 
 
 def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
@@ -195,7 +203,8 @@ def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     if (spec["dataset"] or {}).get("kind") == data.PGBENCH:
         _check_tool("pgbench", "the data set", host, facts)
     for step in load:
-        for tool in WORKLOADS[step["kind"]].tools:
+        targets.check_bin_dir(step["options"].get("bin_dir", ""), host, facts)
+        for tool in WORKLOADS[step["kind"]].needs(step["options"]):
             _check_tool(tool, step["kind"], host, facts)
     try:
         targets.check(spec, host, facts)
