@@ -57,6 +57,11 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     return _measured(Reading(output.path, kind, entry, outputs))
 
 
+def without_output(entry: Entry) -> Reading:
+    """A run that did not end well and left nothing, as its manifest says."""
+    return _measured(Reading("manifest", entry.kind, entry, {}))
+
+
 def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
     """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
     if entry.kind:

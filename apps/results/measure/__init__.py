@@ -12,6 +12,7 @@ from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
 from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
+from apps.results.measure.sysbench import measure_sysbench
 from apps.results.measure.table import measure_figures
 
 __all__ = ["Measurement", "measure"]
@@ -20,6 +21,7 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pgbench": measure_pgbench,
     "fio": measure_fio,
     "figures": measure_figures,
+    "sysbench": measure_sysbench,
     "sql": measure_sql,
 }
 
