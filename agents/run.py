@@ -25,6 +25,7 @@ class Run(Protocol):
     scene: Scene
     spec: dict[str, Any]
     client_prefix: list[str]
+    tracer_prefix: list[str]
     interval_s: float
     collector_cpu_s: float
 
@@ -38,6 +39,8 @@ class Run(Protocol):
     def stopped(self) -> bool: ...
 
     def enter(self, state: str, **more: Any) -> None: ...
+
+    def begin(self, step: str) -> None: ...
 
     def emit(self, kind: str, data: Record) -> None: ...
 

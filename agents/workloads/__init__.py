@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Context, Metric, Workload
+from .base import Context, Metric, Named, Trace, Workload
 from .fio import Fio
 from .pgbench import PgBench
 from .sql import Sql
@@ -10,4 +10,4 @@ from .wait import Wait
 
 WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio(), Sql(), Wait())}
 
-__all__ = ["WORKLOADS", "Context", "Metric", "Workload"]
+__all__ = ["WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]

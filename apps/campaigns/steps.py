@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import COOL, MEASURE, REBOOT, ROLES
-from agents.workloads import WORKLOADS
+from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
 from apps.tuning import rules
@@ -83,11 +84,27 @@ def check(steps: Sequence[Step]) -> None:
         except Unplannable as error:
             option = error.field.removeprefix(f"{kind.kind}.")
             raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+    _check_order(steps)
+
+
+def _check_order(steps: Sequence[Step]) -> None:
+    try:
+        planning.check_order(list(steps))
+    except Unplannable as error:
+        field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
+        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that yield results."""
     return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
+
+
+def paths(steps: Sequence[Mapping[str, Any]]) -> list[Named]:
+    """Every path that their options name, besides rooms of the run's own."""
+    return [
+        named for step in steps if step["kind"] != REBOOT for named in WORKLOADS[step["kind"]].paths(step["options"])
+    ]
 
 
 def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:

@@ -17,6 +17,8 @@ NAME = RegexValidator(
     "use 1 to 63 of a-z, 0-9, dot, dash and underscore, but not add, keys or new",
 )
 PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, digits, dot, dash, underscore and /")
+# What fio reads as it stands: no colon, for it separates files, and nothing that it would expand.
+STORAGE = RegexValidator(r"^/[^\x00-\x20:$`\\;#\"'*?]*$", "use an absolute path without spaces, colons and quotes")
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
 
 
@@ -121,6 +123,28 @@ class ClusterConsent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_may_display()} {self.data_dir} of {self.host}"
+
+
+class AllowedPath(models.Model):
+    """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
+
+    class Kind(models.TextChoices):
+        DIRECTORY = "directory", "directory: new files below it, removed with the run"
+        FILE = "file", "file: loses what it holds"
+        DEVICE = "device", "block device: loses what it holds"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="allowed_paths")
+    path = models.CharField(max_length=1000, validators=[STORAGE])
+    kind = models.CharField(max_length=9, choices=Kind)
+    given_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    given_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["host", "path"], name="allowed_path_once_per_host")]
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.host}"
 
 
 class HostKey(models.Model):

@@ -62,6 +62,9 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     sentence = serializers.CharField()
     method = serializers.CharField(allow_blank=True)
     drift = serializers.DictField(allow_null=True)
+    overheads = serializers.DictField(
+        child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
+    )
 
 
 class ResultsViewSet(viewsets.ViewSet):

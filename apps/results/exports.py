@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as arrow
@@ -314,21 +315,22 @@ def _batched(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence
 class Export:
     """One file that a campaign or a run may leave as: its type, and what makes it."""
 
+    about: str
     content_type: str
     make: Callable[[Any], Iterable[str] | IO[bytes]]
 
 
-CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
+CSV, JSON, PARQUET = "text/csv; charset=utf-8", "application/json", "application/vnd.apache.parquet"
 CAMPAIGN: dict[str, Export] = {
-    "runs.csv": Export(CSV, runs_csv),
-    "runs.parquet": Export(PARQUET, runs_parquet),
-    "campaign.json": Export("application/json", document),
-    "campaign-with-series.json": Export("application/json", lambda campaign: document(campaign, with_series=True)),
-    "series.csv": Export(CSV, series_csv),
-    "series.parquet": Export(PARQUET, series_parquet),
-    "outputs.zip": Export("application/zip", outputs_zip),
+    "runs.csv": Export("a row per run, a column per figure", CSV, runs_csv),
+    "runs.parquet": Export("the same with types and units", PARQUET, runs_parquet),
+    "campaign.json": Export("design, specs, proofs and measurements", JSON, document),
+    "campaign-with-series.json": Export("and the series of each run", JSON, partial(document, with_series=True)),
+    "series.csv": Export("every sample of every run, a line each", CSV, series_csv),
+    "series.parquet": Export("the same, much smaller", PARQUET, series_parquet),
+    "outputs.zip": Export("what the tools printed, to import elsewhere", "application/zip", outputs_zip),
 }
 RUN: dict[str, Export] = {
-    "series.csv": Export(CSV, run_series_csv),
-    "series.parquet": Export(PARQUET, run_series_parquet),
+    "series.csv": Export("every sample, a line each", CSV, run_series_csv),
+    "series.parquet": Export("the same, much smaller", PARQUET, run_series_parquet),
 }

@@ -88,13 +88,14 @@ class Mark(models.Model):
     class Kind(models.TextChoices):
         CHECKPOINT = "checkpoint"
         RESTARTPOINT = "restartpoint"
+        SECTION = "section"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="marks")
     step = models.CharField(max_length=40)
     kind = models.CharField(max_length=20, choices=Kind)
     t = models.FloatField()
     until = models.FloatField(null=True)
-    label = models.CharField(max_length=120, help_text="why it happened, as the server says")
+    label = models.CharField(max_length=120, help_text="why it happened, or which section of a job file it is")
     data: Any = models.JSONField(help_text="figures with their unit in the name, such as write_s")
 
     class Meta:

@@ -14,6 +14,7 @@ from apps.campaigns import plan, steps
 from apps.campaigns.models import Campaign, Run
 from apps.results import fold, stats
 from apps.results.models import Measurement
+from apps.results.overheads import tracer_overheads
 
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
@@ -61,7 +62,9 @@ class LevelRow:
 
 @dataclass(frozen=True)
 class CampaignTable:
-    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline."""
+    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
+
+    `overheads`: level with a tracer -> what that cost, in a sentence."""
 
     metric: str
     unit: str
@@ -74,6 +77,7 @@ class CampaignTable:
     sentence: str
     method: str
     drift: dict[str, Any] | None
+    overheads: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able, with run ids as text."""
@@ -131,6 +135,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         sentence=_sentence(campaign, levels),
         method=spread.method if spread else "",
         drift=_drift(observations, campaign.delta),
+        overheads={label: one.sentence() for label, one in tracer_overheads(campaign, chosen.step).items()},
     )
 
 

@@ -43,6 +43,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
+        "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
         "moving": (planned and campaign.ended_at is None) or _unread(campaign),
     }
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"

@@ -14,6 +14,7 @@ from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
 from apps.results.measure.sysbench import measure_sysbench
 from apps.results.measure.table import measure_figures
+from apps.results.measure.tracer import measure_tracer
 
 __all__ = ["Measurement", "measure"]
 
@@ -34,4 +35,5 @@ def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list
     """
     if kind not in MEASURE:
         raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(MEASURE)}")
-    return MEASURE[kind](outputs, options or {})
+    given = options or {}
+    return [*MEASURE[kind](outputs, given), *measure_tracer(outputs, given)]

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("campaigns", "0006_datasets"),
-        ("results", "0003_blocks"),
+        ("results", "0004_marks_of_sections"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

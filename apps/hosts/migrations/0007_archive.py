@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hosts", "0005_consent_to_use_clusters"),
+        ("hosts", "0006_allowed_paths"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
