@@ -73,21 +73,22 @@ LONGEST_SHORT_LINE = 10_000  # characters
 
 
 def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
-    """Every line without blanks at its end, and its place ("numastat, line 3"), of a tool that prints short lines.
-    Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    """Lines that are not blank, without blanks at their end, each after its place ("numastat, line 3"), of a tool with
+    short lines. Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
     for number, line in enumerate(lines_of(raw, where), 1):
-        place = f"{where}, line {number}"
         if len(line) > LONGEST_SHORT_LINE:
-            raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
-        yield place, line.rstrip()
+            why = f"it has {len(line)} characters"
+            raise FormatError(f"{where}, line {number}", why, hint="it is not this tool's output")
+        text = line.rstrip()
+        if text:
+            yield f"{where}, line {number}", text
 
 
-def whole_lines(raw: bytes, where: str) -> tuple[list[tuple[str, str]], bool]:
-    """The lines of places() that are not blank, and whether the last one was cut: without its end it may have lost
-    digits, and is left out."""
-    lines = [(place, line) for place, line in places(raw, where) if line]
-    cut = bool(lines) and not raw.rstrip(b" \t").endswith((b"\n", b"\r"))
-    return (lines[:-1] if cut else lines), cut
+def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
+    """places(), and whether the last line was cut: without its end it may have lost digits, and is left out."""
+    check_text(raw, where)
+    end = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
+    return places(raw[:end], where), bool(raw[end:].strip())
 
 
 def unreadable(place: str, line: str) -> FormatError:
