@@ -81,8 +81,8 @@ NUMERAL = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 
 @cache
 def seeds(kind: str) -> tuple[bytes, ...]:
-    """Samples of a kind of FORMATS, the smaller ones: damage is the same in long outputs and takes longer. Kinds that the
-    corpus does not have are in tests/contract/seeds."""
+    """Samples of a kind of FORMATS, the smaller ones: damage is the same in long outputs and takes longer. Kinds that
+    the corpus does not have are in tests/contract/seeds."""
     names = [name for name, entry in EXPECTED.items() if KINDS.get(entry["kind"]) == kind]
     found = sorted({(SAMPLES / name).read_bytes() for name in names}, key=len)
     found += [path.read_bytes() for path in SEEDS.glob(f"{kind}.*")]
