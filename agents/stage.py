@@ -11,10 +11,13 @@ from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
 from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
+from .protocol import digest
+from .tracer import Tracer
 
 if TYPE_CHECKING:
     from .instance import Target
     from .run import Run
+    from .workloads import Trace
 
 LOOK_S = 0.5  # how often an unfinished process is looked after at least; its end wakes us at once
 FAR = 1e9
@@ -31,6 +34,7 @@ class Stage:
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rooms: dict[str, Path] = {}
         self.began = 0.0  # by the wall clock, when the load began
+        self._told = 0.0
 
     @property
     def cluster(self) -> Target:
@@ -65,7 +69,28 @@ class Stage:
     def tool(self, name: str) -> str:
         if self._run.cluster:
             return self._run.cluster.tool(name)
-        return self._run.need_tool(name)
+        return self._run.system.tool(name)
+
+    @property
+    def seed(self) -> int:
+        """A number of this run and step: other runs get others, the same one gets it again after a restart."""
+        return int(digest([self._run.job.run, self.step])[:8], 16)
+
+    def earlier(self, step: str) -> Path:
+        """The evidence of a step that has been."""
+        return self._run.job.path / "out" / step
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        self._run.check()
+
+    def progress(self, done: float, note: str) -> None:
+        """Tell what is done of the work beside the load, at most once a second."""
+        now = self._run.system.mono()
+        if now >= self._told + 1.0:
+            self._told = now
+            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", told)
 
     def log(self, level: str, message: str) -> None:
         self._run.log(level, message)
@@ -92,28 +117,48 @@ class Stage:
         on_line: Callable[[str], None],
         watched: str = "stderr",
         go: str = "",
+        look: Optional[Look] = None,
+        trace: Optional[Trace] = None,
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
-        `go` on its stdin. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes, and `look` the seconds since the start
+        while it runs. A tool that waits for its orders is told `go` on its stdin, once the tracer is attached.
+        WorkloadFailure when the tool fails.
         """
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
         onlooker = Onlooker(run, self.step, self.out, total_s)
-        onlooker.begin()
-        self.began = run.system.wall()
+        if not go:
+            self._begin(onlooker)
         child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL)
         run.scene.client, run.scene.step = child.pid, self.step
-        _tell(child, go)
+        tracer = self._attach(trace)
+        if go:
+            self._begin(onlooker)
+            _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        code = follow(run, child, limit_s, [lines.look, onlooker.look])
+        code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
         onlooker.ended(run.system.mono() - begin)
         lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
+        if tracer:
+            tracer.stop()
         onlooker.finish()
+
+    def _begin(self, onlooker: Onlooker) -> None:
+        onlooker.begin()
+        self.began = self._run.system.wall()
+
+    def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:
+        """The tracer, attached; whoever raises leaves it to undo, as the load."""
+        if not trace or not trace.asked:
+            return None
+        tracer = Tracer(self._run, self.out, trace.asked, trace.application, trace.connections)
+        tracer.start()
+        return tracer
 
 
 def _tell(child: Child, go: str) -> None:
@@ -124,11 +169,13 @@ def _tell(child: Child, go: str) -> None:
         stdin.write(go.encode())
 
 
-def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
+def run_tool(
+    run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path, looks: Sequence[Look] = ()
+) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
     child = start_tool(run, argv, purpose, files)
-    _finish(run, child, follow(run, child, limit_s, []), argv, files)
+    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
 def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
@@ -148,7 +195,7 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
         )
 
 
-def follow(run: Run, child: Child, limit_s: float, looks: list[Look]) -> int:
+def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int:
     """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
     begin, due = run.system.mono(), [0.0]
     while True:

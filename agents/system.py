@@ -252,6 +252,15 @@ class System:
         """Absolute path of a tool, or ""."""
         return shutil.which(tool, path=os.environ.get("PATH", "") + ":" + TOOL_PATH) or ""
 
+    def tool(self, name: str, bin_dir: str = "") -> str:
+        """Absolute path of a tool: that of `bin_dir` where it has one, else from the PATH. HostFailure for none."""
+        own = f"{bin_dir}/{name}"
+        found = own if bin_dir and os.access(own, os.X_OK) else self.which(name)
+        if not found:
+            where = f"neither in {bin_dir} nor on the PATH" if bin_dir else "not on the PATH of this host"
+            raise HostFailure(f"{name} is {where}", f"install {name}")
+        return found
+
     def run(
         self,
         argv: Sequence[str],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -27,9 +27,11 @@ def steps(spec: Spec) -> Steps:
     return steps
 
 
-def figures(agent: Connection, run: str, kind: str, options: dict[str, Any], step: str = "measure") -> dict[str, Any]:
-    """The measurements of a step, as the server will read them."""
-    outputs = {name: agent.file(run, f"out/{step}/{name}") for name in ("stdout", "stderr")}
+def figures(
+    agent: Connection, run: str, kind: str, options: dict[str, Any], files: Sequence[str] = ("stdout", "stderr")
+) -> dict[str, Any]:
+    """The measurements of the step `measure`, as the server will read them."""
+    outputs = {name: agent.file(run, f"out/measure/{name}") for name in files}
     return {one.name: one for one in measure(kind, outputs, options)}
 
 
@@ -138,3 +140,38 @@ def test_a_step_waits_and_the_collectors_look_on(agent: Connection, steps: Steps
     (measured,) = of(events, "measured", step="settle")
     assert 1.5 <= measured["ended"] - measured["began"] < 2.5
     assert len(of(events, "sample", source="cpu", step="settle")) >= 2
+
+
+READS = "drop table if exists big; create table big as select repeat('x', 400) from generate_series(1, 20000)"
+# The table does not fit, so that each block is asked of the kernel, and by the backend itself: 18 has workers for that.
+SMALL = {"postgresql": {"shared_buffers": "1MB", "io_method": "sync", "autovacuum": "off"}}
+SCAN = {"query": "select count(*) from big", "times": 2, "before": "set max_parallel_workers_per_gather = 0"}
+CALLS = ["pread64", "preadv"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "timed"),
+    [
+        ({"tool": "strace", "syscalls": CALLS}, True),
+        ({"tool": "strace", "syscalls": CALLS, "backends": "server"}, True),
+        ({"tool": "perf", "syscalls": CALLS}, True),
+        ({"tool": "perf", "events": ["syscalls:sys_enter_pread64", "syscalls:sys_enter_preadv"]}, False),
+    ],
+    ids=["strace", "strace-server", "perf-trace", "perf-stat"],
+)
+def test_a_tracer_counts_the_reads_of_the_queries_and_nothing_else(
+    agent: Connection, steps: Steps, asked: dict[str, Any], timed: bool
+) -> None:
+    query = {**SCAN, "tracer": asked}
+
+    run = agent.submit(steps(("make", "sql", {"statements": READS}), ("measure", "sql", query), settings=SMALL))
+
+    (outcome,) = of(agent.events(run), "outcome")
+    assert outcome == {"outcome": "ok", "error": None}
+    found = figures(agent, run, "sql", query, files=("stdout", "stderr", "tracer.txt"))
+    read = 2 * found["shared_read_mean"].value
+    # 18 reads up to 16 blocks by one call.
+    assert read / 16 <= found["tracer events"].value <= 1.2 * read
+    assert ("tracer ns per event" in found) == timed
+    if timed:
+        assert 100 < found["tracer ns per event"].value < 10_000_000
