@@ -21,7 +21,6 @@ from tests import remote
 from tests.benchmarks import observer, settings
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
-TPS = stats.Metric("tps", "tps", "higher")
 OPTIONS = {
     "builtin": "select-only",
     "scale": 10,
