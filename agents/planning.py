@@ -6,6 +6,7 @@ from typing import Any
 
 from . import paths, reboot
 from .collectors import COLLECTORS
+from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
 from .protocol import REBOOT, ROLES
 from .schema import check
@@ -73,6 +74,18 @@ SPEC = {
             "required": ["kind"],
         },
         "settings": {"type": "object"},
+        "dataset": {
+            "type": ["object", "null"],
+            "properties": {
+                "name": {"type": "string", "maxLength": 80},
+                "kind": {"type": "string", "enum": list(DATASETS)},
+                "options": {"type": "object"},
+                "reset": {"type": "string", "enum": list(RESETS)},
+                "ensure": {"type": "string", "enum": list(ENSURE)},
+            },
+            "required": ["kind", "options"],
+            "additionalProperties": False,
+        },
         "steps": {"type": "array", "items": _STEP},
         "allowed_paths": paths.ALLOWED,
         "collect": {
@@ -144,8 +157,8 @@ def plan_steps(spec: Spec) -> None:
     """Pure. Unplannable when a step's kind or options cannot be."""
     names = [step["name"] for step in spec["steps"]]
     for step in spec["steps"]:
-        if names.count(step["name"]) > 1:
-            raise Unplannable("steps.name", step["name"], "a name of its own for each step")
+        if names.count(step["name"]) > 1 or step["name"] == STEP:
+            raise Unplannable("steps.name", step["name"], f"a name of its own for each step, and not {STEP}")
         if step["kind"] == REBOOT:
             check(reboot.SCHEMA, step["options"], REBOOT)
             continue
@@ -184,6 +197,20 @@ def check_versions(facts: Record, spec: Spec) -> None:
     for step in spec["steps"]:
         for major in majors if step["kind"] in WORKLOADS else []:
             WORKLOADS[step["kind"]].check_version(step["options"], major)
+
+
+def plan_dataset(spec: Spec) -> None:
+    """Pure. Unplannable when a data set cannot be made like that, or there is nothing to make it in."""
+    wanted = spec.get("dataset")
+    if wanted is None:
+        return
+    data = DATASETS[wanted["kind"]]
+    check(data.schema, wanted["options"], STEP)
+    data.check(wanted["options"])
+    if not spec["target"]:
+        raise Unplannable("target", None, "a target: a data set lives in PostgreSQL")
+    if wanted.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
+        raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 
 
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
@@ -230,6 +257,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plan_target(facts, spec, plans)
     plan_steps(spec)
     check_versions(facts, spec)
+    plan_dataset(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")

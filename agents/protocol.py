@@ -37,6 +37,10 @@ Spec       {"version": 1,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
                        "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
+            "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
+                        reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
+                        before the first step, in the target's database of the load. Without steps the run only makes
+                        it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
@@ -69,6 +73,11 @@ command    {"purpose", "argv": [...], "env": {...}}
 write      {"setting", "key", "original", "wanted", "found"}
 proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool,
            "evidence": {...}}
+dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's), "name", "kind", "options", "major",
+           "database", "state": "preparing|pristine|dirty|absent", "size": bytes, "seconds": [[step, s]],
+           "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
+           largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
+           "wrote": bool or null} or null}; whenever one of these has changed
 log        {"level": "info|warning|error", "message"}
 outcome    {"outcome", "error": Failure or null}
 
@@ -132,9 +141,12 @@ class WireError(Exception):
     """The byte stream is not what the protocol says; the connection is of no further use."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def canonical(value: Json) -> bytes:
     """JSON with one spelling only: sorted keys, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def digest(value: Json) -> str:
@@ -145,6 +157,13 @@ def digest(value: Json) -> str:
 def checksum(record: dict[str, Json]) -> int:
     """crc32 of a spool record without its own "crc" key."""
     return zlib.crc32(canonical({k: v for k, v in record.items() if k != "crc"}))
+
+
+def sealed(record: dict[str, Json]) -> bytes:
+    """The canonical JSON of a record and its "crc", without spelling it out twice."""
+    parts = [canonical({k: v for k, v in record.items() if (k < "crc") is first})[1:-1] for first in (True, False)]
+    crc = zlib.crc32(b"{" + b",".join(filter(None, parts)) + b"}")
+    return b"{" + b",".join(filter(None, [parts[0], b'"crc":%d' % crc, parts[1]])) + b"}"
 
 
 def encode(message: Json) -> bytes:

@@ -1,4 +1,4 @@
-"""One run on this host, in order: apply, verify, prepare, measure, verify, restore, verify restored, seal.
+"""One run on this host, in order: apply, verify, have the data set, measure, verify, restore, verify restored, seal.
 
 Whatever happens on the way, the rollback comes next; and when this process dies, recover.py does it instead.
 """
@@ -24,6 +24,7 @@ from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from .collectors import Collector
+    from .datasets.lend import Loan
     from .instance import Target
 
 Spec = dict[str, Any]
@@ -47,6 +48,7 @@ class Session:
         self._step, self._told, self._stop = "", set[str](), False
         self._held: list[int] = []
         self._loaded = False
+        self._lent: Optional[Loan] = None
 
     # Records
 
@@ -234,19 +236,35 @@ class Session:
 
     def _run_steps(self) -> None:
         for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
-            self._step = self.spec["steps"][index]["name"]
-            self._told.clear()
-            if self.spec["steps"][index]["kind"] == REBOOT:
+            step = self.spec["steps"][index]
+            if step["kind"] == REBOOT:
+                self._step = step["name"]
                 reboot.leave(self, index)
-            self._run_step(self.spec["steps"][index])
+            self._lend()
+            self._run_step(step)
+        self._lend()  # a run may be there for its data only
+        if self._lent:
+            self._lent.settle()
+
+    def _lend(self) -> None:
+        """Have the data set in the cluster, once."""
+        if self.spec.get("dataset"):
+            from .datasets.lend import lend
+
+            self._lent = self._lent or lend(self)
+
+    def begin(self, step: str) -> None:
+        """The state in which this step runs."""
+        self._step = step
+        self._told.clear()
+        self.enter("RUNNING")
 
     def _run_step(self, step: Record) -> None:
-        self.enter("RUNNING")
+        self.begin(step["name"])
         self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, self._directory(options) or self._room())
         self.check()
-        workload.prepare(options, stage)
         self._load_caches(step)
         self.check()
         workload.measure(options, stage)

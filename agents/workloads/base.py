@@ -1,4 +1,4 @@
-"""What a workload is: pure `check`, `argv` and `duration`; prepare and measure through a Stage."""
+"""What a workload is: pure `check`, `argv`, `duration` and `writes`; measure through a Stage."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Workload(ABC):
     help: str
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
-    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
+    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows; all where none is named
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -168,6 +168,10 @@ class Workload(ABC):
         """Pure. The metric of that name; None for none."""
         return self.metrics.get(self.named(name))
 
+    def is_main(self, name: str) -> bool:
+        """Pure. Whether a summary of many steps shows this figure."""
+        return self.named(name) in (self.main or self.metrics)
+
     def paths(self, options: Options) -> list[Named]:
         """Pure. The paths that the options name; the host's owner must have allowed each."""
         return []
@@ -189,8 +193,9 @@ class Workload(ABC):
         runs, and no server is needed."""
         return ()
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        """Make the data that the measurement needs."""
+    def writes(self, options: Options) -> bool:
+        """Pure. Whether it may change the data set that it is given; who cannot tell says yes."""
+        return self.needs_postgres
 
     @abstractmethod
     def measure(self, options: Options, stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""pgbench: its own data, builtin scripts or a custom one."""
+"""pgbench: builtin scripts or a custom one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Iterable, Optional
 
-from .. import protocol, tracer
+from .. import tracer
 from ..errors import PlanFailure, WorkloadFailure
+from ..sqlscan import may_write
 from . import pgbench_options, pgbench_scripts
 from .base import DAY_S, TRACED, Context, Options, Trace, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
@@ -33,6 +34,7 @@ class PgBench(Workload):
     tools = ("pgbench",)
     metrics = {**METRICS, **TRACED}
     since = SINCE
+    main = ("tps", "latency_avg")
     needs_postgres = True
     schema = {
         "type": "object",
@@ -175,13 +177,6 @@ class PgBench(Workload):
                 "additionalProperties": {"type": ["number", "string"], "maxLength": 1000},
             },
             "scale": {"type": "integer", "minimum": 1, "maximum": 1000000, "title": "Scale (-s)", "default": 1},
-            "prepare": {
-                "type": "string",
-                "enum": ["once", "each"],
-                "title": "Initialise the data",
-                "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
-                "Without it: once for select-only, each for all others",
-            },
             "tracer": tracer.SCHEMA,
         },
         "additionalProperties": False,
@@ -216,21 +211,10 @@ class PgBench(Workload):
             self.check_version(options, pgbench_scripts.version(program, bench))
         return pgbench_scripts.complaints(options, program, bench)
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        reads_only = options.get("builtin") == "select-only"
-        once = options.get("prepare", "once" if reads_only else "each") == "once"
-        cluster, scale = stage.cluster, options.get("scale", 1)
-        fingerprint = protocol.digest({"tool": "pgbench", "scale": scale, "version": cluster.major})
-        if once and cluster.dataset() == fingerprint:
-            return stage.log("info", f"the data of scale {scale} is there already")
-        cluster.forget_dataset()
-        argv = [stage.tool("pgbench"), "-i", "-q", "-s", str(scale)]
-        stage.execute(argv, purpose="initialise", limit_s=7 * DAY_S)
-        # As after a restore: what is measured must not pay for writing the fresh data out.
-        cluster.sql("checkpoint")
-        if once:
-            cluster.keep_dataset(fingerprint)
-        return None
+    def writes(self, options: Options) -> bool:
+        own = [name for name, _ in pgbench_options.builtins(options)]
+        scripts = [text for _, text, _ in pgbench_options.texts(options)]
+        return any(name != "select-only" for name in own) or any(map(may_write, scripts))
 
     def measure(self, options: Options, stage: Stage) -> None:
         options = self._resolved(options, stage)

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents.paths import needed
 from agents.protocol import checksum
-from apps.campaigns import queue, steps
+from apps.campaigns import copies, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, paths, ssh
@@ -179,6 +179,7 @@ def _store(run: Run, data: bytes) -> None:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
                 run.agent_state_at = event.at
+        copies.learn(run, [event.data for event in events if event.kind == "dataset"])
         run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
 
 

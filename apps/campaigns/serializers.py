@@ -21,6 +21,9 @@ class StepSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES, required=False, help_text="measure where absent")
     kind = serializers.CharField(help_text="the tool")
     options = serializers.DictField(help_text="what its kind accepts")
+    metrics = serializers.DictField(
+        required=False, help_text="of imported results only: figure -> unit and better; such a step cannot be run"
+    )
 
 
 class WorkloadSerializer(serializers.ModelSerializer[Workload]):

@@ -140,7 +140,7 @@ def metric(steps: Sequence[Mapping[str, Any]], wanted: str) -> Metric:
     candidates = measured(steps)
     for step in candidates:
         name = wanted.removeprefix(f"{step['name']}.")
-        declared: Declared | None = WORKLOADS[step["kind"]].metric(name)
+        declared = _declared(step, name)
         if declared and (len(candidates) == 1 or name != wanted):
             return Metric(step["name"], name, declared.unit, declared.better)
     raise PlanError(
@@ -153,7 +153,22 @@ def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     candidates = measured(steps)
     prefixes = ["" if len(candidates) == 1 else f"{step['name']}." for step in candidates]
     pairs = zip(prefixes, candidates, strict=True)
-    return [f"{prefix}{name}" for prefix, step in pairs for name in WORKLOADS[step["kind"]].metrics]
+    return [f"{prefix}{name}" for prefix, step in pairs for name in _names(step)]
+
+
+def imported(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether they only tell what was measured elsewhere: such a step has `metrics` of its own, and cannot be run."""
+    return any("metrics" in step for step in steps)
+
+
+def _names(step: Mapping[str, Any]) -> list[str]:
+    return list(step["metrics"] if "metrics" in step else WORKLOADS[step["kind"]].metrics)
+
+
+def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
+    if "metrics" in step:
+        return Declared(**step["metrics"][name]) if name in step["metrics"] else None
+    return WORKLOADS[step["kind"]].metric(name)
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -76,7 +76,11 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("fingerprint", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
-        extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
+        extra_kwargs = {
+            "jump": {"help_text": "id of the host that we connect through"},
+            **{name: {"required": True, "allow_blank": False} for name in ("address", "user")},
+            "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
+        }
         read_only_fields = [
             *("state", "state_reason", "machine_id", "level", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),

@@ -44,13 +44,14 @@ class Host(models.Model):
         READY = "ready", "ready"
         UNREACHABLE = "unreachable", "unreachable"
         QUARANTINED = "quarantined", "quarantined: someone has to look"
+        ARCHIVE = "archive", "archive: known by imported results only"
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
-    address = models.CharField(max_length=253, help_text="host name or IP address")
+    address = models.CharField(max_length=253, blank=True, help_text="host name or IP address")
     port = models.PositiveIntegerField(default=22)
-    user = models.CharField(max_length=32, validators=[ACCOUNT], help_text="the account we log in as")
+    user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="the account we log in as")
     sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
-    identity = models.ForeignKey(Identity, on_delete=models.PROTECT, related_name="hosts")
+    identity = models.ForeignKey(Identity, null=True, blank=True, on_delete=models.PROTECT, related_name="hosts")
     jump = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, help_text="jump host")
     python = models.CharField(max_length=200, default="/usr/bin/python3", validators=[PATH], help_text="3.9 or newer")
     spool_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/spool", validators=[PATH])
@@ -74,6 +75,13 @@ class Host(models.Model):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state="archive")
+                | (models.Q(identity__isnull=False) & ~models.Q(address="") & ~models.Q(user="")),
+                name="only_an_archive_cannot_be_reached",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -45,7 +45,7 @@ def tracer_overheads(campaign: Campaign, step: str) -> dict[str, Overhead]:
 
 def _traces(campaign: Campaign) -> bool:
     paths = [path for factor in campaign.factors for level in factor["levels"] for path in level["set"]]
-    return any("tracer" in step["options"] for step in campaign.workload.steps) or any(".tracer." in p for p in paths)
+    return any("tracer" in step["options"] for step in campaign.steps) or any(".tracer." in p for p in paths)
 
 
 def _traced(spec: Mapping[str, Any], step: str) -> bool:
@@ -65,8 +65,8 @@ def _apart(spec: Mapping[str, Any]) -> str:
 def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
     rows = Measurement.objects.filter(run__campaign=campaign, step=step, name__in=(*TOOK, *TIMES, EVENTS))
     figures: dict[UUID, dict[str, float]] = defaultdict(dict)
-    for run, name, value in rows.values_list("run_id", "name", "value"):
-        figures[run][name] = value
+    for pk, name, value in rows.values_list("run_id", "name", "value"):
+        figures[pk][name] = value
     found = {}
     for run in runs:
         told = figures[run.pk]
