@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .base import Context, Metric, Trace, Workload
+from .command import Command
 from .fio import Fio
 from .pgbench import PgBench
 from .sql import Sql
 from .wait import Wait
 
-WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio(), Sql(), Wait())}
+WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio(), Sql(), Command(), Wait())}
 
 __all__ = ["WORKLOADS", "Context", "Metric", "Trace", "Workload"]

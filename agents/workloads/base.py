@@ -110,6 +110,7 @@ class Workload(ABC):
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
     main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
+    measures = True  # whether there is anything that a step of it could be asked for
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -128,6 +129,10 @@ class Workload(ABC):
     def runs_code(self, options: Options) -> bool:
         """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
         return bool((options.get("tracer") or {}).get("script"))
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        """Pure. What a step with these options yields; most tools yield the same whatever they are told."""
+        return self.metrics
 
     def named(self, name: str) -> str:
         """Pure. The name in `metrics` of a figure, also where a tool makes names out of its jobs or scripts."""

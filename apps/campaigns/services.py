@@ -17,7 +17,7 @@ from agents.protocol import REBOOT
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, save
+from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import plan, queries, queue, recipes, steps, targets, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.errors import PlanError
@@ -82,10 +82,17 @@ def create_campaign(
         sources=list(COLLECTORS) if sources is None else sources,
         created_by=by,
     )
-    preview(campaign)
+    _check_permission(preview(campaign), by)
     save(campaign)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
     return campaign
+
+
+def _check_permission(planned: Preview, by: User) -> None:
+    """A factor may bring in what the workload does not run by itself."""
+    specs = {run.digest: run.spec for run in planned.runs}
+    if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
+        require_commands(by, "plan a campaign that runs commands")
 
 
 @transaction.atomic
@@ -208,7 +215,9 @@ def start_campaign(campaign: Campaign, *, by: User) -> None:
     if campaign.host.state == Host.State.QUARANTINED:
         hint = "look at it and release it on its page"
         raise PlanError("host", f"{campaign.host} is in quarantine: {campaign.host.state_reason}", hint=hint)
-    planned = preview(campaign).runs
+    previewed = preview(campaign)
+    _check_permission(previewed, by)
+    planned = previewed.runs
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")

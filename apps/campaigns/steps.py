@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
 
 def usual_role(kind: str) -> str:
     """Of a step that does not say it: one that measures nothing is there for what comes after it."""
-    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].measures else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
@@ -60,7 +60,7 @@ def read(raw: Any) -> list[Step]:
         rules.check_schema(f"steps.{place}", step, STEP)
     found = [{"role": usual_role(step["kind"]), **step} for step in raw]
     for place, step in enumerate(found):
-        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].measures:
             hint = "give it another role, such as cool"
             raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
     names = [step["name"] for step in found]
@@ -83,6 +83,11 @@ def check(steps: Sequence[Step]) -> None:
         except Unplannable as error:
             option = error.field.removeprefix(f"{kind.kind}.")
             raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+
+
+def runs_code(steps: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of them executes a program or script that its author brought."""
+    return any(step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].runs_code(step["options"]) for step in steps)
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -123,7 +128,8 @@ def metric(steps: Sequence[Mapping[str, Any]], wanted: str) -> Metric:
     candidates = measured(steps)
     for step in candidates:
         name = wanted.removeprefix(f"{step['name']}.")
-        declared: Declared | None = WORKLOADS[step["kind"]].metric(name)
+        kind = WORKLOADS[step["kind"]]
+        declared: Declared | None = kind.metric(name) or kind.figures(step["options"]).get(name)
         if declared and (len(candidates) == 1 or name != wanted):
             return Metric(step["name"], name, declared.unit, declared.better)
     raise PlanError(
@@ -136,7 +142,7 @@ def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     candidates = measured(steps)
     prefixes = ["" if len(candidates) == 1 else f"{step['name']}." for step in candidates]
     pairs = zip(prefixes, candidates, strict=True)
-    return [f"{prefix}{name}" for prefix, step in pairs for name in WORKLOADS[step["kind"]].metrics]
+    return [f"{prefix}{name}" for prefix, step in pairs for name in WORKLOADS[step["kind"]].figures(step["options"])]
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from apps.errors import WorkloadError
+from apps.results.measure.command import measure_command
 from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
 from apps.results.measure.pgbench import measure_pgbench
@@ -20,6 +21,7 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pgbench": measure_pgbench,
     "fio": measure_fio,
     "sql": measure_sql,
+    "command": measure_command,
 }
 
 
