@@ -9,7 +9,15 @@ from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import (
+    MeasurementViewSet,
+    ObservedViewSet,
+    ProofViewSet,
+    ResultsViewSet,
+    SeriesViewSet,
+    SummaryViewSet,
+)
+from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
@@ -25,11 +33,13 @@ router.register("runs", RunViewSet)
 router.register("artefacts", ArtefactViewSet)
 router.register("measurements", MeasurementViewSet)
 router.register("series", SeriesViewSet)
+router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 router.register("users", UserViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),

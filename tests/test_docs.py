@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.settings import SETTINGS, Setting
+from apps.results.formats import FORMATS
 from tests import settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,6 +75,12 @@ def test_every_recipe_is_told_and_no_other() -> None:
     rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "recipes.md").read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(files)
+
+
+def test_every_format_is_told_and_no_other() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
+
+    assert sorted(rows) == sorted(FORMATS)
 
 
 def test_the_index_leads_to_every_document() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from .base import Context, Metric, Trace, Workload
+from .base import Context, Metric, Named, Trace, Workload
 from .command import Command
 from .fio import Fio
+from .pg_tests import PgTestFsync, PgTestTiming
 from .pgbench import PgBench
 from .sql import Sql
 from .wait import Wait
 
-WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in (PgBench(), Fio(), Sql(), Command(), Wait())}
+WORKLOADS: dict[str, Workload] = {
+    workload.kind: workload for workload in (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sql(), Command(), Wait())
+}
 
-__all__ = ["WORKLOADS", "Context", "Metric", "Trace", "Workload"]
+__all__ = ["WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]

@@ -15,9 +15,9 @@ from apps.tuning.models import Revision
 
 
 def newest_workloads() -> Any:
-    """The latest revision of each workload."""
+    """The latest revision of each workload that can be run."""
     newest = Workload.objects.filter(name=OuterRef("name")).order_by("-revision")
-    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1])).exclude(steps__0__has_key="metrics")
 
 
 class CampaignForm(forms.Form):

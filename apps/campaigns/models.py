@@ -115,7 +115,9 @@ class Campaign(models.Model):
     order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
     seed = models.PositiveBigIntegerField()
     reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
-    metric = models.CharField(max_length=80, default="tps", help_text="step.name where several are measured")
+    metric = models.CharField(
+        max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
+    )
     delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")

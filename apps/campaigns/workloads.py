@@ -25,6 +25,13 @@ def recipe_workload(name: str, given: Any, by: User) -> Workload:
     return _save(name, given, f"of the recipe {name}", by)
 
 
+def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workload:
+    """What imported results were measured with, as far as they tell; whoever may import may have it."""
+    workload = Workload(name=name, steps=found, digest=digest({"steps": found}), author=by, description="imported")
+    save(workload)
+    return workload
+
+
 def _save(name: str, given: Any, description: str, by: User) -> Workload:
     wanted = steps.read(given)
     steps.check(wanted)

@@ -65,8 +65,8 @@ def _apart(spec: Mapping[str, Any]) -> str:
 def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
     rows = Measurement.objects.filter(run__campaign=campaign, step=step, name__in=(*TOOK, *TIMES, EVENTS))
     figures: dict[UUID, dict[str, float]] = defaultdict(dict)
-    for key, name, value in rows.values_list("run_id", "name", "value"):
-        figures[key][name] = value
+    for pk, name, value in rows.values_list("run_id", "name", "value"):
+        figures[pk][name] = value
     found = {}
     for run in runs:
         told = figures[run.pk]

@@ -106,7 +106,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
-    labels = _labels(campaign)
+    labels = labels_of(campaign)
     rows = {label: [run for run in runs if run.label == label] for label in labels}
     measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
     observations = [
@@ -174,7 +174,7 @@ def _run_evidence(run: Run) -> dict[str, Any]:
     }
 
 
-def _labels(campaign: Campaign) -> list[str]:
+def labels_of(campaign: Campaign) -> list[str]:
     """The combinations of levels in the order of the design, as Run.label writes them."""
     return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
 

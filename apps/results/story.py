@@ -17,7 +17,7 @@ from apps.results import proof, queries, samples, series
 from apps.results.timeline import Axis
 
 TAIL_BYTES = 20_000
-MOST_ROWS = 1000
+MOST_ROWS = 300
 MOST_RUNS = 500
 Rows = Iterable[list[Any]]
 

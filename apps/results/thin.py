@@ -40,7 +40,7 @@ def peaks(values: Floats, most: int) -> Floats:
 
 def begins(t: Floats, most: int) -> Floats:
     """Where the stretches of `peaks` begin."""
-    return t if len(t) <= most else t[:: _width(len(t), most)]
+    return t if len(t) <= most else t[:: _width(len(t), most)].copy()
 
 
 def _stretches(values: Floats, count: int) -> Floats:

@@ -16,7 +16,6 @@ import pytest
 
 from apps.errors import FormatError
 from tests.contract.readers import READERS
-from tests.contract.readers.not_yet import NOT_YET
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((SAMPLES / "expected.json").read_text())
@@ -133,5 +132,4 @@ def test_every_sample_is_listed_and_every_kind_is_read() -> None:
     files = {path.name for path in SAMPLES.iterdir()} - {"expected.json", "README.md"}
 
     assert files == set(EXPECTED)
-    assert {entry["kind"] for entry in EXPECTED.values()} == set(READERS) | NOT_YET | {"any"}
-    assert not set(READERS) & NOT_YET
+    assert {entry["kind"] for entry in EXPECTED.values()} == set(READERS) | {"any"}

@@ -25,6 +25,7 @@ SIGNS = {
     "submitting": ("live", "●"),
     "queued": ("idle", "○"),
     "draft": ("idle", "○"),
+    "archive": ("idle", DASH),
     "new": ("idle", "○"),
     "proposed": ("idle", "○"),
     "cancelled": ("idle", DASH),
@@ -186,6 +187,7 @@ SECTIONS = {
     "workload": "workload_list",
     "campaign": "campaign_list",
     "run": "campaign_list",
+    "import": "campaign_list",
     "decision": "timeline",
     "timeline": "timeline",
 }

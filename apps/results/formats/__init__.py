@@ -9,14 +9,26 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from apps.results.formats.cpuinfo import parse_cpuinfo
 from apps.results.formats.explain import parse_explain, parse_psql_error
 from apps.results.formats.fio import parse_fio, parse_fio_stderr
+from apps.results.formats.fio_job import parse_fio_job
+from apps.results.formats.fio_log import parse_fio_log
+from apps.results.formats.fio_text import parse_fio_text
 from apps.results.formats.huge_page_csv import parse_huge_page_csv
+from apps.results.formats.lscpu import parse_lscpu
+from apps.results.formats.meminfo import parse_meminfo
+from apps.results.formats.numa_maps import parse_numa_maps
+from apps.results.formats.numactl import parse_numactl_hardware, parse_numactl_show
+from apps.results.formats.numastat import parse_numastat
+from apps.results.formats.pg_test_fsync import parse_pg_test_fsync
+from apps.results.formats.pg_test_timing import parse_pg_test_timing
 from apps.results.formats.pgbench import parse_summary
 from apps.results.formats.pgbench_aggregate import parse_aggregate
 from apps.results.formats.pgbench_log import parse_log
 from apps.results.formats.pgbench_stderr import parse_init, parse_stderr
 from apps.results.formats.postgresql_log import parse_checkpoints
+from apps.results.formats.stap import parse_stap
 from apps.results.formats.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
 
 
@@ -81,6 +93,24 @@ _ALL = (
         holds(rb'^\s*"fio version"'),
     ),
     Format(
+        "fio-text",
+        "fio's report for people, 2.x and 3.x",
+        parse_fio_text,
+        holds(rb"^[^\n]{1,200}: \(g(?:roupid)?=[0-9]+", but_not=rb'^\s*"fio version"'),
+    ),
+    Format(
+        "fio-job",
+        "fio's job file",
+        parse_fio_job,
+        holds(rb"^\[[^\[\]\n]{1,200}\]\s*$", but_not=rb"^\s*[{<]"),
+    ),
+    Format(
+        "fio-log",
+        "fio's log of bandwidth, IOPS or latency over time",
+        parse_fio_log,
+        holds(rb"\A\s*[0-9]+, [0-9]+, [012], [0-9]+(?:, \w+){0,2}$"),
+    ),
+    Format(
         "fio-stderr",
         "fio's complaints (stderr)",
         parse_fio_stderr,
@@ -107,6 +137,18 @@ _ALL = (
         holds(rb"^FATAL: [^ ]", but_not=rb"^SQL statistics:"),
     ),
     Format(
+        "pg_test_fsync",
+        "pg_test_fsync in any language, 9.3 to 18",
+        parse_pg_test_fsync,
+        holds(rb"^ +open_datasync  +\S"),
+    ),
+    Format(
+        "pg_test_timing",
+        "pg_test_timing in any language, 9.3 to 19",
+        parse_pg_test_timing,
+        holds(rb"^ *[0-9]+ +[0-9]{1,3}[.,][0-9]{4,5} +(?:[0-9]{1,3}[.,][0-9]{4,5} +)?[0-9]+$"),
+    ),
+    Format(
         "explain",
         "EXPLAIN in text, JSON, YAML or XML, one plan or several, PostgreSQL 9.0 to 18",
         parse_explain,
@@ -123,6 +165,54 @@ _ALL = (
         "checkpoints in a PostgreSQL server's log, 10 to 18",
         parse_checkpoints,
         holds(rb"LOG:  (?:00000: )?(?:checkpoint|restartpoint) (?:starting|complete): "),
+    ),
+    Format(
+        "numa_maps",
+        "/proc/PID/numa_maps",
+        parse_numa_maps,
+        holds(rb"^[0-9a-f]{4,16} (?:default|bind|prefer|interleave|local|weighted)"),
+    ),
+    Format(
+        "numastat",
+        "numastat",
+        parse_numastat,
+        holds(rb"^numa_hit +[0-9]"),
+    ),
+    Format(
+        "numactl-hardware",
+        "numactl --hardware",
+        parse_numactl_hardware,
+        holds(rb"^available: [0-9]+ nodes? \("),
+    ),
+    Format(
+        "numactl-show",
+        "numactl --show",
+        parse_numactl_show,
+        holds(rb"^policy: "),
+    ),
+    Format(
+        "lscpu",
+        "lscpu, as text or JSON",
+        parse_lscpu,
+        holds(rb'^Architecture: |^\s*"lscpu": *\['),
+    ),
+    Format(
+        "cpuinfo",
+        "/proc/cpuinfo",
+        parse_cpuinfo,
+        holds(rb"^processor\s*: [0-9]"),
+    ),
+    Format(
+        "meminfo",
+        "/proc/meminfo",
+        parse_meminfo,
+        holds(rb"^(?:MemTotal|HugePages_Total): +[0-9]"),
+    ),
+    Format(
+        "stap",
+        "stap's counts of reads per query",
+        parse_stap,
+        holds(rb"^query__(?:start|done) "),
     ),
     Format(
         "huge-page-csv",

@@ -55,11 +55,11 @@ def parse_cpuinfo(raw: bytes) -> Cpuinfo:
     blocks: list[dict[str, str]] = []
     for place, line in places(raw, WHERE):
         name, colon, value = (part.strip() for part in line.partition(":"))
-        if line and not colon:
+        if not colon:
             raise unreadable(place, line)
         if name == "processor":
             blocks.append({})
-        if name and blocks:
+        if blocks:
             blocks[-1][name] = value
     cpus = tuple(_cpu(block) for block in blocks)
     if not cpus:

@@ -14,7 +14,6 @@ from apps.results.formats.text import lines_of
 
 _RULER = re.compile(r"-*\s*")
 _ROWS = re.compile(r"\([0-9]{1,9} rows?\)\s*")
-_CONTINUED = re.compile(r" *\+$")
 _ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC):  (?P<message>.+)")
 
 
@@ -72,6 +71,11 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
         while start < len(lines) and _RULER.fullmatch(lines[start]):
             start += 1
         end = next((n for n in range(start, len(lines)) if _ROWS.fullmatch(lines[n])), len(lines))
-        yield start + 1, [_CONTINUED.sub("", line.rstrip()).removeprefix(" ") for line in lines[start:end]]
+        yield start + 1, [_unframed(line) for line in lines[start:end]]
     if not heads:
         yield 1, lines
+
+
+def _unframed(line: str) -> str:
+    """A line of psql's table as the server sent it: psql ends each but the last line of a value with a plus."""
+    return line.rstrip().removesuffix("+").rstrip().removeprefix(" ")

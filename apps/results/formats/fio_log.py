@@ -62,16 +62,16 @@ class _Columns:
 def parse_fio_log(raw: bytes) -> Log:
     """Read one log. Raises FormatError for an empty one, and for a row other than the last that is not fio's."""
     columns: dict[str, _Columns] = {}
-    lines, cut = list(places(raw, WHERE)), False
-    for number, (place, line) in enumerate(lines, 1):
+    lines, cut = places(raw, WHERE), False
+    for place, line in lines:
         row = _ROW.fullmatch(line)
         if row:
             found = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
             found.time_ms.append(int(row["time"]))
             found.values.append(int(row["value"]))
-        elif line and number < len(lines):
+        elif next(lines, None):
             raise _refusal(place, line)
-        elif line:
+        else:
             cut = True
     if not columns:
         raise FormatError(WHERE, "no row in it", hint="fio writes no rows for latencies that its engine has not")

@@ -144,7 +144,7 @@ class _Draft:
     name: str
     head: re.Match[str]
     rates: dict[str, dict[str, Any]] = field(default_factory=dict)
-    cpu: dict[str, str] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
     issued: tuple[int, int, int] | None = None
     depth: int | None = None
     direction: str = ""  # that the next line is of; "sync" has latencies only
@@ -170,7 +170,8 @@ class _Draft:
 
     def _rest(self, word: str, text: str) -> None:
         if word == "cpu":
-            self.cpu = _fields(text.partition(":")[2])
+            fields = _fields(text.partition(":")[2])
+            self.cpu = {name: _count(fields[name].removesuffix("%")) for name in ("usr", "sys", "ctx")}
         elif word == "issued":
             reads, writes, trims = map(int, _found(_ISSUED, text).groups())
             self.issued = (reads, writes, trims)
@@ -229,19 +230,18 @@ class _Draft:
         directions = {
             name: _direction(self.rates[name], total) if name in self.rates else None for name, total in totals.items()
         }
-        cpu = {name: _count(self.cpu[name].removesuffix("%")) for name in ("usr", "sys", "ctx") if name in self.cpu}
         return TextJob(
             name=self.name,
             groupid=int(self.head["groupid"]),
             error=int(self.head["error"]),
             **directions,
             sync=_latencies(self.rates.get("sync", {})).get("sync"),
-            usr_cpu_pct=cpu.get("usr"),
-            sys_cpu_pct=cpu.get("sys"),
+            usr_cpu_pct=self.cpu.get("usr"),
+            sys_cpu_pct=self.cpu.get("sys"),
             jobs=int(self.head["jobs"]),
             pid=int(self.head["pid"]),
             error_text=self.head["why"],
-            context_switches=int(cpu["ctx"]) if "ctx" in cpu else None,
+            context_switches=int(self.cpu["ctx"]) if self.cpu else None,
             depth=self.depth,
         )
 
@@ -328,8 +328,12 @@ class _Reader:
                 yield f"the rest of job {draft.name} (groupid={draft.head['groupid']})"
         reported = {int(draft.head["groupid"]) for draft in self.drafts}
         yield from (f"the jobs of group {number}" for number in sorted(self.declared - reported))
-        told = {group.number for group in self.groups}
-        yield from (f"the run status of group {number}" for number in sorted((self.declared | reported) - told))
+        told = {group.number: group.rates for group in self.groups}
+        yield from (f"the run status of group {number}" for number in sorted((self.declared | reported) - told.keys()))
+        lines = {(int(draft.head["groupid"]), name) for draft in self.drafts for name in draft.rates}
+        for number, name in sorted(lines):
+            if number in told and name in ("read", "write", "trim") and name not in told[number]:
+                yield f"the {name.upper()} line of group {number}"
 
 
 _STATUS = re.compile(rf"Run status group ({INT}) \(all jobs\):")
@@ -342,12 +346,12 @@ def parse_fio_text(raw: bytes) -> TextReport:
 
     Raises FormatError when there is no whole job, and for a line that fio does not print, save the last one.
     """
-    reader, lines, cut = _Reader(), [one for one in places(raw, WHERE) if one[1]], False
-    for number, (place, line) in enumerate(lines, 1):
+    reader, lines, cut = _Reader(), places(raw, WHERE), False
+    for place, line in lines:
         try:
             reader.line(line)
         except (ValueError, KeyError):
-            if number < len(lines):
+            if next(lines, None):
                 raise unreadable(place, line) from None
             cut = True
     whole = [draft.job() for draft in reader.drafts if draft.issued is not None and draft.depth is not None]

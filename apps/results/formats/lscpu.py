@@ -63,10 +63,9 @@ _NODE = re.compile(r"NUMA node([0-9]{1,6}) CPU\(s\)")
 def _text_entries(raw: bytes) -> Iterator[tuple[str, str]]:
     for place, line in places(raw, WHERE):
         name, colon, value = line.strip().partition(":")
-        if colon:
-            yield name, value.strip()
-        elif line:
+        if not colon:
             raise FormatError(place, f"cannot read {shown(line)}", hint="expected name: value")
+        yield name, value.strip()
 
 
 def _json_entries(raw: bytes) -> Iterator[tuple[str, str]]:

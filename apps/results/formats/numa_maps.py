@@ -87,9 +87,10 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 def parse_numa_maps(raw: bytes) -> NumaMaps:
     """Read a whole file. Raises FormatError for one without a mapping, and for a line that is not the kernel's."""
     lines, cut = whole_lines(raw, WHERE)
-    if not lines:
+    mappings = tuple(_mapping(line, place) for place, line in lines)
+    if not mappings:
         raise FormatError(WHERE, "no mapping in it", hint="the process had ended, or the kernel knows no NUMA")
-    return NumaMaps(tuple(_mapping(line, place) for place, line in lines), cut)
+    return NumaMaps(mappings, cut)
 
 
 def _mapping(line: str, place: str) -> Mapping:

@@ -40,11 +40,11 @@ class Numastat:
 def parse_numastat(raw: bytes) -> Numastat:
     """Read the table. Raises FormatError for one without nodes, and for a row that has not a figure for each."""
     lines, _ = whole_lines(raw, WHERE)
-    nodes = tuple(lines[0][1].split()) if lines else ()
+    nodes = tuple(next(lines, ("", ""))[1].split())
     if not nodes or not all(re.fullmatch("node[0-9]{1,9}", node) for node in nodes):
         raise FormatError(WHERE, "it does not begin with node0 node1 ...", hint="give what numastat prints by itself")
     pages: dict[str, tuple[int, ...]] = {}
-    for place, line in lines[1:]:
+    for place, line in lines:
         name, *figures = line.split()
         if not re.fullmatch("[a-z_]{1,40}", name) or not all(re.fullmatch(INT, figure) for figure in figures):
             raise unreadable(place, line)

@@ -39,12 +39,12 @@ class Rate:
 class Report:
     """`missing` names the lines ("open_sync_sizes: 4 * 4kB") that an output cut short does not have.
 
-    `o_direct`: the platform has O_DIRECT (None when that line is not there). `footnote`: a method was not available
-    because the file system does not support direct I/O.
+    `o_direct`: the platform is said to have O_DIRECT. `footnote`: a method was not available because the file system
+    does not support direct I/O.
     """
 
     seconds_per_test: int | None
-    o_direct: bool | None
+    o_direct: bool
     rates: tuple[Rate, ...]
     footnote: bool
     missing: tuple[str, ...]
@@ -75,7 +75,7 @@ class _Reader:
         self.begun = True
 
     def _heading(self, line: str) -> None:
-        if self.begun and line.strip() and not line.startswith((" ", "* ")):
+        if self.begun and not line.startswith((" ", "* ")):
             self.number, self.begun = self.number + 1, False
         if not self.rates:
             self.head.append(line)
@@ -110,20 +110,19 @@ def _method(table: str, name: str) -> str:
 
 def parse_pg_test_fsync(raw: bytes) -> Report:
     """Read a report; what an output cut short lacks is in `missing`. Raises FormatError when nothing was measured."""
-    reader = _Reader()
-    lines = list(places(raw, WHERE))
-    for number, (place, line) in enumerate(lines, 1):
+    reader, lines = _Reader(), places(raw, WHERE)
+    for place, line in lines:
         try:
             reader.line(line, place)
         except FormatError:
             # The end of the file may be in the middle of a line, which is then missing.
-            if number < len(lines) or not reader.rates:
+            if next(lines, None) or not reader.rates:
                 raise
     if not reader.rates:
         raise FormatError(WHERE, "no table of it is there", hint="give the stdout of pg_test_fsync")
     return Report(
         seconds_per_test=_seconds(reader.head),
-        o_direct=_direct(reader.head),
+        o_direct=any(name in line for line in reader.head for name in ("O_DIRECT", "F_NOCACHE")),
         rates=tuple(reader.rates),
         footnote=reader.footnote,
         missing=_missing(reader.rates),
@@ -133,12 +132,6 @@ def parse_pg_test_fsync(raw: bytes) -> Report:
 def _seconds(head: list[str]) -> int | None:
     found = re.search(r"[0-9]{1,9}", head[0]) if head else None
     return int(found[0]) if found else None
-
-
-def _direct(head: list[str]) -> bool | None:
-    if len(head) < 2 or not head[1].strip():
-        return None
-    return "O_DIRECT" in head[1] or "F_NOCACHE" in head[1]
 
 
 def _missing(rates: list[Rate]) -> tuple[str, ...]:

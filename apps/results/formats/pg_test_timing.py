@@ -113,6 +113,7 @@ class _Reader:
     sections: list[_Section] = field(default_factory=list)
     tsc: list[str] = field(default_factory=list)
     source: str | None = None  # named before the line that begins its section
+    seconds: int | None = None  # told by the first line
 
     def line(self, line: str, place: str) -> None:
         words = line.split()
@@ -129,29 +130,27 @@ class _Reader:
             raise unreadable(place, line)
         elif line.startswith("TSC "):
             self.tsc.append(line)
+        elif not self.sections and self.seconds is None:
+            duration = re.search(r"[0-9]{1,9}", line)
+            self.seconds = int(duration[0]) if duration else None
 
 
 def parse_pg_test_timing(raw: bytes) -> Report:
     """Read a report; what an output cut short lacks is in `missing`. Raises FormatError without a loop time."""
-    reader, lines, missing = _Reader(), list(places(raw, WHERE)), []
-    for number, (place, line) in enumerate(lines, 1):
+    reader, lines, missing = _Reader(), places(raw, WHERE), []
+    for place, line in lines:
         try:
             reader.line(line, place)
         except FormatError:
-            if number < len(lines):
+            if next(lines, None):
                 raise
             missing.append("the last line")
     if not reader.sections:
         raise FormatError(WHERE, "no loop time in it", hint="it ends early when the clock went back; see its stderr")
     missing += [f"histogram of {one.source or 'the clock'}" for one in reader.sections if not one.whole()]
     return Report(
-        seconds=_seconds(lines[0][1]),
+        seconds=reader.seconds,
         clocks=tuple(section.clock() for section in reader.sections),
         tsc=tuple(reader.tsc),
         missing=tuple(missing),
     )
-
-
-def _seconds(first: str) -> int | None:
-    found = re.search(r"[0-9]{1,9}", first)
-    return int(found[0]) if found else None

@@ -135,7 +135,7 @@ _TPS = rule(
 _HEAD = (
     rule(
         "pgbench (",
-        r"(?P<pgbench_version>.+?)(?:, server (?P<server_version>.+))?\)",
+        r"(?P<pgbench_version>.{1,200}?)(?:, server (?P<server_version>.{1,200}))?\)",
         pgbench_version=str,
         server_version=str,
     ),

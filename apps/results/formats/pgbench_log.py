@@ -14,7 +14,7 @@ from io import BytesIO
 from itertools import accumulate
 
 from apps.errors import FormatError
-from apps.results.formats.text import shown
+from apps.results.formats.text import check_text, shown
 
 WHERE = "pgbench log"
 LAG, RETRIES = "schedule lag in us", "retries"
@@ -140,8 +140,8 @@ def parse_log(raw: bytes) -> Log:
 
 def transactions(raw: bytes) -> Iterator[Transaction]:
     """The whole lines of a log, one by one. Raises FormatError with the line that cannot be read."""
-    lines = BytesIO(raw)
-    for number, line in enumerate(lines, 1):
+    check_text(raw, WHERE)
+    for number, line in enumerate(BytesIO(raw), 1):
         whole = line.endswith(b"\n")
         said = line.rstrip(_ENDS)
         if not said.strip() or not whole:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 
-from apps.results.formats.text import INT, NUMBER, split_lines
+from apps.results.formats.text import INT, NUMBER
 
 # The prefix begins with %n (seconds since 1970) or %m; a zone other than these does not tell its offset.
 _EPOCH = r"(?P<epoch>[0-9]{9,11}\.[0-9]{1,6})"
@@ -17,6 +18,7 @@ _WROTE = re.compile(rf"wrote (?P<buffers>{INT}) buffers \((?P<percent>{NUMBER})%
 _TIMES = {name: re.compile(rf"\b{name}=({NUMBER}) s\b") for name in ("write", "sync", "total")}
 _DISTANCE = re.compile(rf"\bdistance=({INT}) kB\b")
 LONGEST_REASON = 120
+LONGEST_LINE = 10_000  # bytes; a line about a checkpoint has some hundreds
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ def parse_checkpoints(raw: bytes) -> tuple[Checkpoint, ...]:
 
 def _paired(raw: bytes) -> Iterator[Checkpoint]:
     open_at: tuple[str, float, str] | None = None
-    for line in split_lines(raw):
-        match = _LINE.match(line)
+    for line in BytesIO(raw):
+        match = _LINE.match(line.decode(errors="backslashreplace")) if len(line) < LONGEST_LINE else None
         at = _seconds(match) if match else None
         if match is None or at is None:
             continue

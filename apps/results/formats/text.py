@@ -18,25 +18,23 @@ _SHOWN = 120
 LONGEST_LINE = 4 << 20  # bytes; no tool prints one of a tenth of it, and JSON of one line may have a few
 
 
-def lines_of(raw: bytes, where: str = "this output") -> list[str]:
-    """Lines of an output that ought to be text, as `split_lines`. Raises FormatError, with `where` as its subject, for
-    NUL bytes and for a line much longer than LONGEST_LINE: it would be taken apart at great cost and mean nothing."""
+def check_text(raw: bytes, where: str) -> None:
+    """Raises FormatError, with `where` as its subject, for NUL bytes and for a line much longer than LONGEST_LINE: it
+    would be taken apart at great cost and mean nothing."""
     if b"\0" in raw:
         raise FormatError(where, "it holds NUL bytes", hint="it is not text")
     for start in range(0, len(raw), LONGEST_LINE):
         piece = raw[start : start + LONGEST_LINE]
         if len(piece) == LONGEST_LINE and b"\n" not in piece and b"\r" not in piece:
             number = raw.count(b"\n", 0, start) + 1
-            raise FormatError(
-                f"{where}, line {number}",
-                f"it is longer than {LONGEST_LINE} bytes",
-                hint="it is not what a tool prints",
-            )
-    return split_lines(raw)
+            where, message = f"{where}, line {number}", f"it is longer than {LONGEST_LINE} bytes"
+            raise FormatError(where, message, hint="it is not what a tool prints")
 
 
-def split_lines(raw: bytes) -> list[str]:
-    """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped."""
+def lines_of(raw: bytes, where: str = "this output") -> list[str]:
+    """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped. Raises
+    FormatError as `check_text`."""
+    check_text(raw, where)
     return _LINE_END.split(raw.decode("utf-8-sig", errors="backslashreplace"))
 
 
@@ -75,21 +73,22 @@ LONGEST_SHORT_LINE = 10_000  # characters
 
 
 def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
-    """Every line without blanks at its end, and its place ("numastat, line 3"), of a tool that prints short lines.
-    Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    """Lines that are not blank, without blanks at their end, each after its place ("numastat, line 3"), of a tool with
+    short lines. Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
     for number, line in enumerate(lines_of(raw, where), 1):
-        place = f"{where}, line {number}"
         if len(line) > LONGEST_SHORT_LINE:
-            raise FormatError(place, f"it has {len(line)} characters", hint="it is not this tool's output")
-        yield place, line.rstrip()
+            why = f"it has {len(line)} characters"
+            raise FormatError(f"{where}, line {number}", why, hint="it is not this tool's output")
+        text = line.rstrip()
+        if text:
+            yield f"{where}, line {number}", text
 
 
-def whole_lines(raw: bytes, where: str) -> tuple[list[tuple[str, str]], bool]:
-    """The lines of places() that are not blank, and whether the last one was cut: without its end it may have lost
-    digits, and is left out."""
-    lines = [(place, line) for place, line in places(raw, where) if line]
-    cut = bool(lines) and not raw.rstrip(b" \t").endswith((b"\n", b"\r"))
-    return (lines[:-1] if cut else lines), cut
+def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
+    """places(), and whether the last line was cut: without its end it may have lost digits, and is left out."""
+    check_text(raw, where)
+    end = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
+    return places(raw[:end], where), bool(raw[end:].strip())
 
 
 def unreadable(place: str, line: str) -> FormatError:

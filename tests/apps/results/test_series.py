@@ -138,23 +138,26 @@ def test_a_fold_that_dies_half_way_loses_nothing_and_counts_nothing_twice(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold, "BATCH", 10)
-    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(35)))
-    write, calls = fold._write, []
+    for t in range(35):
+        tell(run, sample(float(t), MemFree=float(t)), sample(float(t), "cpu", busy=float(t)))
+    append, calls = fold.append, []
 
     def dies(*args: Any) -> None:
         calls.append(args)
-        if len(calls) == 4:  # in the midst of the second batch
+        if len(calls) == 4:  # in the midst of the second batch, between its two sources
             raise KeyboardInterrupt
-        write(*args)
+        append(*args)
 
-    monkeypatch.setattr(fold, "_write", dies)
+    monkeypatch.setattr(fold, "append", dies)
     with pytest.raises(KeyboardInterrupt):
         fold.fold(run)
-    monkeypatch.setattr(fold, "_write", write)
+    assert {stored.samples for stored in run.series.all()} == {5}
+    monkeypatch.setattr(fold, "append", append)
     fold.fold(run)
 
-    found = samples.values_of(run.series.get(), None, None)
-    assert list(found["MemFree"]) == [float(t) for t in range(35)]
+    for source, name in (("memory", "MemFree"), ("cpu", "busy")):
+        found = samples.values_of(run.series.get(source=source), None, None)
+        assert list(found[name]) == [float(t) for t in range(35)]
     assert not run.events.filter(kind="sample").exists()
 
 
@@ -239,6 +242,17 @@ def test_a_figure_of_a_part_reads_only_the_blocks_of_that_part(
     lines(browser, run, panel="memory.memory", **{"from": 5000, "to": 6000})
 
     assert sorted(read) == [("", 4096), ("memory", 4096)]
+
+
+def test_many_lines_of_a_long_run_are_a_heat_map_of_peaks(browser: Client, run: Run) -> None:
+    busy = {f"cpu{n}.busy": np.zeros(20_000) for n in range(8)}
+    busy["cpu3.busy"][12_345] = 97.0
+    fold.append(run, "measure", "cpu", {"t": np.arange(20_000.0), **busy})
+
+    (heat_map,) = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "cpu.busy per cpu"}).json()["data"]
+
+    at = heat_map["z"][heat_map["y"].index("cpu3.busy")].index(97.0)
+    assert heat_map["x"][at] <= 12_345 < heat_map["x"][at + 1] and len(heat_map["x"]) == 1000
 
 
 def test_where_no_sample_was_taken_the_line_has_a_gap(browser: Client, run: Run) -> None:

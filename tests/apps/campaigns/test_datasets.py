@@ -1,0 +1,62 @@
+"""Data sets: revisions, preparing one on a host before anybody needs it, and removing it."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns import datasets, services, workloads
+from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
+from apps.campaigns.steps import single
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from tests import campaigns
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_change_is_a_new_revision_and_the_same_again_is_not(admin: User) -> None:
+    first = datasets.save_dataset("accounts", "pgbench", {"scale": 1}, by=admin)
+
+    assert datasets.save_dataset("accounts", "pgbench", {"scale": 1}, by=admin) == first
+    assert datasets.save_dataset("accounts", "pgbench", {"scale": 2}, by=admin).revision == 2
+    assert DataSet.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reset", "field"),
+    [
+        ("tar", {}, "auto", "kind"),
+        ("pgbench", {"scale": 0}, "auto", "options.scale"),
+        ("pgbench", {"init_steps": "gt"}, "auto", "options.init_steps"),
+        ("pgbench", {}, "never", "reset"),
+        ("sql", {"steps": [{"name": "a", "sql": "begin; select 1"}]}, "auto", "options.steps[0].sql"),
+        ("sql", {"steps": [{"name": "a", "sql": "\\! reboot"}]}, "auto", "options.steps[0].sql"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(admin: User, kind: str, options: dict, reset: str, field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        datasets.save_dataset("accounts", kind, options, reset=reset, by=admin)
+
+    assert refused.value.subject == field
+
+
+def test_a_data_set_is_prepared_used_by_runs_and_removed(host: Host, admin: User) -> None:
+    dataset = datasets.save_dataset("accounts", "pgbench", {"scale": 2}, by=admin)
+
+    preparation = campaigns.finish(datasets.prepare(dataset, host, by=admin))
+
+    copy = DataCopy.objects.get()
+    assert preparation.kind == Campaign.Kind.PREPARATION and preparation.state == Campaign.State.FINISHED
+    assert (copy.dataset, copy.state, copy.made_by) == (dataset, "pristine", preparation.runs.get())
+    assert [name for name, _ in copy.seconds] == ["d", "t", "g", "v", "p"] and copy.size > 20_000_000
+
+    workload = workloads.save_workload("w", single("pgbench", campaigns.PGBENCH | {"builtin": "tpcb-like"}), by=admin)
+    fields = {"host": host, "name": "w", "question": "?", "workload": workload, "dataset": dataset, "seed": 1}
+    writing = services.create_campaign(by=admin, factors=[campaigns.SERVER_CPU], repetitions=1, **fields)
+    services.start_campaign(writing, by=admin)
+    use = DataUse.objects.get(run__campaign=campaigns.finish(writing))
+    assert (use.copy, use.means, use.wrote, use.run.outcome) == (copy, "copy", True, "ok")
+
+    campaigns.finish(datasets.remove(copy, by=admin))
+    assert not DataCopy.objects.exists() and DataUse.objects.count() == 3
