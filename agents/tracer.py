@@ -144,7 +144,7 @@ class Tracer:
         """Find the processes, attach, and come back when it is attached. WorkloadFailure when it cannot be."""
         run, tool = self.run, self.asked["tool"]
         self._traced = self._find()
-        program = run.need_tool(tool)
+        program = run.system.tool(tool)
         script = self.out / f"tracer.{'stp' if tool == 'stap' else 'bt'}"
         if tool in _SCRIPTED:
             script.write_text(script_of(self.asked, self._traced))
@@ -219,7 +219,10 @@ class Tracer:
         child, run = self._child, self.run
         if child is None:
             return
-        if child.wait(0.0) is None:
+        early = child.wait(0.0)
+        if early:
+            raise self._failure("ended before the load", early)
+        if early is None:
             run.system.kill_group(child.pid, signal.SIGINT)
         code = child.wait(STOP_S)
         if code is None and not end(run.system, child.entry):

@@ -8,10 +8,10 @@ from .fio import Fio
 from .pg_tests import PgTestFsync, PgTestTiming
 from .pgbench import PgBench
 from .sql import Sql
+from .sysbench import Sysbench
 from .wait import Wait
 
-WORKLOADS: dict[str, Workload] = {
-    workload.kind: workload for workload in (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sql(), Command(), Wait())
-}
+_ALL = (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sysbench(), Sql(), Command(), Wait())
+WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in _ALL}
 
 __all__ = ["WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
-        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
+        def allowed(self, directory: str) -> str: ...
+
+        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None: ...
 
         def measure(
             self,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
             on_line: Callable[[str], None],
             watched: str = "stderr",
             go: str = "",
+            directory: str = "",
             look: Optional[Callable[[float], None]] = None,
             trace: Optional[Trace] = None,
         ) -> None: ...

@@ -14,6 +14,7 @@ from apps.results.measure.fio import measure_fio
 from apps.results.measure.pg_tests import measure_pg_test_fsync, measure_pg_test_timing
 from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
+from apps.results.measure.sysbench import measure_sysbench
 from apps.results.measure.table import measure_figures
 from apps.results.measure.tracer import measure_tracer
 
@@ -26,6 +27,7 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pg_test_fsync": measure_pg_test_fsync,
     "pg_test_timing": measure_pg_test_timing,
     "sql": measure_sql,
+    "sysbench": measure_sysbench,
     "command": measure_command,
 }
 
