@@ -17,6 +17,7 @@ from apps.results.api import (
     SeriesViewSet,
     SummaryViewSet,
 )
+from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
@@ -40,6 +41,12 @@ router.register("users", UserViewSet)
 
 v1 = [
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
+    path(
+        "campaigns/<uuid:campaign>/export/<str:file>/",
+        CampaignExportViewSet.as_view({"get": "retrieve"}),
+        name="campaign-export",
+    ),
+    path("runs/<uuid:run>/export/<str:file>/", RunExportViewSet.as_view({"get": "retrieve"}), name="run-export"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from .. import tracer
 from ..errors import HostFailure, Unplannable
+from ..sqlscan import may_write
 from ..sqltext import quoted, statements
 from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
 
@@ -108,6 +109,9 @@ class Sql(Workload):
     def argv(self, options: Options, context: Context) -> list[str]:
         plain = ["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1"]
         return [context.program, *plain, "-d", f"application_name={APPLICATION}", "-f", "-"]
+
+    def writes(self, options: Options) -> bool:
+        return any(may_write(options.get(name, "")) for name in ("query", "statements", "before"))
 
     def measure(self, options: Options, stage: Stage) -> None:
         script = Path(stage.scratch) / "script.sql"

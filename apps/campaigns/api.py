@@ -137,8 +137,8 @@ class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def start(self, request: Request, pk: str) -> Response:
         """Plan all runs, have their scripts checked on the host, and put them into its queue."""
         campaign = self.get_object()
-        campaign.unchecked = services.start_campaign(campaign, by=user_of(request))
-        return Response(StartedCampaignSerializer(campaign).data)
+        unchecked = services.start_campaign(campaign, by=user_of(request))
+        return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])

@@ -19,7 +19,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, plan, queries, queue, recipes, scripts, steps, targets, workloads
+from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -120,13 +120,17 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
         fields["workload"] = workloads.recipe_workload(recipe, recipes.steps(template, facts), by)
+    own = recipes.dataset(template, facts)
+    if own and "dataset" not in fields:
+        fields["dataset"] = datasets.recipe_dataset(recipe, own, by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
 def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
     facts = facts_of(host)
-    return {**recipe, "factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
 def preview(campaign: Campaign) -> Preview:

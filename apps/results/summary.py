@@ -85,7 +85,7 @@ def summary_table(campaign: Campaign) -> SummaryTable:
         for run in campaign.runs.filter(outcome=Run.Outcome.OK).only("campaign", "cell", "block", "position")
     }
     found = _measured(campaign)
-    levels = labels_of(campaign)
+    levels = labels_of(campaign, runs.values())
     figures = [_figure(key, found[key], runs, levels) for key in _main(campaign, found)]
     names = ", ".join(factor["name"] for factor in campaign.factors)
     return SummaryTable(factor_names=names, levels=levels, figures=figures)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from apps.campaigns import steps as campaign_steps
-from apps.campaigns.recipes.scale import parse_cpus, scaled
+from apps.campaigns.recipes.scale import DATA_TO_MEMORY, parse_cpus, rows_that_fit, scaled
 from apps.campaigns.steps import Step
 from apps.errors import PlanError
 from apps.hosts.topology import file_system
@@ -60,10 +60,23 @@ def _below(path: str, value: Any) -> dict[str, Any]:
 
 def steps(recipe: Recipe, facts: dict[str, Any]) -> list[Step]:
     """The workload's steps on this host, what is to follow its facts put in; {} where it is not known."""
-    return [
-        {**step, "options": {name: scaled(value, facts) for name, value in step["options"].items()}}
-        for step in recipe["steps"]
-    ]
+    return [{**step, "options": _options(step["options"], facts)} for step in recipe["steps"]]
+
+
+def dataset(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """{"kind", "options"} of the recipe's own data set on this host; None where it has none."""
+    own = recipe.get("dataset")
+    return {**own, "options": _options(own["options"], facts)} if own else None
+
+
+def _options(options: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: scaled(value, facts) for name, value in options.items()}
+
+
+def active_sets(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
+    rows = rows_that_fit(facts)
+    return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
 
 
 def directories(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -152,6 +165,7 @@ def _place(facts: dict[str, Any]) -> Any:
 
 
 GENERATORS: dict[str, Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]] = {
+    "active_sets": active_sets,
     "cpu_doubling": cpu_doubling,
     "directories": directories,
     "numa_policies": numa_policies,

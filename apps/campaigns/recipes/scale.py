@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from apps.campaigns import data
 from apps.hosts.topology import file_system
 
 Facts = Mapping[str, Any]
@@ -13,6 +15,8 @@ MANY_CPUS = 16  # from here on a host is asked as long as a production host dese
 MOST_JOBS = 64
 MIB = 1024
 SMALLEST_MIB, LARGEST_MIB = 64, 10 * 1024
+# Draws from a Gaussian leave most of a range alone: what is in use outgrows memory only where the range does by far.
+DATA_TO_MEMORY = 4.0
 
 
 def parse_cpus(cpulist: str) -> list[int]:
@@ -35,6 +39,18 @@ def _size(facts: Facts) -> str:
     return f"{max(SMALLEST_MIB, min([LARGEST_MIB, *free]))}m"
 
 
+def rows_that_fit(facts: Facts) -> float:
+    """How many rows of pgbench_accounts, with their index, fit the memory of the host, or of our control group."""
+    limit_kb = (facts.get("limits") or {}).get("memory_max_kb", facts["memory"]["total_kb"])
+    return float(min(limit_kb, facts["memory"]["total_kb"]) * 1024 / data.bytes_per_row())
+
+
+def _four_times_memory(facts: Facts) -> int:
+    return math.ceil(DATA_TO_MEMORY * rows_that_fit(facts) / data.ROWS_PER_SCALE)
+
+
+# Numbers of the host that an option may be.
+NUMBERS: dict[str, Callable[[Facts], int]] = {"cpus": cpus, "four_times_memory": _four_times_memory}
 # Words of a job file: on a host that is known, and where none is chosen yet.
 WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
     "{jobs}": (lambda facts: min(MOST_JOBS, cpus(facts)), 64),
@@ -46,8 +62,8 @@ WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
 
 def scaled(value: Any, facts: Facts) -> Any:
     """The value of an option on a host of these facts; {} for none."""
-    if value == "cpus":
-        return cpus(facts) if facts else value
+    if isinstance(value, str) and value in NUMBERS:
+        return NUMBERS[value](facts) if facts else value
     if isinstance(value, str):
         for word, (told, usual) in WORDS.items():
             if word in value:

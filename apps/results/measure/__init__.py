@@ -26,8 +26,8 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "figures": measure_figures,
     "pg_test_fsync": measure_pg_test_fsync,
     "pg_test_timing": measure_pg_test_timing,
-    "sql": measure_sql,
     "sysbench": measure_sysbench,
+    "sql": measure_sql,
     "command": measure_command,
 }
 
