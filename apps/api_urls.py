@@ -10,7 +10,15 @@ from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, 
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import (
+    MeasurementViewSet,
+    ObservedViewSet,
+    ProofViewSet,
+    ResultsViewSet,
+    SeriesViewSet,
+    SummaryViewSet,
+)
+from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
@@ -34,6 +42,13 @@ router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
+    path(
+        "campaigns/<uuid:campaign>/export/<str:file>/",
+        CampaignExportViewSet.as_view({"get": "retrieve"}),
+        name="campaign-export",
+    ),
+    path("runs/<uuid:run>/export/<str:file>/", RunExportViewSet.as_view({"get": "retrieve"}), name="run-export"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),

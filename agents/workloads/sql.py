@@ -42,6 +42,7 @@ class Sql(Workload):
         "plan_shapes": Metric("shapes", "lower"),
         **TRACED,
     }
+    main = ("execution_mean", "elapsed_mean", "shared_hit_mean", "shared_read_mean", "plan_shapes")
     schema = {
         "type": "object",
         "title": "SQL",

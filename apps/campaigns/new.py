@@ -13,6 +13,7 @@ from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
+from apps.hosts import paths
 from apps.hosts.models import Host
 
 
@@ -47,7 +48,7 @@ class Draft:
             self.notice = "Its levels depend on the host: choose the host, and they appear."
             return []
         try:
-            return design.rows_of(recipes.factors(self.recipe, self.host.facts if self.host else {}))
+            return design.rows_of(recipes.factors(self.recipe, paths.known(self.host) if self.host else {}))
         except PlanError as error:
             self.notice = sentence("", error)
             return []
@@ -122,7 +123,7 @@ class Draft:
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
-            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, fields["host"].facts))
+            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, paths.known(fields["host"])))
         own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))

@@ -130,7 +130,8 @@ class ImportViewSet(
     @action(detail=True, methods=["post"])
     def say(self, request: Request, pk: str) -> Response:
         """Replace the mapping: {pattern, columns, host, name, question, metric, delta}, all of them optional."""
-        return Response(_shown(services.say(self.get_object(), request.data, by=user_of(request))))
+        said = request.data if isinstance(request.data, dict) else {"": request.data}
+        return Response(_shown(services.say(self.get_object(), said, by=user_of(request))))
 
     @extend_schema(request=None, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])

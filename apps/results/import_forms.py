@@ -100,11 +100,14 @@ def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:
 
 def said_of(post: QueryDict) -> dict[str, Any]:
     """The mapping of imports/mapping.py, without what was left empty. A pattern that was emptied means: none."""
-    texts = {name: post.get(name, "").strip() for name in ("name", "question", "host", "metric")}
+    texts = {name: str(post.get(name, "")).strip() for name in ("name", "question", "host", "metric", "delta")}
+    delta = texts.pop("delta")
     said: dict[str, Any] = {name: text for name, text in texts.items() if text}
     if "pattern" in post:
-        said["pattern"] = post["pattern"].strip()
-    if post.get("delta", "").strip():
-        said["delta"] = round(float(post["delta"]) / 100, 6)
+        said["pattern"] = str(post["pattern"]).strip()
+    if delta:
+        said["delta"] = round(float(delta) / 100, 6)
     typed = columns_typed(post)
-    return said | ({"columns": typed} if typed else {})
+    baselines = zip(post.getlist("factor"), post.getlist("baseline"), strict=False)
+    order = {str(factor): [str(label)] for factor, label in baselines}
+    return said | ({"columns": typed} if typed else {}) | ({"order": order} if order else {})

@@ -29,7 +29,7 @@ SHOWN_IMPORTS = 50
 SHOWN_FIGURES = 6
 
 
-def contents(sent: MultiValueDict[str, UploadedFile]) -> list[tuple[str, bytes]]:
+def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
     """(name, content) of the files of a request. PlanError when they are more than is taken at once."""
     given = [each for name in sent for each in sent.getlist(name)]
     total = sum(each.size or 0 for each in given)

@@ -19,14 +19,14 @@ LARGEST = 8 * 1024**2
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 _WORDS = ("file", "stderr", "kind", "host", "profile", "step", "started", "time", "outcome", "error")
 # Of the whole campaign, in YAML.
-_ABOUT = ("name", "question", "host", "metric", "delta")
+_ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
 
 
 @dataclass(frozen=True)
 class Entry:
     """One output, or one table, and what is known of the run that it is of; "" and None where nothing was said."""
 
-    file: str
+    file: str = ""
     stderr: str = ""
     kind: str = ""
     levels: Mapping[str, str] = field(default_factory=dict)
@@ -105,13 +105,14 @@ def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _entry(where: str, row: Mapping[str, Any]) -> Entry:
-    words = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
-    if "file" not in words:
-        raise FormatError(where, "no file is named", hint="its path inside the zip")
+    words: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
+    if "file" not in words and not ("kind" in words and words.get("outcome", "ok") != "ok"):
+        hint = "its path inside the zip; only a run that did not end well may have none, with kind and outcome"
+        raise FormatError(where, "no file is named", hint=hint)
     if words.get("outcome", "ok") not in OUTCOMES:
         raise FormatError(where, f"{words['outcome']!r} is no outcome", hint=f"one of {', '.join(OUTCOMES)}")
     times = {"started": words.pop("started", ""), "ended": words.pop("time", "")}
-    read = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
+    read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
     return Entry(**words, **read, levels=row["levels"], block=_block(where, row))
 
 

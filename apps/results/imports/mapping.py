@@ -32,6 +32,11 @@ SCHEMA = {
     "properties": {
         "pattern": {"type": "string", "maxLength": 200, "description": "levels out of file names: {policy}-{n}.out"},
         "columns": {"type": "object", "additionalProperties": _USE, "description": "column -> what it is"},
+        "order": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": _TEXT, "maxItems": 1000},
+            "description": "factor -> its levels, the baseline first; those that are not named follow",
+        },
         "host": {"type": "string", "maxLength": 63, "description": "where it was measured"},
         "name": {"type": "string", "maxLength": 120},
         "question": {"type": "string", "maxLength": 2000},

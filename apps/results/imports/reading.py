@@ -57,6 +57,11 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     return _measured(Reading(output.path, kind, entry, outputs))
 
 
+def without_output(entry: Entry) -> Reading:
+    """A run that did not end well and left nothing, as its manifest says."""
+    return _measured(Reading("manifest", entry.kind, entry, {}))
+
+
 def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
     """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
     if entry.kind:
@@ -103,8 +108,14 @@ def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -
         except FormatError as error:
             yield error
             continue
-        for step, columns in steps.items():
+        for step, columns in _taken(steps, table, row).items():
             yield _row(where, said, step, columns, file, table, row)
+
+
+def _taken(steps: Mapping[str, dict[str, Use]], table: Table, row: Row) -> Mapping[str, dict[str, Use]]:
+    """The steps that a row has a figure of; the first one where it has none at all, to say so."""
+    given = {header for header, cell in zip(table.head, row.cells, strict=False) if cell}
+    return {step: uses for step, uses in steps.items() if given & uses.keys()} or dict(list(steps.items())[:1])
 
 
 def _said(

@@ -12,6 +12,7 @@ from apps.campaigns.plan import MAX_RUNS
 from apps.errors import FormatError, PlanError, ProvingError
 from apps.results.formats.table import Table, read_table
 from apps.results.imports import columns, manifest, names, reading
+from apps.results.imports import mapping as said
 from apps.results.imports.files import File
 from apps.results.imports.manifest import Entry, Manifest
 from apps.results.imports.reading import Reading
@@ -83,14 +84,19 @@ def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
     notes: list[Note] = []
     try:
         told = manifest.find(files)
+        about = told.about if told else {}
+        said.check(about)
         named, pattern, entries = _entries(files, told, mapping)
     except ProvingError as error:
         return Understood(notes=[_note("error", error)], named=True, pattern=str(mapping.get("pattern") or ""))
-    reader = _Reader(files, mapping, notes)
+    spoken: dict[str, Any] = {
+        name: {**(about.get(name) or {}), **(mapping.get(name) or {})} for name in ("columns", "order")
+    }
+    reader = _Reader(files, spoken["columns"], notes)
     readings = [each for entry in entries for each in reader.read(entry)]
-    told_by = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
-    found = replace(_assembled(readings, notes), **told_by)
-    return replace(found, about=told.about) if told else found
+    told_by: dict[str, Any] = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
+    found = _assembled(readings, spoken["order"], notes)
+    return replace(found, about=about, **told_by)
 
 
 def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
@@ -140,7 +146,8 @@ def _named(path: str, pattern: names.Pattern | None) -> Entry | FormatError:
         block = manifest.block(number, f"{path}, {{n}}") if number else None
     except FormatError as error:
         return error
-    return Entry(path, levels=levels, block=block, **{name: read.get(name, "") for name in (names.STEP, *_HOST)})
+    words: dict[str, Any] = {name: read.get(name, "") for name in (names.STEP, *_HOST)}
+    return Entry(path, levels=levels, block=block, **words)
 
 
 _HOST = (names.HOST, names.PROFILE)
@@ -149,10 +156,10 @@ _HOST = (names.HOST, names.PROFILE)
 class _Reader:
     """Reads entries, and remembers the first table with the uses of its columns."""
 
-    def __init__(self, files: Sequence[File], mapping: Mapping[str, Any], notes: list[Note]) -> None:
+    def __init__(self, files: Sequence[File], said: Mapping[str, Any], notes: list[Note]) -> None:
         self.files = {file.path: file for file in files}
         self.errors = {file.stem: file for file in files if file.suffix in reading.ERRORS}
-        self.mapping, self.notes = mapping, notes
+        self.columns, self.notes = said, notes
         self.table: Table | None = None
         self.uses: dict[str, dict[str, Any]] = {}
 
@@ -160,6 +167,8 @@ class _Reader:
         if isinstance(entry, FormatError):
             self.notes.append(_note("warning", entry))
             return []
+        if not entry.file:
+            return [reading.without_output(entry)]
         if entry.file not in self.files:
             hint = "a path as it stands in the zip"
             self.notes.append(Note("error", entry.file, "it is in the manifest, and was not uploaded", hint))
@@ -183,7 +192,7 @@ class _Reader:
     def _rows(self, entry: Entry, file: File) -> list[Reading]:
         table = read_table(file.content, file.path)
         if self.table is None:
-            self.table, self.uses = table, columns.chosen(table, self.mapping.get("columns") or {})
+            self.table, self.uses = table, columns.chosen(table, self.columns)
         elif table.head != self.table.head:
             raise FormatError(
                 f"{file.path}, line 1", "its columns are not those of the table before", hint="import apart"
@@ -200,7 +209,7 @@ class _Reader:
         return found
 
 
-def _assembled(readings: Sequence[Reading], notes: list[Note]) -> Understood:
+def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], notes: list[Note]) -> Understood:
     """Readings of the same levels and repetition are steps of one run."""
     readings, profiles = _spread(readings)
     factors = list(dict.fromkeys(name for each in readings for name in each.entry.levels))
@@ -220,7 +229,7 @@ def _assembled(readings: Sequence[Reading], notes: list[Note]) -> Understood:
             runs[*place, block] = replace(run, steps={**run.steps, step: each})
     found = _ordered(runs.values())
     _check(found, factors, notes)
-    return Understood(found, _factors(found, factors), _steps(found, notes), notes, profiles=profiles)
+    return Understood(found, _factors(found, factors, order), _steps(found, notes), notes, profiles=profiles)
 
 
 def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]]:
@@ -261,9 +270,15 @@ def _time(run: FoundRun) -> Any:
     return max(told) if told else None
 
 
-def _factors(runs: Sequence[FoundRun], factors: Sequence[str]) -> list[dict[str, Any]]:
-    """Levels in the order in which they first appear."""
-    levels = {name: dict.fromkeys(run.cell[name] for run in runs) for name in factors}
+def _factors(
+    runs: Sequence[FoundRun], factors: Sequence[str], order: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Levels in the order that was said, else in that in which they first appear; factors likewise."""
+    factors = sorted(factors, key=[*order, *factors].index)
+    levels = {}
+    for name in factors:
+        found = dict.fromkeys(run.cell[name] for run in runs)
+        levels[name] = sorted(found, key=[*(order.get(name) or ()), *found].index)
     return [{"name": name, "levels": [{"label": label, "set": {}} for label in levels[name]]} for name in factors]
 
 
