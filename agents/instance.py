@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -38,13 +37,7 @@ class Instance:
 
     def tool(self, name: str) -> str:
         """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
-        own = self.bin_dir / name
-        found = str(own) if os.access(own, os.X_OK) else self._system.which(name)
-        if not found:
-            raise HostFailure(
-                f"{name} is neither in {self.bin_dir} nor on the PATH", "install PostgreSQL's client tools"
-            )
-        return found
+        return self._system.tool(name, str(self.bin_dir))
 
     @property
     def env(self) -> dict[str, str]:

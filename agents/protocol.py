@@ -141,9 +141,12 @@ class WireError(Exception):
     """The byte stream is not what the protocol says; the connection is of no further use."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def canonical(value: Json) -> bytes:
     """JSON with one spelling only: sorted keys, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def digest(value: Json) -> str:
@@ -154,6 +157,13 @@ def digest(value: Json) -> str:
 def checksum(record: dict[str, Json]) -> int:
     """crc32 of a spool record without its own "crc" key."""
     return zlib.crc32(canonical({k: v for k, v in record.items() if k != "crc"}))
+
+
+def sealed(record: dict[str, Json]) -> bytes:
+    """The canonical JSON of a record and its "crc", without spelling it out twice."""
+    parts = [canonical({k: v for k, v in record.items() if (k < "crc") is first})[1:-1] for first in (True, False)]
+    crc = zlib.crc32(b"{" + b",".join(filter(None, parts)) + b"}")
+    return b"{" + b",".join(filter(None, [parts[0], b'"crc":%d' % crc, parts[1]])) + b"}"
 
 
 def encode(message: Json) -> bytes:

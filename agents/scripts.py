@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from .errors import Failure, HostFailure, Unplannable
+from .errors import Failure, Unplannable
 from .processes import environment
 from .schema import check as check_schema
 from .system import Finished, System
@@ -23,11 +22,7 @@ class Bench:
     bin_dir: str
 
     def tool(self, name: str) -> str:
-        own = f"{self.bin_dir}/{name}"
-        found = own if self.bin_dir and os.access(own, os.X_OK) else self.system.which(name)
-        if not found:
-            raise HostFailure(f"{name} is neither in {self.bin_dir or 'a target'} nor on the PATH", f"install {name}")
-        return found
+        return self.system.tool(name, self.bin_dir)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Finished:
         return self.system.run(argv, env=environment("", env), limit_s=LIMIT_S)

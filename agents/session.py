@@ -371,12 +371,6 @@ class Session:
             os.chown(path, self.account.user, self.account.group or 0)
         return path
 
-    def need_tool(self, name: str) -> str:
-        found = self.system.which(name)
-        if not found:
-            raise HostFailure(f"{name} is not on the PATH of this host", f"install {name}")
-        return found
-
 
 def _picked(entry: Record) -> Record:
     return {key: entry[key] for key in ("setting", "key", "original", "wanted")}

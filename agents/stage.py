@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from .run import Run
     from .workloads import Trace
 
-LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
+LOOK_S = 0.5  # how often an unfinished process is looked after at least; its end wakes us at once
+FAR = 1e9
 
-Look = Callable[[float], None]
+Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due
 
 
 class Stage:
@@ -68,7 +69,7 @@ class Stage:
     def tool(self, name: str) -> str:
         if self._run.cluster:
             return self._run.cluster.tool(name)
-        return self._run.need_tool(name)
+        return self._run.system.tool(name)
 
     @property
     def seed(self) -> int:
@@ -140,7 +141,7 @@ class Stage:
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
         code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
         onlooker.ended(run.system.mono() - begin)
-        lines.look(0.0)
+        lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
         if tracer:
@@ -196,17 +197,16 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
 
 def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int:
     """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
-    begin = run.system.mono()
+    begin, due = run.system.mono(), [0.0]
     while True:
-        code = child.wait(LOOK_S)
+        code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))
         elapsed = run.system.mono() - begin
         if code is not None:
             return code
         run.check()
         if elapsed > limit_s:
             raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
-        for look in looks:
-            look(elapsed)
+        due = [FAR, *(look(elapsed) or FAR for look in looks)]
 
 
 def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple[Path, Path]) -> None:
@@ -229,13 +229,13 @@ class Lines:
     """Whole lines of a growing file."""
 
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
-        self._path, self._on_line, self._offset = path, on_line, 0
+        self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""
 
     def look(self, elapsed: float) -> None:
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].decode(errors="replace").splitlines():
+        whole, _, self._rest = (self._rest + self._file.read()).rpartition(b"\n")
+        for line in whole.decode(errors="replace").splitlines():
             self._on_line(line)
+
+    def close(self) -> None:
+        self.look(0.0)
+        self._file.close()

@@ -144,7 +144,7 @@ class Tracer:
         """Find the processes, attach, and come back when it is attached. WorkloadFailure when it cannot be."""
         run, tool = self.run, self.asked["tool"]
         self._traced = self._find()
-        program = run.need_tool(tool)
+        program = run.system.tool(tool)
         script = self.out / f"tracer.{'stp' if tool == 'stap' else 'bt'}"
         if tool in _SCRIPTED:
             script.write_text(script_of(self.asked, self._traced))

@@ -9,7 +9,14 @@ from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import (
+    MeasurementViewSet,
+    ObservedViewSet,
+    ProofViewSet,
+    ResultsViewSet,
+    SeriesViewSet,
+    SummaryViewSet,
+)
 from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
@@ -32,6 +39,7 @@ router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",
         CampaignExportViewSet.as_view({"get": "retrieve"}),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from ..errors import Unplannable
-from ..sqlscan import bare
+from ..sqltext import bare, statements
 from .base import Data, Options, Step
 
-_TRANSACTION = re.compile(r"(?:^|;)\s*(begin|start|commit|end|rollback|abort|prepare\s+transaction)\b", re.IGNORECASE)
+_TRANSACTION = re.compile(r"\s*(begin|start|commit|end|rollback|abort|prepare\s+transaction)\b", re.IGNORECASE)
 # An argument of a program may have 128 kB, and a character four bytes.
 LONGEST = 30000
 
@@ -57,8 +57,7 @@ class SqlData(Data):
                 raise Unplannable(f"{field}.name", step["name"], "a name of its own for each step")
             if not text or text.startswith("\\"):
                 raise Unplannable(f"{field}.sql", text[:40], "SQL, without commands of psql")
-            found = _TRANSACTION.search(bare(text))
-            if found:
+            for found in filter(None, (_TRANSACTION.match(bare(each)) for each in statements(text))):
                 accepted = "a step without it: each is a transaction of its own"
                 raise Unplannable(f"{field}.sql", found.group(1), accepted)
 

@@ -121,7 +121,7 @@ class Workload(ABC):
     help: str
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
-    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
+    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows; all where none is named
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -168,6 +168,10 @@ class Workload(ABC):
         """Pure. The metric of that name; None for none."""
         return self.metrics.get(self.named(name))
 
+    def is_main(self, name: str) -> bool:
+        """Pure. Whether a summary of many steps shows this figure."""
+        return self.named(name) in (self.main or self.metrics)
+
     def paths(self, options: Options) -> list[Named]:
         """Pure. The paths that the options name; the host's owner must have allowed each."""
         return []
@@ -179,6 +183,10 @@ class Workload(ABC):
     def duration(self, options: Options) -> Optional[float]:
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
         return None
+
+    def scripts(self, options: Options) -> list[tuple[str, str]]:
+        """Pure. (name, text) of what `parse` has its tool look at, beyond the options themselves."""
+        return []
 
     def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
         """What the tool itself says against the scripts in these options, and Unplannable for what it lacks; nothing

@@ -34,6 +34,7 @@ class PgBench(Workload):
     tools = ("pgbench",)
     metrics = {**METRICS, **TRACED}
     since = SINCE
+    main = ("tps", "latency_avg")
     needs_postgres = True
     schema = {
         "type": "object",
@@ -200,6 +201,9 @@ class PgBench(Workload):
 
     def duration(self, options: Options) -> Optional[float]:
         return None if "transactions" in options else float(options.get("time_s", 10))
+
+    def scripts(self, options: Options) -> list[tuple[str, str]]:
+        return [(name, text) for name, text, _ in pgbench_options.texts(options)]
 
     def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
         program = bench.tool("pgbench")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from .. import tracer
 from ..errors import HostFailure, Unplannable
+from ..sqlscan import may_write
 from ..sqltext import quoted, statements
 from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
 
@@ -41,6 +42,7 @@ class Sql(Workload):
         "plan_shapes": Metric("shapes", "lower"),
         **TRACED,
     }
+    main = ("execution_mean", "elapsed_mean", "shared_hit_mean", "shared_read_mean", "plan_shapes")
     schema = {
         "type": "object",
         "title": "SQL",
@@ -107,6 +109,9 @@ class Sql(Workload):
     def argv(self, options: Options, context: Context) -> list[str]:
         plain = ["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1"]
         return [context.program, *plain, "-d", f"application_name={APPLICATION}", "-f", "-"]
+
+    def writes(self, options: Options) -> bool:
+        return any(may_write(options.get(name, "")) for name in ("query", "statements", "before"))
 
     def measure(self, options: Options, stage: Stage) -> None:
         script = Path(stage.scratch) / "script.sql"

@@ -17,6 +17,7 @@ PGBENCH = "pgbench"
 ROOT = "dataset."
 # What making data comes to, on hosts that were never seen to make any: bytes per second.
 PACE = 100e6
+ROWS_PER_SCALE = 100_000  # of pgbench_accounts
 
 Wanted = dict[str, Any]
 
@@ -78,6 +79,11 @@ def _scaled(steps: Sequence[Step], wanted: Wanted | None) -> list[Step]:
 def _of_scale(step: Step, scale: Any) -> Step:
     same = step["options"].get("scale", 1) == scale
     return step if same else {**step, "options": {**step["options"], "scale": scale}}
+
+
+def bytes_per_row() -> float:
+    """Of pgbench_accounts, with its part of the index."""
+    return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE
 
 
 def seconds(wanted: Wanted | None) -> float:

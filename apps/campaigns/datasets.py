@@ -1,4 +1,4 @@
-"""Writing data sets, each change a new revision, and having them made on a host, or removed from it."""
+"""Writing data sets: validated against the agent's registry, each change a new revision."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from django.db import transaction
 from agents.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import data, plan, services, targets
-from apps.campaigns.models import Campaign, DataCopy, DataSet
-from apps.errors import PlanError
-from apps.hosts.models import Host
-from apps.tuning.models import Revision
+from apps.campaigns import data
+from apps.campaigns.models import DataSet
 
 
 @transaction.atomic
@@ -23,9 +20,21 @@ def save_dataset(
 ) -> DataSet:
     """The next revision of the data set of that name, or the latest one when it says the same."""
     require(by, Role.TUNER, "save data set")
+    return _save(name, kind, options, reset, description, by)
+
+
+def recipe_dataset(name: str, wanted: Mapping[str, Any], by: User) -> DataSet:
+    """A recipe's own data set on a host; whoever may start the recipe may have it."""
+    # One revision per size: that of a host is found again after another host had its own.
+    known = DataSet.objects.filter(name=name, kind=wanted["kind"], options=wanted["options"], reset="auto").first()
+    return known or _save(name, wanted["kind"], wanted["options"], "auto", f"of the recipe {name}", by)
+
+
+def _save(name: str, kind: str, options: Mapping[str, Any], reset: str, description: str, by: User) -> DataSet:
     data.check(kind, options, reset)
     new = digest({"kind": kind, "options": options, "reset": reset})
-    latest = DataSet.objects.select_for_update().filter(name=name).order_by("-revision").first()
+    revisions = DataSet.objects.select_for_update().filter(name=name).order_by("-revision")
+    latest = revisions.first()
     if latest and latest.digest == new:
         return latest
     found = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
@@ -34,56 +43,3 @@ def save_dataset(
     save(found)
     audit(by, "dataset.save", found, after={"kind": kind, "options": options, "reset": reset})
     return found
-
-
-@transaction.atomic
-def prepare(
-    dataset: DataSet, host: Host, *, target: Mapping[str, str] | None = None, profile: Revision | None = None, by: User
-) -> Campaign:
-    """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
-    require(by, Role.OPERATOR, "prepare data set")
-    asked = dict(target or {})
-    placed = targets.target(host, services.facts_of(host), asked)
-    if placed["kind"] != "private":
-        hint = "it is made there for each run, and dropped after it: just name it in a campaign"
-        raise PlanError("target", f"{placed['data_dir']} keeps no data set", hint=hint)
-    campaign = _campaign(host, f"Prepare {dataset} on {host}", "Is the data set there for runs to come?", by)
-    campaign.dataset, campaign.profile, campaign.target = dataset, profile, asked
-    return _start(campaign, placed, dict(profile.settings) if profile else {}, dataset.wanted, by)
-
-
-@transaction.atomic
-def remove(copy: DataCopy, *, by: User) -> Campaign:
-    """Have it dropped from the cluster that it lies in."""
-    require(by, Role.OPERATOR, "remove data set")
-    name = str(copy.dataset or copy.database)
-    wanted = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
-    campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its room free again?", by)
-    campaign.dataset = copy.dataset
-    campaign.target = {"bin_dir": copy.target["bin_dir"]}
-    settings = {"initdb": copy.initdb} if copy.initdb else {}
-    return _start(campaign, copy.target, settings, wanted, by)
-
-
-def _campaign(host: Host, name: str, question: str, by: User) -> Campaign:
-    kind = Campaign.Kind.PREPARATION
-    return Campaign(
-        kind=kind, name=name[:120], question=question, host=host, repetitions=1, order=Campaign.Order.AS_GIVEN, seed=0,
-        metric="", sources=[], created_by=by,
-    )  # fmt: skip
-
-
-def _start(
-    campaign: Campaign, target: Mapping[str, Any], settings: dict[str, Any], wanted: data.Wanted, by: User
-) -> Campaign:
-    """One run, which has the data set and no steps."""
-    campaign.factors = [{"name": "data set", "levels": [{"label": wanted["name"], "set": {}}]}]
-    collect = {"interval_s": campaign.interval_s, "sources": []}
-    base = {"target": dict(target), "settings": settings, "dataset": wanted, "steps": [], "collect": collect}
-    planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
-    services.check_on_host(planned[0].spec, campaign.host, services.facts_of(campaign.host))
-    save(campaign)
-    services.enqueue(campaign, planned)
-    action = "dataset.remove" if wanted.get("ensure") == "absent" else "dataset.prepare"
-    audit(by, action, campaign, after={"id": str(campaign.pk), "host": campaign.host.name, "dataset": wanted})
-    return campaign

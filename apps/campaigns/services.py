@@ -19,7 +19,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import data, plan, queries, queue, recipes, steps, targets, workloads
+from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -113,13 +113,17 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
         fields["workload"] = workloads.recipe_workload(recipe, recipes.steps(template, facts), by)
+    own = recipes.dataset(template, facts)
+    if own and "dataset" not in fields:
+        fields["dataset"] = datasets.recipe_dataset(recipe, own, by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
 def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
     facts = facts_of(host)
-    return {**recipe, "factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
 def preview(campaign: Campaign) -> Preview:
@@ -185,8 +189,8 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 
 def facts_of(host: Host) -> dict[str, Any]:
-    """Its newest facts. PlanError when it was never checked."""
-    facts = host.facts
+    """Its newest facts, with the paths that it has. PlanError when it was never checked."""
+    facts = paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
     return facts
@@ -217,20 +221,31 @@ def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None
         raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")
 
 
-@transaction.atomic
-def start_campaign(campaign: Campaign, *, by: User) -> None:
-    """Plan all runs from the facts of now, and put them into the host's queue."""
+def start_campaign(campaign: Campaign, *, by: User) -> str:
+    """Plan all runs from the facts of now, have their scripts checked on the host, and put them into its queue.
+
+    PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
+    """
     require(by, Role.OPERATOR, "start campaign")
+    _check_released(campaign.host)
     planned = preview(campaign).runs
-    enqueue(campaign, planned)
-    audit(by, "campaign.start", campaign, after={"id": str(campaign.pk), "runs": len(planned)})
+    unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
+    with transaction.atomic():
+        enqueue(campaign, planned)
+        after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
+        audit(by, "campaign.start", campaign, after=after)
+    return unchecked
+
+
+def _check_released(host: Host) -> None:
+    if host.state == Host.State.QUARANTINED:
+        hint = "look at it and release it on its page"
+        raise PlanError("host", f"{host} is in quarantine: {host.state_reason}", hint=hint)
 
 
 def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     """A draft becomes its runs, in the host's queue; in the caller's transaction."""
-    if campaign.host.state == Host.State.QUARANTINED:
-        hint = "look at it and release it on its page"
-        raise PlanError("host", f"{campaign.host} is in quarantine: {campaign.host.state_reason}", hint=hint)
+    _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")

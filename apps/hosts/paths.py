@@ -12,6 +12,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import PlanError
 from apps.hosts.models import AllowedPath, Host
+from apps.hosts.topology import file_system
 
 Kind = AllowedPath.Kind
 # Allowed as a whole, these would allow everything that a host lives from.
@@ -43,18 +44,15 @@ def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def lies_on(facts: Mapping[str, Any], path: str) -> str:
-    """ "ext4 on /dev/nvme0n1p1": the file system that a path is in, as the facts have it; "" where they do not tell."""
-    if path.startswith("/dev/"):
-        return ""
-    mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
-    if not mounts:
-        return ""
-    nearest = max(mounts, key=lambda each: len(each["mounted_on"]))
-    return f"{nearest['type']} on {nearest['device']}"
+    """ "ext4 on /dev/nvme0n1p1"; "" where the facts do not tell."""
+    mount = None if path.startswith("/dev/") else file_system(facts, path)
+    return f"{mount['type']} on {mount['device']}" if mount else ""
 
 
-def _inside(mounted_on: str) -> str:
-    return f"{mounted_on.rstrip('/')}/"
+def known(host: Host) -> dict[str, Any]:
+    """The host's newest facts, and beside them its "directories"; {} before the first check."""
+    facts = host.facts
+    return {**facts, "directories": directories(host)} if facts else {}
 
 
 @transaction.atomic

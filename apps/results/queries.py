@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -106,8 +107,8 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
-    rows = _by_level(campaign, runs)
-    labels = list(rows)
+    labels = labels_of(campaign, runs)
+    rows = {label: [run for run in runs if run.label == label] for label in labels}
     measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
     observations = [
         stats.Observation(label, point.block, point.value, point.position)
@@ -174,22 +175,17 @@ def _run_evidence(run: Run) -> dict[str, Any]:
     }
 
 
-def _by_level(campaign: Campaign, runs: list[Run]) -> dict[str, list[Run]]:
-    """The runs of each combination of levels, in the order of the design; of what was imported, those that there are.
-
-    By the names of the factors: the database keeps the keys of a cell in an order of its own.
-    """
-    names = [factor["name"] for factor in campaign.factors]
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        found.setdefault(tuple(run.cell[name] for name in names), []).append(run)
-    if campaign.kind == Campaign.Kind.IMPORTED:
-        places = [{level["label"]: place for place, level in enumerate(each["levels"])} for each in campaign.factors]
-        cells = sorted(found, key=lambda cell: [place[label] for place, label in zip(places, cell, strict=True)])
-    else:
-        designed = plan.cells(plan.read_factors(campaign.factors))
-        cells = [tuple(level.label for level in cell) for cell in designed]
-    return {", ".join(cell): found.get(cell, []) for cell in cells}
+def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
+    """The combinations of levels in the order of the design, as Run.label writes them; of what was imported, those that
+    there are, for not all need to have been run."""
+    if campaign.kind != Campaign.Kind.IMPORTED:
+        return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+    places = {
+        factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
+        for factor in campaign.factors
+    }
+    found = {run.label: [places[name][run.cell[name]] for name in places] for run in runs}
+    return sorted(found, key=lambda label: found[label])
 
 
 def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:

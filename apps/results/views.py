@@ -22,8 +22,10 @@ from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.results.summary import HEAD, SummaryTable, summary_table
 
 LIVE_BATCH = 500
+SUMMARISED = 500  # runs
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
 
@@ -39,6 +41,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
         "table": queries.campaign_table(campaign) if planned else None,
+        "summary": _summary(campaign) if planned else None,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
@@ -50,6 +53,14 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
 
 
+def _summary(campaign: Campaign) -> SummaryTable | None:
+    """Not while a large campaign goes on, whose page is shown anew every few seconds."""
+    if campaign.ended_at is None and campaign.runs.count() > SUMMARISED:
+        return None
+    table = summary_table(campaign)
+    return table if table.adds else None
+
+
 def _unread(campaign: Campaign) -> bool:
     return campaign.runs.filter(state=Run.State.ENDED, ingested_at=None).exists()
 
@@ -59,6 +70,15 @@ def _unread(campaign: Campaign) -> bool:
 def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     table = queries.campaign_table(get_object_or_404(Campaign, pk=pk))
     return JsonResponse(charts.level_chart(table, charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """The main figures of every step: a line for each level and figure."""
+    table = summary_table(get_object_or_404(Campaign, pk=pk))
+    response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
+    return response
 
 
 @needs(Role.VIEWER)
@@ -232,6 +252,7 @@ def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
 urlpatterns = [
     path("campaigns/<uuid:pk>/", campaign_detail, name="campaign_detail"),
     path("campaigns/<uuid:pk>/chart.json", campaign_figure, name="campaign_figure"),
+    path("campaigns/<uuid:pk>/summary.csv", campaign_summary, name="campaign_summary"),
     path("campaigns/<uuid:pk>/runs.csv", campaign_csv, name="campaign_csv"),
     path("campaigns/<uuid:pk>/export/<str:name>", campaign_export, name="campaign_export"),
     path("runs/<uuid:pk>/", run_detail, name="run_detail"),

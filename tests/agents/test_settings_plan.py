@@ -81,7 +81,8 @@ def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A spec of one step of fio, without PostgreSQL."""
     step = {"name": "io", "kind": "fio", "options": {"rw": "read", "directory": "/srv"}}
     collect = {"interval_s": 1, "sources": []}
-    return {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect, **more}
+    spec = {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect}
+    return {**spec, "allowed_paths": [{"kind": "directory", "path": "/srv"}], **more}
 
 
 def test_a_tracer_is_pinned_only_where_a_step_starts_one() -> None:

@@ -328,8 +328,12 @@ class _Reader:
                 yield f"the rest of job {draft.name} (groupid={draft.head['groupid']})"
         reported = {int(draft.head["groupid"]) for draft in self.drafts}
         yield from (f"the jobs of group {number}" for number in sorted(self.declared - reported))
-        told = {group.number for group in self.groups}
-        yield from (f"the run status of group {number}" for number in sorted((self.declared | reported) - told))
+        told = {group.number: group.rates for group in self.groups}
+        yield from (f"the run status of group {number}" for number in sorted((self.declared | reported) - told.keys()))
+        lines = {(int(draft.head["groupid"]), name) for draft in self.drafts for name in draft.rates}
+        for number, name in sorted(lines):
+            if number in told and name in ("read", "write", "trim") and name not in told[number]:
+                yield f"the {name.upper()} line of group {number}"
 
 
 _STATUS = re.compile(rf"Run status group ({INT}) \(all jobs\):")

@@ -86,6 +86,7 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
 
 def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
     """places(), and whether the last line was cut: without its end it may have lost digits, and is left out."""
+    check_text(raw, where)
     end = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
     return places(raw[:end], where), bool(raw[end:].strip())
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from apps.errors import WorkloadError
 from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
+from apps.results.measure.pg_tests import measure_pg_test_fsync, measure_pg_test_timing
 from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
 from apps.results.measure.sysbench import measure_sysbench
@@ -22,6 +23,8 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pgbench": measure_pgbench,
     "fio": measure_fio,
     "figures": measure_figures,
+    "pg_test_fsync": measure_pg_test_fsync,
+    "pg_test_timing": measure_pg_test_timing,
     "sysbench": measure_sysbench,
     "sql": measure_sql,
 }

@@ -41,9 +41,10 @@ def test_few_runs_are_preliminary() -> None:
     assert found.sentence().startswith("preliminary, from few runs: tracer overhead: (121 - 100 ms) / 10 events")
 
 
-@pytest.mark.parametrize(
-    ("traced", "untraced"), [([], [Timed(0, 1)]), ([Timed(0, 1, 5)], []), ([Timed(0, 1)], [Timed(0, 1)])]
-)
+ONE = [Timed(0, 1.0)]
+
+
+@pytest.mark.parametrize(("traced", "untraced"), [([], ONE), ([Timed(0, 1.0, 5)], []), (ONE, ONE)])
 def test_without_runs_or_events_there_is_nothing_to_say(traced: list[Timed], untraced: list[Timed]) -> None:
     with pytest.raises(PlanError):
         overhead(traced, untraced)
