@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.results import fold, ingest
-from apps.results.models import Measurement
+from apps.results import services as results
+from apps.results.models import Import, Measurement
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import proofs
 from tests.machine import facts, kernel
 
+SAMPLES = Path(__file__).parent / "samples"
 PASSWORD = "correct horse battery"
 TPS = {"1 cpu": 9810.0, "2 cpus": 18650.0, "4 cpus": 30120.0}
 
@@ -266,6 +269,20 @@ def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on 
     )
 
 
+def uploaded(by: User, *names: str, **said: Any) -> Import:
+    """A draft of an import of these samples."""
+    kept, _ = results.upload([(name, (SAMPLES / name).read_bytes()) for name in names], by=by)
+    return results.say(kept, said, by=by)
+
+
+def imported(by: User) -> Campaign:
+    """Outputs of old pgbench versions, one of them aborted, on a host that nobody can reach any more."""
+    names = [f"pgbench-{version}-select.out" for version in (12, 14)] + ["pgbench-14-abort.out", "pgbench-14-abort.err"]
+    told = {"name": "Select-only, 12 against 14", "question": "Did the upgrade pay?", "host": "bench-00"}
+    draft = uploaded(by, *names, pattern="pgbench-{version}-{_}.out", metric="tps", delta=0.03, **told)
+    return results.commit(draft, by=by)
+
+
 def team() -> dict[str, Any]:
     """Everything at once: what the pages look like when they are full."""
     people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
@@ -314,4 +331,6 @@ def team() -> dict[str, Any]:
         "big_profile": big_profile(tuner),
         "workload": workload(tuner),
         "decision": agreed,
+        "imported": imported(operator),
+        "upload": uploaded(operator, "exp001-dataHP.csv", name="Huge pages", host="bench-00"),
     }
