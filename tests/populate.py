@@ -23,7 +23,8 @@ from apps.hosts import contact, keys, paths
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.results import fold, ingest, measure
-from apps.results.models import Measurement
+from apps.results import services as results
+from apps.results.models import Import, Measurement
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import proofs
@@ -305,6 +306,20 @@ def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on 
     )
 
 
+def uploaded(by: User, *names: str, **said: Any) -> Import:
+    """A draft of an import of these samples."""
+    kept, _ = results.upload([(name, (SAMPLES / name).read_bytes()) for name in names], by=by)
+    return results.say(kept, said, by=by)
+
+
+def imported(by: User) -> Campaign:
+    """Outputs of old pgbench versions, one of them aborted, on a host that nobody can reach any more."""
+    names = [f"pgbench-{version}-select.out" for version in (12, 14)] + ["pgbench-14-abort.out", "pgbench-14-abort.err"]
+    told = {"name": "Select-only, 12 against 14", "question": "Did the upgrade pay?", "host": "bench-00"}
+    draft = uploaded(by, *names, pattern="pgbench-{version}-{_}.out", metric="tps", delta=0.03, **told)
+    return results.commit(draft, by=by)
+
+
 def team() -> dict[str, Any]:
     """Everything at once: what the pages look like when they are full."""
     people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
@@ -355,4 +370,6 @@ def team() -> dict[str, Any]:
         "big_profile": big_profile(tuner),
         "workload": workload(tuner),
         "decision": agreed,
+        "imported": imported(operator),
+        "upload": uploaded(operator, "exp001-dataHP.csv", name="Huge pages", host="bench-00"),
     }

@@ -131,8 +131,9 @@ def _main(campaign: Campaign, found: dict[Key, Values]) -> list[Key]:
     chosen: list[Key] = []
     for step in names:
         of_step = [key for key in found if key[0] == step]
-        candidates = [WORKLOADS[kinds[step]]] if step in kinds else list(WORKLOADS.values())
-        main = [key for key in of_step if any(kind.is_main(key[1]) for kind in candidates)]
+        kind = WORKLOADS.get(kinds.get(step, ""))
+        candidates = [kind] if kind else list(WORKLOADS.values())
+        main = [key for key in of_step if any(one.is_main(key[1]) for one in candidates)]
         chosen += main or [key for key in of_step if next(iter(found[key].values())).better]
     return chosen
 
