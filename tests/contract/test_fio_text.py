@@ -165,7 +165,7 @@ def test_the_latency_of_syncs_below_writes_is_refused() -> None:
     raw = (SAMPLES / "fio-3.33-fsync.txt").read_bytes()
     heading = next(line for line in raw.splitlines(keepends=True) if line.strip().startswith(b"fsync/fdatasync"))
 
-    with pytest.raises(FormatError, match="line [0-9]+"):
+    with pytest.raises(FormatError, match=r"line \d+"):
         parse_fio_text(raw.replace(heading, b""))
 
 
