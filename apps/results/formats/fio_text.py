@@ -324,7 +324,7 @@ class _Reader:
 
     def missing(self) -> Iterator[str]:
         for draft in self.drafts:
-            if draft.depth is None or draft.issued is None:
+            if draft.issued is None:
                 yield f"the rest of job {draft.name} (groupid={draft.head['groupid']})"
         reported = {int(draft.head["groupid"]) for draft in self.drafts}
         yield from (f"the jobs of group {number}" for number in sorted(self.declared - reported))
@@ -354,7 +354,7 @@ def parse_fio_text(raw: bytes) -> TextReport:
             if next(lines, None):
                 raise unreadable(place, line) from None
             cut = True
-    whole = [draft.job() for draft in reader.drafts if draft.issued is not None and draft.depth is not None]
+    whole = [draft.job() for draft in reader.drafts if draft.issued]
     if not whole:
         raise FormatError(WHERE, "no job's report in it", hint="fio ended before it; see its stderr")
     return TextReport(
