@@ -1,6 +1,6 @@
 """The private PostgreSQL cluster of a run: made once per version and initdb options, on a unix socket of its own.
 
-<data_dir>/<key>/ pgdata/ socket/ dataset.json
+<data_dir>/<key>/ pgdata/ socket/ datasets.json
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import protocol
+from .datasets import shelf
 from .errors import HostFailure, Unplannable
 from .instance import Target
 from .processes import Account, Child, working_in
 from .settings import Plan
 from .settings.base import conf_line
-from .spool import load, replace
+from .spool import replace
 from .system import System
 
 INITDB = {
@@ -92,6 +93,7 @@ def initdb_options(major: int, wanted: Mapping[str, str]) -> list[str]:
 class Cluster(Target):
     """One private cluster. `execute` runs a tool to its end, `spawn` starts one; both keep the run's records."""
 
+    home: Path
     port, user, database = 5432, "postgres", "postgres"
 
     def __init__(
@@ -129,9 +131,9 @@ class Cluster(Target):
             return
         fresh = self.home / "pgdata.new"
         shutil.rmtree(fresh, ignore_errors=True)
-        self.forget_dataset()
+        shelf.forget(self.home)
         self._execute(
-            [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=300.0
+            [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=1800.0
         )
         with (fresh / "postgresql.conf").open("a") as file:
             file.write(f"\ninclude '{INCLUDE}'\n")
@@ -198,15 +200,6 @@ class Cluster(Target):
         if not lines or lines[0] == "" or len(lines) < 8:
             return False
         return lines[7].strip() == "ready"
-
-    def dataset(self) -> str:
-        return str((load(self.home / "dataset.json") or {}).get("fingerprint", ""))
-
-    def keep_dataset(self, fingerprint: str) -> None:
-        replace(self.home / "dataset.json", protocol.canonical({"fingerprint": fingerprint}))
-
-    def forget_dataset(self) -> None:
-        (self.home / "dataset.json").unlink(missing_ok=True)
 
 
 def _tail(path: Path) -> str:

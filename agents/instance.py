@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from .errors import HostFailure, Unplannable, WorkloadFailure
 from .processes import Account, environment
@@ -38,13 +37,7 @@ class Instance:
 
     def tool(self, name: str) -> str:
         """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
-        own = self.bin_dir / name
-        found = str(own) if os.access(own, os.X_OK) else self._system.which(name)
-        if not found:
-            raise HostFailure(
-                f"{name} is neither in {self.bin_dir} nor on the PATH", "install PostgreSQL's client tools"
-            )
-        return found
+        return self._system.tool(name, str(self.bin_dir))
 
     @property
     def env(self) -> dict[str, str]:
@@ -94,6 +87,7 @@ class Target(Instance, ABC):
     """What a session and its workloads ask of the PostgreSQL that is measured."""
 
     conf_file: str
+    home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
 
     @abstractmethod
     def prepare(self, plans: Mapping[str, Plan]) -> None:
@@ -107,16 +101,6 @@ class Target(Instance, ABC):
         """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
         accepted = f"a number of pages, as PostgreSQL {self.major} of somebody else's cannot tell its need"
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
-
-    def dataset(self) -> str:
-        """Fingerprint of the data that an earlier run prepared and nobody has changed since, or ""."""
-        return ""
-
-    def keep_dataset(self, fingerprint: str) -> None:
-        """Remember what was prepared, where it is kept for later runs."""
-
-    def forget_dataset(self) -> None:
-        """What was prepared is about to change."""
 
     def foreign_clients(self) -> list[str]:
         """Who is connected besides us, in words."""

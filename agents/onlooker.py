@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
 TICK_S = 1.0
 SHORT = 0.25  # of an interval: rates over what is left at the end, if it is shorter, would be noise
+FINEST = 1e-3  # of a step: a bar shows no smaller progress
 PROOFS = "proofs"  # what looking after settings costs, beside the collectors
 
 
@@ -51,7 +52,7 @@ class Onlooker:
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
         self._run, self._step, self._out, self._total = run, step, out, total_s
         self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
-        self._ticked, self._began = 0.0, run.system.wall()
+        self._ticked, self._told, self._began = 0.0, 0.0, run.system.wall()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
         for collector in run.make_collectors(out):
@@ -69,12 +70,14 @@ class Onlooker:
         self._began = self._run.system.wall()
         self._run.emit("measuring", {"step": self._step, "began": self._began})
 
-    def look(self, elapsed: float) -> None:
+    def look(self, elapsed: float) -> float:
+        """When the next look is due."""
         if elapsed >= self._next_watch:
             with self._costs[PROOFS].counted():
                 self._watch(elapsed)
         if elapsed >= self._next_tick:
             self._tick(elapsed)
+        return min(self._next_tick, self._next_watch)
 
     def _watch(self, elapsed: float) -> None:
         self._costs[PROOFS].samples += 1
@@ -91,7 +94,8 @@ class Onlooker:
         self._ticked = elapsed
         for collector in list(self._collectors):
             self._sample(collector, elapsed, collector.sample)
-        if self._total:
+        if self._total and elapsed >= self._told + self._total * FINEST:
+            self._told = elapsed
             done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
             note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
             self._run.emit("progress", note)

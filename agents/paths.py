@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Iterable
 
 from . import devices
 from .errors import Unplannable
 
 if TYPE_CHECKING:
     from .run import Run
+    from .workloads.base import Named
 
 KINDS = ("clusters", "directory", "file", "device")
 PATH = r"^/[^\x00-\x20:$`\\;#\"'*?]*$"
@@ -40,6 +41,12 @@ def check(field: str, path: str, kind: str, allowed: Allowed) -> None:
         raise Unplannable(field, path, "an absolute path without .. and doubled slashes")
     if not any(_covers(entry, entry["path"], path, kind) for entry in allowed):
         raise Unplannable(field, path, _told(allowed), HINT)
+
+
+def needed(named: Iterable[Named], allowed: Allowed) -> Allowed:
+    """Pure. Of what is allowed, that which covers one of these paths."""
+    wanted = [(each.path, each.kind) for each in named]
+    return [entry for entry in allowed if any(_covers(entry, entry["path"], *each) for each in wanted)]
 
 
 def _covers(entry: dict[str, str], own: str, path: str, kind: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import paths, reboot
 from .collectors import COLLECTORS
+from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
 from .protocol import REBOOT, ROLES
 from .schema import check
@@ -73,6 +74,18 @@ SPEC = {
             "required": ["kind"],
         },
         "settings": {"type": "object"},
+        "dataset": {
+            "type": ["object", "null"],
+            "properties": {
+                "name": {"type": "string", "maxLength": 80},
+                "kind": {"type": "string", "enum": list(DATASETS)},
+                "options": {"type": "object"},
+                "reset": {"type": "string", "enum": list(RESETS)},
+                "ensure": {"type": "string", "enum": list(ENSURE)},
+            },
+            "required": ["kind", "options"],
+            "additionalProperties": False,
+        },
         "steps": {"type": "array", "items": _STEP},
         "allowed_paths": paths.ALLOWED,
         "collect": {
@@ -144,8 +157,8 @@ def plan_steps(spec: Spec) -> None:
     """Pure. Unplannable when a step's kind or options cannot be."""
     names = [step["name"] for step in spec["steps"]]
     for step in spec["steps"]:
-        if names.count(step["name"]) > 1:
-            raise Unplannable("steps.name", step["name"], "a name of its own for each step")
+        if names.count(step["name"]) > 1 or step["name"] == STEP:
+            raise Unplannable("steps.name", step["name"], f"a name of its own for each step, and not {STEP}")
         if step["kind"] == REBOOT:
             check(reboot.SCHEMA, step["options"], REBOOT)
             continue
@@ -162,6 +175,42 @@ def plan_steps(spec: Spec) -> None:
         private = (spec["target"] or {}).get("kind") == "private"
         if workload.needs_directory and not private and not step["options"].get("directory"):
             raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
+    check_order(spec["steps"])
+
+
+def check_order(steps: list[Record]) -> None:
+    """Pure. Unplannable when a step needs the result of one that does not come before it, or is of another tool."""
+    earlier: dict[str, str] = {}
+    for step in steps:
+        wanted = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
+        if wanted is not None and earlier.get(wanted) != step["kind"]:
+            same = [name for name, kind in earlier.items() if kind == step["kind"]]
+            accepted = f"a step of {step['kind']} before {step['name']}: {', '.join(same) or 'there is none'}"
+            raise Unplannable(f"steps.{step['name']}.rate_of", wanted, accepted)
+        earlier[step["name"]] = step["kind"]
+
+
+def check_versions(facts: Record, spec: Spec) -> None:
+    """Pure. Unplannable for an option that the target's version lacks, where the facts tell the version."""
+    bin_dir = (spec["target"] or {}).get("bin_dir")
+    majors = [each["major"] for each in facts.get("postgresql", []) if each["bin_dir"] == bin_dir]
+    for step in spec["steps"]:
+        for major in majors if step["kind"] in WORKLOADS else []:
+            WORKLOADS[step["kind"]].check_version(step["options"], major)
+
+
+def plan_dataset(spec: Spec) -> None:
+    """Pure. Unplannable when a data set cannot be made like that, or there is nothing to make it in."""
+    wanted = spec.get("dataset")
+    if wanted is None:
+        return
+    data = DATASETS[wanted["kind"]]
+    check(data.schema, wanted["options"], STEP)
+    data.check(wanted["options"])
+    if not spec["target"]:
+        raise Unplannable("target", None, "a target: a data set lives in PostgreSQL")
+    if wanted.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
+        raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 
 
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
@@ -207,6 +256,8 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
     plan_steps(spec)
+    check_versions(facts, spec)
+    plan_dataset(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
@@ -216,7 +267,8 @@ def check_spec(facts: Record, spec: Spec) -> None:
 
 
 def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
-    traces = any(WORKLOADS[step["kind"]].traces for step in spec["steps"] if step["kind"] in WORKLOADS)
+    steps = [step for step in spec["steps"] if step["kind"] in WORKLOADS]
+    traces = any(WORKLOADS[step["kind"]].traces(step["options"]) for step in steps)
     for name, plan in plans.items():
         if plan.tracer_prefix and not traces:
             value = spec["settings"][name].get("tracer")

@@ -15,6 +15,8 @@ hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
+check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
+           name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
@@ -35,9 +37,14 @@ Spec       {"version": 1,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
                        "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
             "settings": {name in SETTINGS: wanted, valid against its schema},
+            "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
+                        reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
+                        before the first step, in the target's database of the load. Without steps the run only makes
+                        it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema}],
-            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]}}
+            "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
+            "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
            {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
            and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
@@ -58,7 +65,7 @@ crc32 of the canonical JSON of the rest}. Kinds and their data:
 
 state      {"state", "step"}
 progress   {"step", "done": 0..1, "eta_s": s or null, "note"}
-sample     {"step", "source": "pgbench|cpu|...", "t": s since the step began, "values": {column: number}}
+sample     {"step", "source": "pgbench|latency|cpu|...", "t": s since the step began, "values": {column: number}}
 measuring  {"step", "began": wall s}; its load is about to start
 measured   {"step", "began": wall s, "ended": wall s, "costs": {source or "proofs": {"samples", "wall_s", "cpu_s",
            "apart_s": cpu time in processes that help}}}; when the load of a step has ended
@@ -66,8 +73,26 @@ command    {"purpose", "argv": [...], "env": {...}}
 write      {"setting", "key", "original", "wanted", "found"}
 proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool,
            "evidence": {...}}
+dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's), "name", "kind", "options", "major",
+           "database", "state": "preparing|pristine|dirty|absent", "size": bytes, "seconds": [[step, s]],
+           "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
+           largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
+           "wrote": bool or null} or null}; whenever one of these has changed
 log        {"level": "info|warning|error", "message"}
 outcome    {"outcome", "error": Failure or null}
+
+out/<step>/load.json, of pgbench: {"loop": "closed|open", "random_seed": what was used, "rate": transactions/s where
+           a share of an earlier step's was asked for}
+
+out/<step>/latency.json, of pgbench with log: reduced; times in us:
+           {"version": 1, "loop": "closed|open", "sampling_rate": share of the transactions that were logged,
+            "lines": read, "unread": damaged, "all": Latencies, "scripts": [Latencies + {"name"}],
+            "lag": Histogram of the schedule lag, where there is a rate, else null,
+            "retried": transactions, "retries": tries beyond the first; null without max_tries,
+            "slots": {"width_s": s, "rows": [[first second since 1970, [[bucket, times]...]]...]}}
+           Histogram   {"count", "sum", "min", "max", "buckets": [[bucket, times]...]}; histogram.py tells what a
+                       bucket of 7 bits holds; those of slots have 4
+           Latencies   Histogram + {"words": {"skipped|failed|serialization|deadlock": transactions without one}}
 
 manifest.json: {"run", "digest", "agent", "outcome", "error", "clean", "conflicts": [{"key","original","ours","found"}],
             "last_seq", "timings": {state: s}, "files": [{"path", "size", "sha256"}]}
@@ -88,7 +113,7 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
+    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
     "uninstall",
 )  # fmt: skip
 
@@ -116,9 +141,12 @@ class WireError(Exception):
     """The byte stream is not what the protocol says; the connection is of no further use."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def canonical(value: Json) -> bytes:
     """JSON with one spelling only: sorted keys, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def digest(value: Json) -> str:
@@ -129,6 +157,13 @@ def digest(value: Json) -> str:
 def checksum(record: dict[str, Json]) -> int:
     """crc32 of a spool record without its own "crc" key."""
     return zlib.crc32(canonical({k: v for k, v in record.items() if k != "crc"}))
+
+
+def sealed(record: dict[str, Json]) -> bytes:
+    """The canonical JSON of a record and its "crc", without spelling it out twice."""
+    parts = [canonical({k: v for k, v in record.items() if (k < "crc") is first})[1:-1] for first in (True, False)]
+    crc = zlib.crc32(b"{" + b",".join(filter(None, parts)) + b"}")
+    return b"{" + b",".join(filter(None, [parts[0], b'"crc":%d' % crc, parts[1]])) + b"}"
 
 
 def encode(message: Json) -> bytes:

@@ -85,6 +85,12 @@ class Agent:
         known = facts.core(self.system)
         return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
 
+    def check(self, steps: Sequence[Record], bin_dir: str = "") -> Record:
+        """What the tools here say against the scripts of these steps."""
+        from . import scripts
+
+        return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
+
     def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
         known = self.spool.job(run)
         if known:

@@ -1,4 +1,4 @@
-"""One run on this host, in order: apply, verify, prepare, measure, verify, restore, verify restored, seal.
+"""One run on this host, in order: apply, verify, have the data set, measure, verify, restore, verify restored, seal.
 
 Whatever happens on the way, the rollback comes next; and when this process dies, recover.py does it instead.
 """
@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import paths, reboot, recover
+from . import paths, reboot, recover, scripts
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
 from .journal import Journal
 from .planning import check_spec, plan_settings
@@ -24,6 +24,7 @@ from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from .collectors import Collector
+    from .datasets.lend import Loan
     from .instance import Target
 
 Spec = dict[str, Any]
@@ -41,11 +42,13 @@ class Session:
         self.account = Account(name=str(self.system.euid()))
         self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
+        self.tracer_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
         self._step, self._told, self._stop = "", set[str](), False
         self._held: list[int] = []
         self._loaded = False
+        self._lent: Optional[Loan] = None
 
     # Records
 
@@ -119,6 +122,7 @@ class Session:
 
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
+        self._check_scripts()
         plans = plan_settings(self.scene.facts, self.spec["settings"])
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
@@ -128,12 +132,21 @@ class Session:
             resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
             self.scene.writes[name] = resolved.writes
             self.client_prefix += plan.client_prefix
+            self.tracer_prefix += plan.tracer_prefix
         self._change(plans)
         self.act("stopped")
         self.check()
         if self.cluster:
             self._start_server([part for plan in plans.values() for part in plan.server_prefix])
         self.verify("before")
+
+    def _check_scripts(self) -> None:
+        """By the tools themselves: a run that could not be carried out changes nothing."""
+        wrong = scripts.check(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
+        for failure in wrong:
+            self.log("error", failure.message)
+        if wrong:
+            raise wrong[0]
 
     def _data_dir(self) -> str:
         """Where the run's data lie: the target's directory, or that of the first step which has one."""
@@ -223,19 +236,35 @@ class Session:
 
     def _run_steps(self) -> None:
         for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
-            self._step = self.spec["steps"][index]["name"]
-            self._told.clear()
-            if self.spec["steps"][index]["kind"] == REBOOT:
+            step = self.spec["steps"][index]
+            if step["kind"] == REBOOT:
+                self._step = step["name"]
                 reboot.leave(self, index)
-            self._run_step(self.spec["steps"][index])
+            self._lend()
+            self._run_step(step)
+        self._lend()  # a run may be there for its data only
+        if self._lent:
+            self._lent.settle()
+
+    def _lend(self) -> None:
+        """Have the data set in the cluster, once."""
+        if self.spec.get("dataset"):
+            from .datasets.lend import lend
+
+            self._lent = self._lent or lend(self)
+
+    def begin(self, step: str) -> None:
+        """The state in which this step runs."""
+        self._step = step
+        self._told.clear()
+        self.enter("RUNNING")
 
     def _run_step(self, step: Record) -> None:
-        self.enter("RUNNING")
+        self.begin(step["name"])
         self.scene.last = step is self.spec["steps"][-1]
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, self._directory(options) or self._room())
         self.check()
-        workload.prepare(options, stage)
         self._load_caches(step)
         self.check()
         workload.measure(options, stage)
@@ -341,12 +370,6 @@ class Session:
         if self.account.user is not None:
             os.chown(path, self.account.user, self.account.group or 0)
         return path
-
-    def need_tool(self, name: str) -> str:
-        found = self.system.which(name)
-        if not found:
-            raise HostFailure(f"{name} is not on the PATH of this host", f"install {name}")
-        return found
 
 
 def _picked(entry: Record) -> Record:

@@ -108,8 +108,7 @@ class Log:
             "mono": system.mono(),
             **body,
         }
-        record["crc"] = protocol.checksum(record)
-        self._put(protocol.canonical(record) + b"\n", durable)
+        self._put(protocol.sealed(record) + b"\n", durable)
         self.seq += 1
         return record
 

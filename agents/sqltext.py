@@ -36,6 +36,25 @@ def statements(text: str) -> list[str]:
     return [each.strip() for each in found if not _empty(each)]
 
 
+def bare(text: str) -> str:
+    """The text without comments and without what its strings hold; a name in quotes becomes one that nobody knows."""
+    kept, begin, at = list[str](), 0, 0
+    while True:
+        token = _TOKEN.search(text, at)
+        if token is None:
+            return " ".join([*kept, text[begin:]])
+        at = _past(text, token)
+        if not token["end"]:
+            kept += [text[begin : token.start()], _stand_in(token)]
+            begin = at
+
+
+def _stand_in(token: re.Match[str]) -> str:
+    if token["comment"] or token.group().startswith("--"):
+        return ""
+    return "quoted" if token.group().startswith('"') else "''"
+
+
 def _past(text: str, token: re.Match[str]) -> int:
     """Where the token ends; one that is never closed goes on to the end of the text."""
     if token["comment"]:

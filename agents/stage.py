@@ -11,14 +11,18 @@ from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
 from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
+from .protocol import digest
+from .tracer import Tracer
 
 if TYPE_CHECKING:
     from .instance import Target
     from .run import Run
+    from .workloads import Trace
 
-LOOK_S = 0.1  # how often an unfinished process is looked after; its end wakes us at once
+LOOK_S = 0.5  # how often an unfinished process is looked after at least; its end wakes us at once
+FAR = 1e9
 
-Look = Callable[[float], None]
+Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due
 
 
 class Stage:
@@ -30,6 +34,7 @@ class Stage:
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rooms: dict[str, Path] = {}
         self.began = 0.0  # by the wall clock, when the load began
+        self._told = 0.0
 
     @property
     def cluster(self) -> Target:
@@ -52,6 +57,10 @@ class Stage:
             self._rooms[real] = self._run.make_scratch(real, self.step)
         return self._rooms[real]
 
+    def allowed(self, directory: str) -> str:
+        """The real path of an allowed directory of the host's, to read what is there."""
+        return paths.directory(directory, self._run.allowed_paths)
+
     def claim(self, path: str) -> str:
         """The real path of a file or device that the tool may write: allowed, and nobody else's. A new file is removed
         with the run."""
@@ -64,7 +73,28 @@ class Stage:
     def tool(self, name: str) -> str:
         if self._run.cluster:
             return self._run.cluster.tool(name)
-        return self._run.need_tool(name)
+        return self._run.system.tool(name)
+
+    @property
+    def seed(self) -> int:
+        """A number of this run and step: other runs get others, the same one gets it again after a restart."""
+        return int(digest([self._run.job.run, self.step])[:8], 16)
+
+    def earlier(self, step: str) -> Path:
+        """The evidence of a step that has been."""
+        return self._run.job.path / "out" / step
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        self._run.check()
+
+    def progress(self, done: float, note: str) -> None:
+        """Tell what is done of the work beside the load, at most once a second."""
+        now = self._run.system.mono()
+        if now >= self._told + 1.0:
+            self._told = now
+            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", told)
 
     def log(self, level: str, message: str) -> None:
         self._run.log(level, message)
@@ -77,10 +107,10 @@ class Stage:
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
         self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
-    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None:
+    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None:
         """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
         argv = [*self._run.client_prefix, *argv]
-        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
+        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose, directory=directory)
 
     def measure(
         self,
@@ -91,28 +121,49 @@ class Stage:
         on_line: Callable[[str], None],
         watched: str = "stderr",
         go: str = "",
+        directory: str = "",
+        look: Optional[Look] = None,
+        trace: Optional[Trace] = None,
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of the `watched` one as it comes. A tool that waits for its orders is told
-        `go` on its stdin. WorkloadFailure when the tool fails.
+        `on_line` is given each whole line of the `watched` one as it comes, and `look` the seconds since the start
+        while it runs. A tool that waits for its orders is told `go` on its stdin, once the tracer is attached.
+        WorkloadFailure when the tool fails.
         """
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
         onlooker = Onlooker(run, self.step, self.out, total_s)
-        onlooker.begin()
-        self.began = run.system.wall()
-        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL)
+        if not go:
+            self._begin(onlooker)
+        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL, directory)
         run.scene.client, run.scene.step = child.pid, self.step
-        _tell(child, go)
+        tracer = self._attach(trace)
+        if go:
+            self._begin(onlooker)
+            _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        code = follow(run, child, limit_s, [lines.look, onlooker.look])
+        code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
         onlooker.ended(run.system.mono() - begin)
-        lines.look(0.0)
+        lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
+        if tracer:
+            tracer.stop()
         onlooker.finish()
+
+    def _begin(self, onlooker: Onlooker) -> None:
+        onlooker.begin()
+        self.began = self._run.system.wall()
+
+    def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:
+        """The tracer, attached; whoever raises leaves it to undo, as the load."""
+        if not trace or not trace.asked:
+            return None
+        tracer = Tracer(self._run, self.out, trace.asked, trace.application, trace.connections)
+        tracer.start()
+        return tracer
 
 
 def _tell(child: Child, go: str) -> None:
@@ -123,14 +174,30 @@ def _tell(child: Child, go: str) -> None:
         stdin.write(go.encode())
 
 
-def run_tool(run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path) -> None:
+def run_tool(
+    run: Run,
+    argv: Sequence[str],
+    *,
+    purpose: str,
+    limit_s: float,
+    out: Path,
+    looks: Sequence[Look] = (),
+    directory: str = "",
+) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(run, argv, purpose, files)
-    _finish(run, child, follow(run, child, limit_s, []), argv, files)
+    child = start_tool(run, argv, purpose, files, directory=directory)
+    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
-def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
+def start_tool(
+    run: Run,
+    argv: Sequence[str],
+    purpose: str,
+    files: tuple[Path, Path],
+    stdin: int = DEVNULL,
+    directory: str = "",
+) -> Child:
     env = run.cluster.env if run.cluster else {}
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
@@ -141,25 +208,25 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
             purpose=purpose,
             account=account,
             env=environment(run.job.run, env),
+            directory=directory or "/",
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )
 
 
-def follow(run: Run, child: Child, limit_s: float, looks: list[Look]) -> int:
+def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int:
     """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
-    begin = run.system.mono()
+    begin, due = run.system.mono(), [0.0]
     while True:
-        code = child.wait(LOOK_S)
+        code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))
         elapsed = run.system.mono() - begin
         if code is not None:
             return code
         run.check()
         if elapsed > limit_s:
             raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
-        for look in looks:
-            look(elapsed)
+        due = [FAR, *(look(elapsed) or FAR for look in looks)]
 
 
 def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple[Path, Path]) -> None:
@@ -182,13 +249,13 @@ class Lines:
     """Whole lines of a growing file."""
 
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
-        self._path, self._on_line, self._offset = path, on_line, 0
+        self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""
 
     def look(self, elapsed: float) -> None:
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].decode(errors="replace").splitlines():
+        whole, _, self._rest = (self._rest + self._file.read()).rpartition(b"\n")
+        for line in whole.decode(errors="replace").splitlines():
             self._on_line(line)
+
+    def close(self) -> None:
+        self.look(0.0)
+        self._file.close()

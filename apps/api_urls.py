@@ -4,12 +4,22 @@ from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.api import MeViewSet, TokenViewSet
+from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
+from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import MeasurementViewSet, ObservedViewSet, ProofViewSet, ResultsViewSet, SeriesViewSet
+from apps.results.api import (
+    MeasurementViewSet,
+    ObservedViewSet,
+    ProofViewSet,
+    ResultsViewSet,
+    SeriesViewSet,
+    SummaryViewSet,
+)
+from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
+from apps.results.import_api import ImportViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
@@ -19,16 +29,27 @@ router.register("identities", IdentityViewSet)
 router.register("profiles", ProfileViewSet)
 router.register("settings", SettingViewSet, basename="setting")
 router.register("workloads", WorkloadViewSet)
+router.register("datasets", DataSetViewSet)
+router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("runs", RunViewSet)
 router.register("artefacts", ArtefactViewSet)
 router.register("measurements", MeasurementViewSet)
 router.register("series", SeriesViewSet)
+router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
+router.register("users", UserViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
+    path(
+        "campaigns/<uuid:campaign>/export/<str:file>/",
+        CampaignExportViewSet.as_view({"get": "retrieve"}),
+        name="campaign-export",
+    ),
+    path("runs/<uuid:run>/export/<str:file>/", RunExportViewSet.as_view({"get": "retrieve"}), name="run-export"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),

@@ -4,9 +4,11 @@ from django.urls import include, path
 
 from apps import health
 from apps.accounts import views as accounts
+from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
+from apps.results import import_views as imports
 from apps.results import views as results
 from apps.tuning import views as tuning
 
@@ -19,6 +21,8 @@ urlpatterns = [
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
+    *imports.urlpatterns,
     *campaigns.urlpatterns,
+    *datasets.urlpatterns,
     *decisions.urlpatterns,
 ]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
-from ..system import System
+from ..system import Reader, System
 
 if TYPE_CHECKING:
     from ..instance import Target
@@ -108,13 +108,39 @@ class Rates:
 
     def of(self, counts: Mapping[str, float], at: float) -> dict[str, float]:
         """Of each counter that was there at the look before; one that was reset has grown by nothing. `at` in s."""
-        seconds = max(at - self._at, 1e-3)
-        grown = {name: max(0.0, count - self._last[name]) for name, count in counts.items() if name in self._last}
+        seconds, last = max(at - self._at, 1e-3), self._last
         self._last, self._at = counts, at
-        return {name: round(growth / seconds, 4) for name, growth in grown.items()}
+        return {
+            name: rounded((count - last[name]) / seconds) if count > last[name] else 0.0
+            for name, count in counts.items()
+            if name in last
+        }
+
+
+def rounded(value: float) -> float:
+    """To five digits: the moment of a look is known to some 10 us of a second; more would be noise, and bytes."""
+    return float("%.5g" % value)
 
 
 def fields_of(text: str) -> dict[str, int]:
     """Lines of "name[:] number ..." as most files of /proc have them."""
     rows = (line.replace(":", " ").split() for line in text.splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+class Fields:
+    """Some of the fields of a file whose lines keep their places while the kernel runs."""
+
+    def __init__(self, reader: Reader, wanted: Callable[[str], bool]) -> None:
+        self._reader, self._wanted = reader, wanted
+        self._places: list[tuple[int, str]] = []
+        self._lines = -1
+
+    def read(self) -> dict[str, int]:
+        """Name -> number."""
+        lines = self._reader.text().splitlines()
+        if len(lines) != self._lines:
+            named = [(place, line.partition(" ")[0].rstrip(":")) for place, line in enumerate(lines)]
+            self._places = [(place, name) for place, name in named if self._wanted(name)]
+            self._lines = len(lines)
+        return {name: int(lines[place].split()[1]) for place, name in self._places}

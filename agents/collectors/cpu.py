@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .base import Collector, Rates, columns, fields_of
+from .base import Collector, Rates, columns
 
 Times = tuple[int, int, int, int]
+COUNTS, GAUGES = ("ctxt", "intr", "processes"), ("procs_running", "procs_blocked")
 
 
 class Cpu(Collector):
@@ -39,20 +40,20 @@ class Cpu(Collector):
     }
 
     def start(self) -> None:
-        text = self.system.text("/proc/stat")
+        self._stat = self.system.reader("/proc/stat")
+        text = self._stat.text()
         self._last, self._rates = parse(text), Rates()
-        self._rates.of(_counts(text), self.system.mono())
+        self._rates.of(_pick(_fields(text), COUNTS), self.system.mono())
 
     def sample(self) -> dict[str, float]:
-        text = self.system.text("/proc/stat")
-        now, values = parse(text), {}
+        text, at = self._stat.text(), self.system.mono()
+        now, fields, values = parse(text), _fields(text), dict[str, float]()
         for cpu, times in now.items():
             prefix = "" if cpu == "cpu" else f"{cpu}."
             for name, share in _shares(self._last.get(cpu, times), times).items():
                 values[prefix + name] = share
         self._last = now
-        waiting = {name: float(count) for name, count in _fields(text).items() if name.startswith("procs_")}
-        return {**values, **self._rates.of(_counts(text), self.system.mono()), **waiting}
+        return {**values, **self._rates.of(_pick(fields, COUNTS), at), **_pick(fields, GAUGES)}
 
 
 def parse(text: str) -> dict[str, Times]:
@@ -67,13 +68,14 @@ def parse(text: str) -> dict[str, Times]:
     return found
 
 
-def _fields(text: str) -> dict[str, int]:
+def _fields(text: str) -> dict[str, str]:
     """The lines after those of the cpus; that of all interrupts has thousands of numbers, the first is their sum."""
-    return fields_of(text[text.find("\nintr ") + 1 :])
+    rows = (line.split(" ", 2) for line in text[text.find("\nintr ") + 1 :].splitlines())
+    return {row[0]: row[1] for row in rows if len(row) > 1}
 
 
-def _counts(text: str) -> dict[str, float]:
-    return {name: float(count) for name, count in _fields(text).items() if name in ("ctxt", "intr", "processes")}
+def _pick(fields: dict[str, str], names: tuple[str, ...]) -> dict[str, float]:
+    return {name: float(fields[name]) for name in names if name in fields}
 
 
 def _shares(before: Times, after: Times) -> dict[str, float]:

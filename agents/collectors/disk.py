@@ -56,6 +56,7 @@ class Disk(Collector):
         self._disks = {name for name in whole if not _STACKED.match(name)}
         directory = self.subject.data_dir
         self._device = self._below(directory.stat().st_dev) if directory.exists() else ""
+        self._stats = self.system.reader("/proc/diskstats")
         self._last, self._at = self._read(), self.system.mono()
 
     def sample(self) -> dict[str, float]:
@@ -75,7 +76,7 @@ class Disk(Collector):
         return os.path.basename(os.path.realpath(path)) if self.system.exists(path) else ""
 
     def _read(self) -> dict[str, Counters]:
-        return parse(self.system.text("/proc/diskstats"), self._disks | {self._device})
+        return parse(self._stats.text(), self._disks | {self._device})
 
 
 def parse(text: str, wanted: set[str]) -> dict[str, Counters]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .base import Collector, Rates, columns, fields_of
+from .base import Collector, Fields, Rates, columns
 
 # Scanning and stealing are told by who does it; kernels add to the list (khugepaged, proactive).
 _SUMS = ("pgscan", "pgsteal")
 _ACTORS = ("kswapd", "direct", "khugepaged", "proactive")
+_SUMMED = {f"{name}_{actor}" for name in _SUMS for actor in _ACTORS}
 
 
 class Memory(Collector):
@@ -84,20 +85,26 @@ class Memory(Collector):
     }
 
     def start(self) -> None:
+        self._info = Fields(self.system.reader("/proc/meminfo"), self._gauges().__contains__)
+        self._stat = Fields(self.system.reader("/proc/vmstat"), _is_counted)
         self._rates = Rates()
-        self._rates.of(self._counts(), self.system.mono())
+        self._rates.of(counts(self._stat.read()), self.system.mono())
 
     def sample(self) -> dict[str, float]:
-        info = fields_of(self.system.text("/proc/meminfo"))
-        gauges = {name: float(info[name]) for name, column in self.columns.items() if column.gauge and name in info}
-        return {**gauges, **self._rates.of(self._counts(), self.system.mono())}
+        gauges = {name: float(kb) for name, kb in self._info.read().items()}
+        return {**gauges, **self._rates.of(counts(self._stat.read()), self.system.mono())}
 
-    def _counts(self) -> dict[str, float]:
-        return counts(fields_of(self.system.text("/proc/vmstat")))
+    @classmethod
+    def _gauges(cls) -> set[str]:
+        return {name for name, column in cls.columns.items() if column.gauge}
+
+
+def _is_counted(name: str) -> bool:
+    return name in Memory.columns or name in _SUMMED
 
 
 def counts(vmstat: dict[str, int]) -> dict[str, float]:
     """The counters that are shown: single ones, and scanned and stolen pages summed over who did it."""
-    single = {n: float(vmstat[n]) for n, column in Memory.columns.items() if not column.gauge and n in vmstat}
+    single = {name: float(count) for name, count in vmstat.items() if name in Memory.columns}
     sums = {name: float(sum(vmstat.get(f"{name}_{actor}", 0) for actor in _ACTORS)) for name in _SUMS}
     return {**single, **sums}

@@ -30,6 +30,7 @@ class Network(Collector):
     }
 
     def start(self) -> None:
+        self._dev, self._snmp = self.system.reader("/proc/net/dev"), self.system.reader("/proc/net/snmp")
         self._rates = Rates()
         self._rates.of(self._counts(), self.system.mono())
 
@@ -47,8 +48,8 @@ class Network(Collector):
         return values
 
     def _counts(self) -> dict[str, float]:
-        again = retransmitted(self.system.text("/proc/net/snmp"))
-        return {**parse(self.system.text("/proc/net/dev")), **({} if again is None else {"RetransSegs": float(again)})}
+        again = retransmitted(self._snmp.text())
+        return {**parse(self._dev.text()), **({} if again is None else {"RetransSegs": float(again)})}
 
 
 def parse(text: str) -> dict[str, float]:

@@ -40,6 +40,8 @@ class Numa(Collector):
     }
 
     def start(self) -> None:
+        nodes = node_ids(self.system)
+        self._nodes = {node: self.system.reader(f"{NODES}/node{node}/numastat") for node in nodes}
         self._rates = Rates()
         self._rates.of(self._read(), self.system.mono())
 
@@ -47,10 +49,9 @@ class Numa(Collector):
         return self._rates.of(self._read(), self.system.mono())
 
     def _read(self) -> dict[str, float]:
-        texts = {node: self.system.text(f"{NODES}/node{node}/numastat") for node in node_ids(self.system)}
         return {
             f"node{node}.{name}": float(count)
-            for node, text in texts.items()
-            for name, count in (line.split() for line in text.splitlines())
+            for node, reader in self._nodes.items()
+            for name, count in (line.split() for line in reader.text().splitlines())
             if name in NAMES
         }

@@ -38,8 +38,8 @@ class Pressure(Collector):
         own = self._cgroup()
         paths = {name: f"/proc/pressure/{name}" for name in RESOURCES}
         paths.update({f"cgroup.{name}": f"{own}/{name}.pressure" for name in RESOURCES if own})
-        self._paths = {name: path for name, path in paths.items() if self.system.text(path)}
-        if not self._paths:
+        self._files = {name: self.system.reader(path) for name, path in paths.items() if self.system.text(path)}
+        if not self._files:
             raise NotAvailable("the kernel keeps no pressure stall information; psi=1 on its command line may help")
         self._last, self._at = self._read()[1], self.system.mono()
 
@@ -61,8 +61,8 @@ class Pressure(Collector):
 
     def _read(self) -> tuple[dict[str, float], dict[str, float]]:
         means, totals = dict[str, float](), dict[str, float]()
-        for name, path in self._paths.items():
-            for kind, (mean, total) in parse(self.system.text(path)).items():
+        for name, file in self._files.items():
+            for kind, (mean, total) in parse(file.text()).items():
                 means[f"{name}.{kind}.avg10"], totals[f"{name}.{kind}"] = mean, total
         return means, totals
 

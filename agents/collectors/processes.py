@@ -1,14 +1,15 @@
 """What PostgreSQL's own processes used, by kind, from /proc/PID: cpu time, memory and I/O.
 
-What a process does between the last look and its end is not seen.
+What a process does between the last look and its end is not seen. Each backend of a large crowd is looked at every few
+seconds: single samples are then means of so long.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Collection, Optional
 
-from ..system import CLOCK_TICKS, PAGE_KB
-from .base import Collector, NotAvailable, columns, fields_of
+from ..system import CLOCK_TICKS, PAGE_KB, System
+from .base import Collector, NotAvailable, columns, rounded
 
 POSTMASTER, BACKENDS, OTHERS = "postmaster", "client backends", "others"
 # The first words of a process's title, after "postgres: " and the cluster's name; all else is a client's backend.
@@ -17,7 +18,9 @@ _REST = (
     "autovacuum launcher", "logical replication", "archiver", "startup", "stats collector", "logger", "walsender",
     "walreceiver", "walsummarizer", "slotsync worker",
 )  # fmt: skip
-_IO = {"rchar": "rchar_mb_s", "wchar": "wchar_mb_s", "read_bytes": "read_mb_s", "write_bytes": "write_mb_s"}
+_IO = {"rchar:": "rchar_mb_s", "wchar:": "wchar_mb_s", "read_bytes:": "read_mb_s", "write_bytes:": "write_mb_s"}
+# So many are looked at in one go, three open files each; of a larger number each at its turn, by its mean since then.
+CROWD = 80
 Use = dict[str, float]
 
 
@@ -63,69 +66,90 @@ class Processes(Collector):
     def start(self) -> None:
         if self.subject.postmaster is None:
             raise NotAvailable("this run has no PostgreSQL")
-        self._kinds = dict[tuple[int, int], str]()
-        self._last, self._at = dict[tuple[int, int], Use](), self.system.mono()
-        self._last = {key: look.use for key, look in self._look().items()}
+        self._children = self.system.reader(f"/proc/{self.subject.postmaster}/task/{self.subject.postmaster}/children")
+        self._known, self._at, self._turn = dict[int, Watched](), self.system.mono(), 0
+        self._look(self._at)
+        for process in self._known.values():
+            process.rates = {}  # what it did before is none of ours
 
     def sample(self) -> dict[str, float]:
-        looks, at = self._look(), self.system.mono()
-        grown = {key: self._grown(key, look) for key, look in looks.items()}
-        seconds = max(at - self._at, 1e-3)
-        self._last, self._at = {key: look.use for key, look in looks.items()}, at
+        at = self.system.mono()
+        self._look(at)
+        self._at = at
         values: dict[str, float] = {}
-        for key, use in grown.items():
-            for name, growth in use.items():
-                for column in (name, f"{looks[key].kind}.{name}"):
-                    values[column] = values.get(column, 0.0) + growth / seconds
-        values = {name: round(value, 4) for name, value in values.items()}
-        return {**values, **_memory(list(looks.values()))}
+        for process in self._known.values():
+            for name, rate in process.rates.items():
+                for column in (name, f"{process.kind}.{name}"):
+                    values[column] = values.get(column, 0.0) + rate
+        values = {name: rounded(value) if value else 0.0 for name, value in values.items()}
+        return {**values, **_memory(self._known.values())}
 
-    def _grown(self, key: tuple[int, int], look: Look) -> Use:
-        """Since the look before; a process that was born since began with nothing."""
-        before = self._last.get(key, {})
-        return {name: max(0.0, amount - before.get(name, 0.0)) for name, amount in look.use.items()}
+    def _look(self, at: float) -> None:
+        """At every process of the cluster, or in a crowd of backends at each of them in its turn."""
+        pids = self._pids()
+        self._known = {pid: self._known.get(pid) or self._begin(pid) for pid in pids}
+        turns = -(-len(pids) // CROWD)
+        self._turn += 1
+        for place, (pid, process) in enumerate(list(self._known.items())):
+            due = process.kind != BACKENDS or not process.used or place % turns == self._turn % turns
+            if due and not process.look(at, keep=turns == 1):
+                del self._known[pid]
 
-    def _look(self) -> dict[tuple[int, int], Look]:
-        """{(pid, start): what it used so far}."""
+    def _pids(self) -> list[int]:
         postmaster = self.subject.postmaster
         assert postmaster is not None  # noqa: S101 - for the type checker
-        found = {}
-        for pid in (postmaster, *self.system.children(postmaster)):
-            process = self.system.process(pid)
-            if process and process.alive:
-                key = (pid, process.start)
-                found[key] = self._use(pid, self._kind(key), process.ticks)
-        return found
+        told = self._children.text().split()
+        return [postmaster, *(map(int, told) if told else self.system.children(postmaster))]
 
-    def _use(self, pid: int, kind: str, ticks: int) -> Look:
-        # The kernel adds what a dead child did to its parent's; a file that we may not read is empty.
-        done = fields_of(self.system.text(f"/proc/{pid}/io")) if kind != POSTMASTER else {}
-        use = {column: done[name] / 1e6 for name, column in _IO.items() if name in done}
-        use["cpu"] = ticks * 100 / CLOCK_TICKS
-        pages = self.system.text(f"/proc/{pid}/statm", "0 0 0").split()
-        return Look(kind, use, int(pages[1]) * PAGE_KB, int(pages[2]) * PAGE_KB)
-
-    def _kind(self, key: tuple[int, int]) -> str:
+    def _begin(self, pid: int) -> Watched:
         """Its title is read once: it says what the process is soon after its birth, and that never changes."""
-        if key not in self._kinds:
-            if key[0] == self.subject.postmaster:
-                self._kinds[key] = POSTMASTER
-                return POSTMASTER
-            title = self.system.text(f"/proc/{key[0]}/cmdline")
-            if not title.startswith("postgres: "):
-                return OTHERS
-            self._kinds[key] = kind_of(title)
-        return self._kinds[key]
+        if pid == self.subject.postmaster:
+            return Watched(self.system, pid, POSTMASTER, self._at)
+        title = self.system.text(f"/proc/{pid}/cmdline")
+        kind = kind_of(title) if title.startswith("postgres: ") else OTHERS
+        return Watched(self.system, pid, kind, self._at)
 
 
-@dataclass(frozen=True)
-class Look:
-    """One process: what it is, what it used since its birth, and its memory in kB."""
+class Watched:
+    """One process: what it is, what it used since its birth, at which rates of late, and its memory in kB."""
 
-    kind: str
-    use: Use
-    resident: int
-    shared: int
+    def __init__(self, system: System, pid: int, kind: str, born: float) -> None:
+        self._system, self._pid, self.kind, self._at = system, pid, kind, born
+        self.used, self.rates, self.resident, self.shared = Use(), Use(), 0, 0
+        self._cpu, self._io, self._memory = (
+            system.reader(f"/proc/{pid}/{name}") for name in ("schedstat", "io", "statm")
+        )
+
+    def look(self, at: float, keep: bool) -> bool:
+        """False when it is gone. Its files stay open where we may `keep` so many."""
+        cpu_s = self._cpu_s()
+        if cpu_s is None:
+            return False
+        used = {"cpu": 100 * cpu_s, **self._done()}
+        seconds = max(at - self._at, 1e-3)
+        # A process that was born since the look before began with nothing.
+        self.rates = {name: max(0.0, amount - self.used.get(name, 0.0)) / seconds for name, amount in used.items()}
+        self.used, self._at = used, at
+        pages = self._memory.text().split() or ("0", "0", "0")
+        self.resident, self.shared = int(pages[1]) * PAGE_KB, int(pages[2]) * PAGE_KB
+        if not keep:
+            for reader in (self._cpu, self._io, self._memory):
+                reader.close()
+        return True
+
+    def _cpu_s(self) -> Optional[float]:
+        """To the ns where the scheduler tells: PostgreSQL's processes have one thread. None when it is gone."""
+        told = self._cpu.text().split()
+        if told and told[0] != "0":
+            return int(told[0]) / 1e9
+        process = self._system.process(self._pid)
+        return process.ticks / CLOCK_TICKS if process and process.alive else None
+
+    def _done(self) -> Use:
+        """The kernel adds what a dead child did to its parent's; a file that we may not read is empty."""
+        words = self._io.text().split() if self.kind != POSTMASTER else []
+        told = dict(zip(words[::2], words[1::2]))
+        return {column: int(told[name]) / 1e6 for name, column in _IO.items() if name in told}
 
 
 def kind_of(title: str) -> str:
@@ -138,10 +162,10 @@ def kind_of(title: str) -> str:
     return BACKENDS
 
 
-def _memory(looks: list[Look]) -> dict[str, float]:
+def _memory(processes: Collection[Watched]) -> dict[str, float]:
     return {
-        "rss": float(sum(look.resident for look in looks)),
-        "unshared": float(sum(look.resident - look.shared for look in looks)),
-        "shared": float(max((look.shared for look in looks), default=0)),
-        "count": float(len(looks)),
+        "rss": float(sum(process.resident for process in processes)),
+        "unshared": float(sum(process.resident - process.shared for process in processes)),
+        "shared": float(max((process.shared for process in processes), default=0)),
+        "count": float(len(processes)),
     }

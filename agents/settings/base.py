@@ -138,6 +138,7 @@ class Scene:
     facts: Facts
     postmaster: Optional[int] = None
     client: Optional[int] = None
+    tracer: Optional[int] = None
     step: str = ""
     last: bool = False  # no step follows
     major: int = 0
@@ -156,6 +157,10 @@ class Scene:
     def client_processes(self) -> list[Process]:
         """The load generator and what it forked."""
         return list(self._family(self.client)) if self.client else []
+
+    def tracer_processes(self) -> list[Process]:
+        """The tracer and what it forked."""
+        return list(self._family(self.tracer)) if self.tracer else []
 
     def _family(self, pid: int) -> Iterator[Process]:
         process = self.system.process(pid)

@@ -1,4 +1,4 @@
-"""Which cpus the server and the load generator may use, by taskset; children inherit it from the postmaster."""
+"""Which cpus the server, the load generator and the tracer may use, by taskset; children inherit it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from ..system import CLOCK_TICKS, Process
 from .base import Facts, Plan, Proof, Scene, Setting
 
 _CPUS = {"type": "string", "pattern": cpulist.PATTERN, "description": cpulist.GRAMMAR}
+SAME = "server"  # of the tracer: wherever PostgreSQL is
+_TRACER = {
+    "pattern": f"{cpulist.PATTERN}|^{SAME}$",
+    "description": f"{cpulist.GRAMMAR}; or {SAME}: those of PostgreSQL",
+}
 
 
 class CpuAffinity(Setting):
@@ -25,7 +30,7 @@ class CpuAffinity(Setting):
         "properties": {
             "server": {**_CPUS, "title": "PostgreSQL's cpus"},
             "client": {**_CPUS, "title": "The load generator's cpus"},
-            "tracer": {**_CPUS, "title": "The tracer's cpus"},
+            "tracer": {**_CPUS, **_TRACER, "title": "The tracer's cpus"},
         },
         "additionalProperties": False,
     }
@@ -35,7 +40,7 @@ class CpuAffinity(Setting):
         return {"server": allowed, "client": allowed}
 
     def plan(self, facts: Facts, wanted: Any) -> Plan:
-        prefixes = {side: ["taskset", "-c", _cpus(facts, side, text)] for side, text in wanted.items()}
+        prefixes = {side: ["taskset", "-c", _cpus(facts, side, _meant(wanted, side))] for side in wanted}
         if prefixes and not facts["tools"].get("taskset"):
             raise Unplannable("cpu_affinity", wanted, "hosts with taskset", "install util-linux")
         server, client, tracer = (prefixes.get(side, []) for side in ("server", "client", "tracer"))
@@ -55,10 +60,18 @@ class CpuAffinity(Setting):
             return [p for side in wanted for p in _allowed(scene, side, wanted, "every process and thread")]
         if phase == "after":
             notes = scene.notes.get(self.name, {})
-            return [
-                _stayed(scene, side, wanted, notes[scene.step, side]) for side in wanted if (scene.step, side) in notes
-            ]
+            seen = [side for side in wanted if (scene.step, side) in notes and notes[scene.step, side].tasks]
+            return [_stayed(scene, side, wanted, notes[scene.step, side]) for side in seen]
         return []
+
+
+def _meant(wanted: Any, side: str) -> str:
+    """What a side asks for; the tracer may ask for what PostgreSQL has."""
+    if wanted[side] != SAME:
+        return str(wanted[side])
+    if SAME not in wanted:
+        raise Unplannable(f"cpu_affinity.{side}", SAME, "a list of cpus, as PostgreSQL is not given any")
+    return str(wanted[SAME])
 
 
 def _cpus(facts: Facts, side: str, text: str) -> str:
@@ -81,14 +94,15 @@ def _chosen(facts: Facts, text: str) -> list[int]:
 
 
 def _wanted(scene: Scene, side: str, wanted: Any) -> str:
-    return cpulist.render(_chosen(scene.facts, wanted[side]))
+    return cpulist.render(_chosen(scene.facts, _meant(wanted, side)))
 
 
 def _tasks(scene: Scene, side: str) -> list[Process]:
-    """Server processes have one thread each; of the client every thread counts. Nothing starts a tracer yet."""
-    if side != "client":
-        return scene.server_processes() if side == "server" else []
-    return [task for process in scene.client_processes() for task in _threads(scene, process)]
+    """Server processes have one thread each; of the client and the tracer every thread counts."""
+    if side == "server":
+        return scene.server_processes()
+    processes = scene.client_processes() if side == "client" else scene.tracer_processes()
+    return [task for process in processes for task in _threads(scene, process)]
 
 
 def _threads(scene: Scene, process: Process) -> list[Process]:
@@ -153,6 +167,11 @@ class _Usage:
         self.ticks: dict[int, int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._busy: list[dict[str, int]] = []
+
+    @property
+    def tasks(self) -> int:
+        """How many were seen: not every step starts a tracer."""
+        return len(self._last)
 
     def busy(self) -> dict[str, int]:
         """Ticks that each cpu of the host was busy, for whomever, between the first look and the last."""

@@ -1,16 +1,20 @@
-"""What a workload is: pure `check`, `argv` and `duration`; prepare and measure through a Stage."""
+"""What a workload is: pure `check`, `argv`, `duration` and `writes`; measure through a Stage."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
+
+from .. import tracer
+from ..errors import PlanFailure, Unplannable
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from ..instance import Target
+    from ..scripts import Bench
 
     class Stage(Protocol):
         """A step of a run, as its workload sees it (stage.py)."""
@@ -27,6 +31,15 @@ if TYPE_CHECKING:
 
         def tool(self, name: str) -> str: ...
 
+        @property
+        def seed(self) -> int: ...
+
+        def earlier(self, step: str) -> Path: ...
+
+        def check(self) -> None: ...
+
+        def progress(self, done: float, note: str) -> None: ...
+
         def log(self, level: str, message: str) -> None: ...
 
         def keep(self, path: Path) -> None: ...
@@ -39,7 +52,9 @@ if TYPE_CHECKING:
 
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
-        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
+        def allowed(self, directory: str) -> str: ...
+
+        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None: ...
 
         def measure(
             self,
@@ -50,6 +65,9 @@ if TYPE_CHECKING:
             on_line: Callable[[str], None],
             watched: str = "stderr",
             go: str = "",
+            directory: str = "",
+            look: Optional[Callable[[float], None]] = None,
+            trace: Optional[Trace] = None,
         ) -> None: ...
 
 
@@ -77,6 +95,19 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """The tracer that a load wants, and by what its backends are known: how many connections of which name."""
+
+    asked: Options
+    application: str
+    connections: int
+
+
+# What a traced step yields besides its own figures.
+TRACED = {"tracer ns per event": Metric("ns", "lower")}
+
+
+@dataclass(frozen=True)
 class Context:
     """Paths that an argument list needs: the tool, where its output goes, where it may write."""
 
@@ -93,22 +124,61 @@ class Workload(ABC):
     help: str
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
-    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows
+    main: tuple[str, ...] = ()  # those of them that a summary of many steps shows; all where none is named
+    measures = True  # whether there is anything that a step of it could be asked for
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
-    traces = False  # whether it starts a tracer beside the load
+    bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
+    since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
+
+    def check_version(self, options: Options, major: int) -> None:
+        """Pure. Unplannable for an option that the tool of this PostgreSQL lacks."""
+        for name, first in self.since.items():
+            default = self.schema["properties"][name].get("default")
+            if major < first and options.get(name, default) != default:
+                accepted = f"PostgreSQL {first} or newer; {self.kind} of {major} lacks it"
+                raise Unplannable(f"{self.kind}.{name}", options[name], accepted)
+
+    def follows(self, options: Options) -> Optional[str]:
+        """Pure. The earlier step of the same run whose result these options need."""
+        return None
+
+    def loop(self, options: Options) -> str:
+        """Pure. "closed" where a transaction waits for the end of the last one, "open" where it does not, "" where
+        nobody asks."""
+        return ""
 
     def named(self, name: str) -> str:
         """Pure. The name in `metrics` of a figure, also where a tool makes names out of its jobs or scripts."""
         return name
 
+    def needs(self, options: Options) -> tuple[str, ...]:
+        """Pure. The tools that a step with these options wants on the host."""
+        return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
+
+    def traces(self, options: Options) -> bool:
+        """Pure. Whether it starts a tracer beside the load."""
+        return bool(tracer.wanted(options))
+
+    def runs_code(self, options: Options) -> bool:
+        """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
+        return bool((options.get("tracer") or {}).get("script"))
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        """Pure. What a step with these options yields; most tools yield the same whatever they are told."""
+        return self.metrics
+
     def metric(self, name: str) -> Optional[Metric]:
         """Pure. The metric of that name; None for none."""
         return self.metrics.get(self.named(name))
+
+    def is_main(self, name: str) -> bool:
+        """Pure. Whether a summary of many steps shows this figure."""
+        return self.named(name) in (self.main or self.metrics)
 
     def paths(self, options: Options) -> list[Named]:
         """Pure. The paths that the options name; the host's owner must have allowed each."""
@@ -122,8 +192,18 @@ class Workload(ABC):
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
         return None
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        """Make the data that the measurement needs."""
+    def scripts(self, options: Options) -> list[tuple[str, str]]:
+        """Pure. (name, text) of what `parse` has its tool look at, beyond the options themselves."""
+        return []
+
+    def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
+        """What the tool itself says against the scripts in these options, and Unplannable for what it lacks; nothing
+        runs, and no server is needed."""
+        return ()
+
+    def writes(self, options: Options) -> bool:
+        """Pure. Whether it may change the data set that it is given; who cannot tell says yes."""
+        return self.needs_postgres
 
     @abstractmethod
     def measure(self, options: Options, stage: Stage) -> None:

@@ -1,20 +1,26 @@
-"""pgbench: its own data, builtin scripts or a custom one."""
+"""pgbench: builtin scripts or a custom one."""
 
 from __future__ import annotations
 
+import json
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Iterable, Optional
 
-from .. import protocol
-from ..errors import Unplannable
-from .base import DAY_S, Context, Metric, Options, Workload
+from .. import tracer
+from ..errors import PlanFailure, WorkloadFailure
+from ..sqlscan import may_write
+from . import pgbench_options, pgbench_scripts
+from .base import DAY_S, TRACED, Context, Options, Trace, Workload
+from .pgbench_options import BUILTINS, METRICS, SINCE
+from .transaction_log import LogFiles, Reduction
 
 if TYPE_CHECKING:
+    from ..scripts import Bench
     from .base import Stage
 
-BUILTINS = ("tpcb-like", "simple-update", "select-only")
-_SHELL = re.compile(r"^\s*\\(shell|setshell)\b", re.MULTILINE)
+LONGEST_SCRIPT = 100_000
+_SCRIPT, _NUMBERED = re.compile(r"^script:\d+ "), re.compile(r"^statement:\d+ latency$")
+_RATE = re.compile(r"^tps = ([\d.]+) \((?:excluding|without|including reconnection)", re.MULTILINE)
 # progress: 1.0 s, 1234.5 tps, lat 0.810 ms stddev 0.102[, lag 0.1 ms][, 0 failed]
 _PROGRESS = re.compile(
     r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-nan|nan) ms stddev ([\d.]+|NaN|-nan|nan)"
@@ -26,13 +32,9 @@ class PgBench(Workload):
     title = "pgbench"
     help = "PostgreSQL's own load generator: TPC-B like, read-only, or your script"
     tools = ("pgbench",)
-    metrics = {
-        "tps": Metric("tps", "higher"),
-        "tps_including": Metric("tps", "higher"),
-        **{name: Metric("ms", "lower") for name in ("latency_avg", "latency_stddev", "lag_avg", "lag_max")},
-        **{name: Metric("ms", "lower") for name in ("initial_connection", "avg_connection")},
-        **{name: Metric("transactions", "lower") for name in ("failed", "skipped", "late")},
-    }
+    metrics = {**METRICS, **TRACED}
+    since = SINCE
+    main = ("tps", "latency_avg")
     needs_postgres = True
     schema = {
         "type": "object",
@@ -44,11 +46,39 @@ class PgBench(Workload):
                 "title": "Builtin script (-b)",
                 "default": "tpcb-like",
             },
+            "builtins": {
+                "type": "object",
+                "title": "Several builtins (-b)",
+                "description": f"Their weights, such as select-only = 9. Known are {', '.join(BUILTINS)}",
+                "propertyNames": {"type": "string", "enum": list(BUILTINS)},
+                "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000000},
+            },
             "script": {
                 "type": "string",
-                "maxLength": 100000,
+                "maxLength": LONGEST_SCRIPT,
+                "format": "pgbench",
                 "title": "Custom script (-f)",
                 "description": "Used instead of a builtin; scripts with \\shell or \\setshell are refused",
+            },
+            "scripts": {
+                "type": "array",
+                "title": "Several custom scripts (-f)",
+                "format": "pgbench",
+                "description": "Alone or beside several builtins",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {
+                            "type": "string",
+                            "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$",
+                            "description": "letters, digits, _, . and -",
+                        },
+                        "weight": {"type": "integer", "minimum": 0, "maximum": 1000000, "default": 1},
+                        "text": {"type": "string", "maxLength": LONGEST_SCRIPT},
+                    },
+                    "required": ["name", "text"],
+                    "additionalProperties": False,
+                },
             },
             "mode": {
                 "type": "string",
@@ -65,8 +95,81 @@ class PgBench(Workload):
                 "title": "Transactions per client (-t)",
                 "description": "Instead of a duration",
             },
-            "progress_s": {"type": "integer", "minimum": 0, "title": "Progress every ... s (-P)", "default": 1},
+            "connect": {"type": "boolean", "title": "Connect anew for each transaction (-C)", "default": False},
+            "rate": {
+                "type": "number",
+                "minimum": 0.001,
+                "maximum": 100000000,
+                "title": "Transactions per second (-R)",
+                "description": "An open loop: transactions begin at random moments, whether the last has ended or not",
+            },
+            "rate_share": {
+                "type": "number",
+                "minimum": 0.001,
+                "maximum": 2,
+                "title": "Share of an earlier step's rate (-R)",
+                "description": "Such as 0.5 of what the step named below has reached in the same run",
+            },
+            "rate_of": {
+                "type": "string",
+                "pattern": r"^[a-z0-9][a-z0-9_-]{0,39}$",
+                "title": "The step whose rate that is a share of",
+            },
+            "latency_limit_ms": {
+                "type": "number",
+                "minimum": 0.001,
+                "title": "Latency limit (-L)",
+                "unit": "ms",
+                "description": "Slower transactions count as late; with a rate, those late already are skipped",
+            },
+            "max_tries": {
+                "type": "integer",
+                "minimum": 0,
+                "title": "Tries of a transaction (--max-tries)",
+                "description": "After serialization failures and deadlocks; 0 for no limit. From PostgreSQL 15 on",
+                "default": 1,
+            },
+            "failures_detailed": {
+                "type": "boolean",
+                "title": "Failures by their kind (--failures-detailed)",
+                "description": "From PostgreSQL 15 on",
+                "default": False,
+            },
+            "exit_on_abort": {
+                "type": "boolean",
+                "title": "End when a client is aborted (--exit-on-abort)",
+                "description": "From PostgreSQL 17 on",
+                "default": False,
+            },
             "report_per_command": {"type": "boolean", "title": "Latency per statement (-r)", "default": False},
+            "log": {
+                "type": "string",
+                "enum": ["none", "reduced"],
+                "title": "Log of each transaction (-l)",
+                "description": "reduced: histograms made on the host, for percentiles exact to 1 %",
+                "default": "none",
+            },
+            "sampling_rate": {
+                "type": "number",
+                "minimum": 0.000001,
+                "maximum": 1,
+                "title": "Share of the transactions to log (--sampling-rate)",
+            },
+            "aggregate_interval_s": {
+                "type": "integer",
+                "minimum": 1,
+                "title": "Log sums of so many seconds (--aggregate-interval)",
+                "description": "Instead of a log of each transaction; kept as it is",
+                "unit": "s",
+            },
+            "progress_s": {"type": "integer", "minimum": 0, "title": "Progress every ... s (-P)", "default": 1},
+            "random_seed": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 2**64 - 1,
+                "title": "Random seed (--random-seed)",
+                "description": "Without it, the agent draws one for each run and tells it",
+            },
             "define": {
                 "type": "object",
                 "title": "Variables (-D)",
@@ -74,63 +177,49 @@ class PgBench(Workload):
                 "additionalProperties": {"type": ["number", "string"], "maxLength": 1000},
             },
             "scale": {"type": "integer", "minimum": 1, "maximum": 1000000, "title": "Scale (-s)", "default": 1},
-            "prepare": {
-                "type": "string",
-                "enum": ["once", "each"],
-                "title": "Initialise the data",
-                "description": "once: reuse what an earlier run left unchanged; each: anew for every run. "
-                "Without it: once for select-only, each for all others",
-            },
+            "tracer": tracer.SCHEMA,
         },
         "additionalProperties": False,
     }
 
+    def named(self, name: str) -> str:
+        """pgbench numbers its scripts and their statements: "script:1 tps", "script:2 statement:3 latency"."""
+        return _NUMBERED.sub("latency_avg", _SCRIPT.sub("", name))
+
     def check(self, options: Options) -> None:
-        if "builtin" in options and "script" in options:
-            raise Unplannable("pgbench.script", "(given with builtin)", "either builtin or script")
-        if "time_s" in options and "transactions" in options:
-            raise Unplannable("pgbench.transactions", options["transactions"], "either time_s or transactions")
-        shell = _SHELL.search(options.get("script", ""))
-        if shell:
-            raise Unplannable("pgbench.script", shell.group(0).strip(), "scripts without \\shell and \\setshell")
+        tracer.check(self.kind, options)
+        pgbench_options.check(options)
+
+    def follows(self, options: Options) -> Optional[str]:
+        return options.get("rate_of")
+
+    def loop(self, options: Options) -> str:
+        return pgbench_options.loop(options)
 
     def argv(self, options: Options, context: Context) -> list[str]:
-        argv = [context.program, "-n", "-M", options.get("mode", "simple")]
-        argv += ["-c", str(options.get("clients", 1)), "-j", str(options.get("jobs", 1))]
-        if "transactions" in options:
-            argv += ["-t", str(options["transactions"])]
-        else:
-            argv += ["-T", str(options.get("time_s", 10))]
-        if options.get("progress_s", 1):
-            argv += ["-P", str(options.get("progress_s", 1))]
-        if options.get("report_per_command"):
-            argv.append("-r")
-        for name, value in sorted(options.get("define", {}).items()):
-            argv += ["-D", f"{name}={value}"]
-        if "script" in options:
-            return [*argv, "-s", str(options.get("scale", 1)), "-f", f"{context.scratch}/script.sql"]
-        return [*argv, "-b", options.get("builtin", "tpcb-like")]
+        return pgbench_options.argv(options, context)
 
     def duration(self, options: Options) -> Optional[float]:
         return None if "transactions" in options else float(options.get("time_s", 10))
 
-    def prepare(self, options: Options, stage: Stage) -> None:
-        reads_only = options.get("builtin") == "select-only"
-        once = options.get("prepare", "once" if reads_only else "each") == "once"
-        cluster, scale = stage.cluster, options.get("scale", 1)
-        fingerprint = protocol.digest({"tool": "pgbench", "scale": scale, "version": cluster.major})
-        if once and cluster.dataset() == fingerprint:
-            return stage.log("info", f"the data of scale {scale} is there already")
-        cluster.forget_dataset()
-        argv = [stage.tool("pgbench"), "-i", "-q", "-s", str(scale)]
-        stage.execute(argv, purpose="initialise", limit_s=7 * DAY_S)
-        # As after a restore: what is measured must not pay for writing the fresh data out.
-        cluster.sql("checkpoint")
-        if once:
-            cluster.keep_dataset(fingerprint)
-        return None
+    def scripts(self, options: Options) -> list[tuple[str, str]]:
+        return [(name, text) for name, text, _ in pgbench_options.texts(options)]
+
+    def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
+        program = bench.tool("pgbench")
+        if SINCE.keys() & options.keys():
+            self.check_version(options, pgbench_scripts.version(program, bench))
+        return pgbench_scripts.complaints(options, program, bench)
+
+    def writes(self, options: Options) -> bool:
+        own = [name for name, _ in pgbench_options.builtins(options)]
+        scripts = [text for _, text, _ in pgbench_options.texts(options)]
+        return any(name != "select-only" for name in own) or any(map(may_write, scripts))
 
     def measure(self, options: Options, stage: Stage) -> None:
+        options = self._resolved(options, stage)
+        context = self._context(options, stage)
+        logs = self._logs(options, stage)
         seconds = self.duration(options)
 
         def on_line(line: str) -> None:
@@ -139,18 +228,63 @@ class PgBench(Workload):
                 stage.sample("pgbench", *sample)
 
         stage.measure(
-            self.argv(options, self._context(options, stage)),
+            self.argv(options, context),
             limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + 120.0,
             total_s=seconds,
             on_line=on_line,
+            look=logs.look if logs else None,
+            trace=Trace(tracer.wanted(options), "pgbench", options.get("clients", 1)),
         )
+        if logs:
+            self._reduce(options, stage, logs)
+        for path in sorted(stage.scratch.glob("transactions.*")) if "aggregate_interval_s" in options else []:
+            stage.keep(path)
+
+    def _resolved(self, options: Options, stage: Stage) -> Options:
+        """With all that is drawn or found on the host, which load.json keeps."""
+        found: Options = {}
+        if stage.cluster.major >= SINCE["random_seed"]:
+            found["random_seed"] = options.get("random_seed", stage.seed)
+        if "rate_share" in options:
+            found["rate"] = self._rate(options, stage)
+        (stage.out / "load.json").write_text(json.dumps({"loop": self.loop(options), **found}))
+        return {**options, **found}
+
+    def _rate(self, options: Options, stage: Stage) -> float:
+        share, step = options["rate_share"], options["rate_of"]
+        reached = rate_in((stage.earlier(step) / "stdout").read_text(errors="replace"))
+        if reached is None:
+            raise WorkloadFailure(
+                f"step {step} told no tps, of which a share of {share:g} was to be run", "see its stdout"
+            )
+        rate: float = round(reached * share, 3)
+        stage.log("info", f"the rate is {rate:g} tps: {share:g} of the {reached:g} tps that step {step} has reached")
+        return rate
+
+    def _logs(self, options: Options, stage: Stage) -> Optional[LogFiles]:
+        if options.get("log") != "reduced":
+            return None
+        reduction = Reduction(rate=self.loop(options) == "open", tries=options.get("max_tries", 1) != 1)
+        return LogFiles(stage.scratch / "transactions", reduction, lambda words: stage.log("warning", words))
+
+    def _reduce(self, options: Options, stage: Stage, logs: LogFiles) -> None:
+        """What the load left unread, then the histograms: for charts as samples, for all else as latency.json."""
+
+        def told(share: float) -> None:
+            stage.check()
+            stage.progress(share, "reducing the log of transactions")
+
+        logs.finish(told)
+        names = pgbench_options.names(options)
+        summary = logs.reduction.as_json(names, loop=self.loop(options), sampling_rate=options.get("sampling_rate", 1))
+        (stage.out / "latency.json").write_text(json.dumps(summary, separators=(",", ":")))
+        for second, percentiles in logs.reduction.slots.percentiles():
+            stage.sample("latency", second - stage.began, percentiles)
 
     def _context(self, options: Options, stage: Stage) -> Context:
-        if "script" in options:
-            script = Path(stage.scratch) / "script.sql"
-            script.write_text(options["script"])
-            script.chmod(0o644)
-        return Context(stage.tool("pgbench"), str(stage.out), str(stage.scratch))
+        context = Context(stage.tool("pgbench"), str(stage.out), str(stage.scratch))
+        pgbench_scripts.write(options, stage.scratch)
+        return context
 
 
 def progress(line: str) -> Optional[tuple[float, dict[str, float]]]:
@@ -164,3 +298,9 @@ def progress(line: str) -> Optional[tuple[float, dict[str, float]]]:
     names = ("tps", "latency_ms", "stddev_ms")
     values = {name: text for name, text in zip(names, found.groups()[1:]) if "nan" not in text.lower()}
     return float(found.group(1)), {name: float(text) for name, text in values.items()}
+
+
+def rate_in(stdout: str) -> Optional[float]:
+    """The rate that a report tells: of those up to 13, the one that leaves connecting out."""
+    found = _RATE.search(stdout)
+    return float(found.group(1)) if found else None

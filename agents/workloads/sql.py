@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional
 
+from .. import tracer
 from ..errors import HostFailure, Unplannable
+from ..sqlscan import may_write
 from ..sqltext import quoted, statements
-from .base import DAY_S, Context, Metric, Options, Workload
+from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -38,7 +40,9 @@ class Sql(Workload):
         "execution_total": Metric("ms", "lower"),
         "elapsed_total": Metric("ms", "lower"),
         "plan_shapes": Metric("shapes", "lower"),
+        **TRACED,
     }
+    main = ("execution_mean", "elapsed_mean", "shared_hit_mean", "shared_read_mean", "plan_shapes")
     schema = {
         "type": "object",
         "title": "SQL",
@@ -83,18 +87,20 @@ class Sql(Workload):
                 "maximum": 7 * DAY_S,
                 "title": "Seconds that each statement may take (statement_timeout)",
             },
+            "tracer": tracer.SCHEMA,
         },
         "additionalProperties": False,
     }
 
     def check(self, options: Options) -> None:
+        tracer.check(self.kind, options)
         given = [name for name in ("query", "statements") if options.get(name, "").strip()]
         if len(given) != 1:
             raise Unplannable("sql.query", options.get("query"), "either a query or statements")
         if given == ["query"] and len(statements(options["query"])) != 1:
             raise Unplannable("sql.query", options["query"][:80], "one statement; more of them go into statements")
         if given == ["statements"]:
-            beside = next((name for name in options if name not in ("statements", "timeout_s")), None)
+            beside = next((name for name in options if name not in ("statements", "timeout_s", "tracer")), None)
             if beside:
                 raise Unplannable(
                     f"sql.{beside}", options[beside], "nothing beside statements, which are not explained"
@@ -103,6 +109,9 @@ class Sql(Workload):
     def argv(self, options: Options, context: Context) -> list[str]:
         plain = ["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1"]
         return [context.program, *plain, "-d", f"application_name={APPLICATION}", "-f", "-"]
+
+    def writes(self, options: Options) -> bool:
+        return any(may_write(options.get(name, "")) for name in ("query", "statements", "before"))
 
     def measure(self, options: Options, stage: Stage) -> None:
         script = Path(stage.scratch) / "script.sql"
@@ -115,6 +124,7 @@ class Sql(Workload):
             on_line=follower(stage),
             watched="stdout",
             go=f"\\i {_argument(str(script))}\n",
+            trace=Trace(tracer.wanted(options), APPLICATION, 1),
         )
 
 

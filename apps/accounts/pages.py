@@ -10,6 +10,7 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
 
@@ -18,7 +19,7 @@ from apps.accounts.services import user_of
 from apps.errors import ProvingError, RoleError
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 UNPROCESSABLE = 422
 
 
@@ -26,7 +27,7 @@ def needs(role: Role) -> Callable[[View[P]], View[P]]:
     """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door."""
 
     def decorate(view: View[P]) -> View[P]:
-        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             user = user_of(request)
             if not user.may(role):
                 raise PermissionDenied(f"You are {user.role}; this needs the role {role.value}.")

@@ -20,12 +20,13 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.campaigns import recipes, services, workloads
+from apps.campaigns import recipes, scripts, services, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.serializers import (
     ArtefactSerializer,
     CampaignRowSerializer,
     CampaignSerializer,
+    CheckedSerializer,
     EventQuerySerializer,
     EventsSerializer,
     NewCampaignSerializer,
@@ -34,6 +35,8 @@ from apps.campaigns.serializers import (
     RecipeSerializer,
     RunRowSerializer,
     RunSerializer,
+    StartedCampaignSerializer,
+    WhereSerializer,
     WorkloadSerializer,
 )
 from apps.hosts.models import Host
@@ -46,7 +49,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     serializer_class = WorkloadSerializer
     filterset_fields = ["name"]
     ordering_fields = ["name", "revision", "created_at"]
-    roles = {"create": Role.TUNER}
+    roles = {"create": Role.TUNER, "check": Role.OPERATOR}
 
     @extend_schema(request=NewWorkloadSerializer, responses={201: WorkloadSerializer})
     def create(self, request: Request) -> Response:
@@ -55,6 +58,15 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         name, given, description = (body.validated_data[key] for key in ("name", "steps", "description"))
         workload = workloads.save_workload(name, given, description=description, by=user_of(request))
         return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=WhereSerializer, responses=CheckedSerializer)
+    @action(detail=True, methods=["post"])
+    def check(self, request: Request, pk: str) -> Response:
+        """Have the tools of a host parse its scripts; nothing is run."""
+        where = WhereSerializer(data=request.data)
+        where.is_valid(raise_exception=True)
+        checked = scripts.check(self.get_object().steps, by=user_of(request), **where.validated_data)
+        return Response(CheckedSerializer(checked).data)
 
 
 class HostQuerySerializer(serializers.Serializer[Any]):
@@ -120,13 +132,13 @@ class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """The runs that starting now would plan, in their order."""
         return Response(PreviewSerializer(services.preview(self.get_object())).data)
 
-    @extend_schema(request=None, responses=CampaignSerializer)
+    @extend_schema(request=None, responses=StartedCampaignSerializer)
     @action(detail=True, methods=["post"])
     def start(self, request: Request, pk: str) -> Response:
-        """Plan all runs and put them into the host's queue."""
+        """Plan all runs, have their scripts checked on the host, and put them into its queue."""
         campaign = self.get_object()
-        services.start_campaign(campaign, by=user_of(request))
-        return Response(CampaignSerializer(campaign).data)
+        unchecked = services.start_campaign(campaign, by=user_of(request))
+        return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])

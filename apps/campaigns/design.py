@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents.datasets import DATASETS
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
+from apps.campaigns import data
 from apps.campaigns.steps import Step
 from apps.tuning import fields
 
@@ -25,16 +27,24 @@ class Row:
     error: str = ""
 
     @property
+    def long(self) -> bool:
+        """Whether its value has lines, as a script has."""
+        return "\n" in self.value
+
+    @property
     def blank(self) -> bool:
         return not (self.level or self.path or self.value)
 
 
-def roots(steps: Sequence[Step]) -> dict[str, Mapping[str, Any]]:
-    """The schemas that paths lead into, for a workload of these steps."""
+def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, Any]]:
+    """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the one that
+    pgbench steps ask for."""
     schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
     of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
     properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
     schemas["workload"] = {"type": "object", "properties": properties}
+    if dataset or any(step["kind"] == data.PGBENCH for step in steps):
+        schemas["dataset"] = DATASETS[dataset or data.PGBENCH].schema
     if len(of_steps) > 1:
         schemas["steps"] = {"type": "object", "properties": of_steps}
     return schemas
@@ -57,12 +67,13 @@ def _text(value: Any) -> str:
 def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
     """From the parallel lists that a form posts: factor, level, path, value."""
     lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
-    return [Row(*(text.strip() for text in texts)) for texts in zip(*lists, strict=False)]
+    # A form sends the lines of a script as every other line of the web.
+    return [Row(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
 
 
-def factors_of(rows: Iterable[Row], steps: Sequence[Step]) -> list[dict[str, Any]]:
+def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:
     """Factors in the order of their first rows, values typed as the catalogue wants; a nameless level is its value."""
-    schemas = roots(steps)
+    schemas = roots(steps, dataset)
     factors: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
         if row.blank:
@@ -95,8 +106,8 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
     return bool(wanted)
 
 
-def known_paths(steps: Sequence[Step]) -> list[str]:
+def known_paths(steps: Sequence[Step], dataset: str = "") -> list[str]:
     """Paths that a row may name, for the list that its field offers."""
     common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
-    known = [path for path in fields.paths(roots(steps)) if not path.endswith(".")]
+    known = [path for path in fields.paths(roots(steps, dataset)) if not path.endswith(".")]
     return known + [f"settings.postgresql.{name}" for name in common]

@@ -17,11 +17,12 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from agents.paths import needed
 from agents.protocol import checksum
-from apps.campaigns import queue
+from apps.campaigns import copies, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import consents, contact, leases, ssh
+from apps.hosts import consents, contact, leases, paths, ssh
 from apps.hosts.models import Host, Trouble
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ def _submit(run: Run, link: ssh.Link) -> bool:
     try:
         if run.state == Run.State.QUEUED:
             consents.check(run.host, run.spec["target"])
+            paths.check(run.host, needed(steps.paths(run.spec["steps"]), run.spec.get("allowed_paths", [])))
         if run.state == Run.State.QUEUED and not _begin(run):
             leases.release(machine_id, run.pk)
             return False
@@ -177,6 +179,7 @@ def _store(run: Run, data: bytes) -> None:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
                 run.agent_state_at = event.at
+        copies.learn(run, [event.data for event in events if event.kind == "dataset"])
         run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
 
 

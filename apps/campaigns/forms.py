@@ -9,15 +9,21 @@ from django.db.models import OuterRef, Subquery
 
 from agents.collectors import COLLECTORS
 from apps.campaigns import targets
-from apps.campaigns.models import Campaign, Workload
+from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
 
+def newest_datasets() -> Any:
+    """The latest revision of each data set."""
+    newest = DataSet.objects.filter(name=OuterRef("name")).order_by("-revision")
+    return DataSet.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+
+
 def newest_workloads() -> Any:
-    """The latest revision of each workload."""
+    """The latest revision of each workload that can be run."""
     newest = Workload.objects.filter(name=OuterRef("name")).order_by("-revision")
-    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1])).exclude(steps__0__has_key="metrics")
 
 
 class CampaignForm(forms.Form):
@@ -32,6 +38,13 @@ class CampaignForm(forms.Form):
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
+    dataset = forms.ModelChoiceField(
+        DataSet.objects.none(),
+        required=False,
+        empty_label="what the workload's scale asks for",
+        label="Data set",
+        help_text="made once per host, pristine for every run",
+    )
     profile = forms.ModelChoiceField(
         Revision.objects.none(),
         required=False,
@@ -79,11 +92,16 @@ class CampaignForm(forms.Form):
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
         self._offer_targets()
         self._offer("workload", newest_workloads())
+        self._offer("dataset", newest_datasets())
         self._offer("profile", Revision.objects.select_related("profile").order_by("profile__name", "-number"))
         if recipe:
             workload = self.fields["workload"]
             assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
             workload.required, workload.empty_label = False, "the recipe's own"
+        if recipe and recipe.get("dataset"):
+            dataset = self.fields["dataset"]
+            assert isinstance(dataset, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            dataset.empty_label = "the recipe's own"
 
     def _offer(self, name: str, rows: Any) -> None:
         field = self.fields[name]

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
-from apps.campaigns import steps
+from apps.campaigns import data, steps
 from apps.campaigns.steps import Step
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
@@ -61,6 +61,11 @@ class DataSet(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} r{self.revision}"
+
+    @property
+    def brief(self) -> str:
+        """How it is made, in short."""
+        return data.brief(self.kind, self.options)
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -115,7 +120,9 @@ class Campaign(models.Model):
     order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
     seed = models.PositiveBigIntegerField()
     reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
-    metric = models.CharField(max_length=80, default="tps", help_text="step.name where several are measured")
+    metric = models.CharField(
+        max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
+    )
     delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
@@ -212,8 +219,9 @@ class Run(models.Model):
 
     @property
     def label(self) -> str:
-        """The levels of this run in a line, such as "2 cpus"."""
-        return ", ".join(self.cell.values())
+        """The levels of this run in a line, such as "2 cpus", in the order of the design: that of jsonb is its own."""
+        names = [factor["name"] for factor in self.campaign.factors]
+        return ", ".join(self.cell[name] for name in names if name in self.cell)
 
     @property
     def doing(self) -> str:
@@ -302,6 +310,16 @@ class DataCopy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.database} on {self.host}"
+
+    @property
+    def brief(self) -> str:
+        """How it was made, in short."""
+        return data.brief(self.recipe["kind"], self.recipe["options"])
+
+    @property
+    def took(self) -> float:
+        """Seconds that its steps took in all."""
+        return float(sum(seconds for _, seconds in self.seconds))
 
 
 class DataUse(models.Model):

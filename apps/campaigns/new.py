@@ -10,9 +10,10 @@ from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
 from apps.campaigns import design, recipes, services
 from apps.campaigns.forms import CampaignForm
-from apps.campaigns.models import Campaign, Workload
+from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
+from apps.hosts import paths
 from apps.hosts.models import Host
 
 
@@ -47,7 +48,7 @@ class Draft:
             self.notice = "Its levels depend on the host: choose the host, and they appear."
             return []
         try:
-            return design.rows_of(recipes.factors(self.recipe, self.host.facts if self.host else {}))
+            return design.rows_of(recipes.factors(self.recipe, paths.known(self.host) if self.host else {}))
         except PlanError as error:
             self.notice = sentence("", error)
             return []
@@ -59,6 +60,13 @@ class Draft:
             initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
             initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
         return initial
+
+    @property
+    def dataset(self) -> str:
+        """The kind of the chosen data set, or of the recipe's; "" for the one that the workload asks for."""
+        chosen = self.form.cleaned_data.get("dataset") if self.form.is_bound and self.form.is_valid() else None
+        own = (self.recipe or {}).get("dataset") or {}
+        return str(chosen.kind if chosen else own.get("kind", ""))
 
     @property
     def steps(self) -> list[Step]:
@@ -73,7 +81,7 @@ class Draft:
             "recipe": self.recipe,
             "rows": self.rows,
             "notice": self.notice,
-            "paths": design.known_paths(self.steps),
+            "paths": design.known_paths(self.steps, self.dataset),
             "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
         }
@@ -82,7 +90,7 @@ class Draft:
         """The draft campaign; None when something is wrong, which then stands beside its field or row."""
         if not self.form.is_valid():
             return None
-        factors = design.factors_of(self.rows, self.steps)
+        factors = design.factors_of(self.rows, self.steps, self.dataset)
         try:
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
@@ -110,12 +118,15 @@ class Draft:
         if not self.form.is_valid():
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
-        factors = design.factors_of(self.rows, self.steps)
+        factors = design.factors_of(self.rows, self.steps, self.dataset)
         fields = {**self._fields(factors, by), "recipe": self.name}
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
-            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, fields["host"].facts))
+            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, paths.known(fields["host"])))
+        own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
+        if own:
+            fields.setdefault("dataset", DataSet(name=self.name, **own))
         try:
             planned = services.preview(Campaign(**fields))
         except PlanError as error:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.protocol import REBOOT, digest
-from apps.campaigns import steps
+from apps.campaigns import data, steps
 from apps.errors import PlanError
 from apps.tuning import rules
 
 MAX_RUNS = 20_000
-ROOTS = ("settings", "workload", "steps")
+ROOTS = ("settings", "workload", "steps", "dataset")
 ORDERS = ("randomised", "as_given", "descending")
 REBOOTS = ("never", "each_repetition", "each_run")
 # What a run takes besides its measured seconds, before the host has taught us better.
@@ -26,7 +26,7 @@ REBOOT_LIMIT_S = 1800
 
 @dataclass(frozen=True)
 class Level:
-    """One value of a factor: its name, and the paths that it sets in settings.*, workload.* and steps.*"""
+    """One value of a factor: its name, and the paths that it sets: settings.*, workload.*, steps.* or dataset.*"""
 
     label: str
     set: Mapping[str, Any]
@@ -78,7 +78,9 @@ def _read_level(field: str, raw: Any) -> Level:
     for path in changes:
         if path.split(".")[0] not in ROOTS or "." not in path:
             raise PlanError(
-                f"{field}.set", f"{path!r} sets nothing", hint="paths begin with settings., workload. or steps."
+                f"{field}.set",
+                f"{path!r} sets nothing",
+                hint="paths begin with settings., workload., steps. or dataset.",
             )
     return Level(str(raw["label"]).strip(), dict(changes))
 
@@ -115,7 +117,7 @@ def expand(
     seed: int,
     reboot: str = "never",
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is {"target", "settings", "steps", "collect"}."""
+    """All runs of a campaign in order. `base` is a spec without its version."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
@@ -149,22 +151,19 @@ def restarts(spec: Mapping[str, Any]) -> int:
 
 def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
     """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
-    settings: dict[str, Any] = {"settings": base["settings"]}
-    patched = base["steps"]
+    by_root: dict[str, dict[str, Any]] = {root: {} for root in ROOTS}
     for level in levels:
-        on_host = {path: value for path, value in level.set.items() if path.startswith("settings.")}
-        settings = rules.patch(settings, on_host)
-        patched = steps.patch(patched, {path: level.set[path] for path in level.set.keys() - on_host.keys()})
+        for path, value in level.set.items():
+            by_root[path.split(".")[0]][path] = value
+    settings = rules.patch({"settings": base["settings"]}, by_root["settings"])
     rules.validate(settings["settings"])
-    return {
-        "version": 1,
-        "target": base["target"],
-        "settings": settings["settings"],
-        "steps": patched,
-        "collect": base["collect"],
-    }
+    in_steps = {**by_root["workload"], **by_root["steps"]}
+    patched = steps.patch(base["steps"], in_steps)
+    dataset, patched = data.resolve(base.get("dataset"), patched, by_root["dataset"], list(in_steps))
+    return {**base, "version": 1, "settings": settings["settings"], "dataset": dataset, "steps": patched}
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:
-    """About how long a run of this spec takes."""
-    return steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s
+    """About how long a run of this spec takes; of the data only what a run that is there for them makes."""
+    made_s = 0.0 if spec["steps"] else data.seconds(spec.get("dataset"))
+    return made_s + steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s

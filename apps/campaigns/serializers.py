@@ -21,6 +21,9 @@ class StepSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES, required=False, help_text="measure where absent")
     kind = serializers.CharField(help_text="the tool")
     options = serializers.DictField(help_text="what its kind accepts")
+    metrics = serializers.DictField(
+        required=False, help_text="of imported results only: figure -> unit and better; such a step cannot be run"
+    )
 
 
 class WorkloadSerializer(serializers.ModelSerializer[Workload]):
@@ -50,6 +53,34 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
             raise serializers.ValidationError({"steps": "give either steps, or kind and options"})
         kind, options = attrs.pop("kind", ""), attrs.pop("options")
         return {"steps": single(kind, options), **attrs} if kind else attrs
+
+
+class TargetSerializer(serializers.Serializer[Any]):
+    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
+
+    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
+    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
+
+
+class WhereSerializer(serializers.Serializer[Any]):
+    """On whose tools."""
+
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    target = TargetSerializer(required=False, help_text="as a campaign has it: the PostgreSQL whose tools are asked")
+
+
+class ComplaintSerializer(serializers.Serializer[Any]):
+    step = serializers.CharField()
+    script = serializers.CharField(allow_blank=True, help_text="its name; empty where it is about the options")
+    line = serializers.IntegerField(allow_null=True, help_text="from 1; null where the tool names none")
+    message = serializers.CharField()
+    said = serializers.CharField(help_text="the tool's own words")
+
+
+class CheckedSerializer(serializers.Serializer[Any]):
+    host = serializers.CharField()
+    bin_dir = serializers.CharField(allow_blank=True, help_text="of the PostgreSQL whose tools were asked")
+    complaints = ComplaintSerializer(many=True)
 
 
 class LevelSerializer(serializers.Serializer[Any]):
@@ -93,13 +124,6 @@ class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
             *("id", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
             *("repetitions", "created_by", "created_at", "started_at", "ended_at"),
         ]
-
-
-class TargetSerializer(serializers.Serializer[Any]):
-    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
-
-    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
-    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
 
 
 class ProgressSerializer(serializers.Serializer[queries.Progress]):
@@ -163,6 +187,13 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
 
     def get_results_ready(self, campaign: Campaign) -> bool:
         return campaign.ended_at is not None and self._progress.read == self._progress.total
+
+
+class StartedCampaignSerializer(CampaignSerializer):
+    unchecked = serializers.CharField(help_text="why its scripts were not checked on the host; empty where they were")
+
+    class Meta(CampaignSerializer.Meta):
+        fields = [*CampaignSerializer.Meta.fields, "unchecked"]
 
 
 class NewCampaignSerializer(serializers.Serializer[Any]):

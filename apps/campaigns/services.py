@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,10 +18,11 @@ from agents.protocol import REBOOT
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, save
-from apps.campaigns import plan, queries, queue, recipes, steps, targets, workloads
-from apps.campaigns.models import Campaign, Run, Workload
+from apps.accounts.services import audit, require, require_commands, save
+from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
+from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
+from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
 
@@ -45,6 +47,7 @@ def create_campaign(
     name: str,
     question: str,
     workload: Workload,
+    dataset: DataSet | None = None,
     factors: list[dict[str, Any]],
     profile: Revision | None = None,
     repetitions: int = 5,
@@ -62,6 +65,8 @@ def create_campaign(
     require(by, Role.OPERATOR, "create campaign")
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    if steps.imported(workload.steps):
+        raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
     steps.metric(workload.steps, metric)
     campaign = Campaign(
         name=name,
@@ -70,6 +75,7 @@ def create_campaign(
         host=host,
         profile=profile,
         workload=workload,
+        dataset=dataset,
         factors=factors,
         repetitions=repetitions,
         order=order,
@@ -82,10 +88,17 @@ def create_campaign(
         sources=list(COLLECTORS) if sources is None else sources,
         created_by=by,
     )
-    preview(campaign)
+    _check_permission(preview(campaign), by)
     save(campaign)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
     return campaign
+
+
+def _check_permission(planned: Preview, by: User) -> None:
+    """A factor may bring in what the workload does not run by itself."""
+    specs = {run.digest: run.spec for run in planned.runs}
+    if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
+        require_commands(by, "plan a campaign that runs commands")
 
 
 @transaction.atomic
@@ -93,7 +106,7 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     """A draft from a recipe, its levels scaled to the host; `overrides` are fields of create_campaign."""
     require(by, Role.OPERATOR, "create campaign")
     template = recipes.get(recipe)
-    facts = _facts(host)
+    facts = facts_of(host)
     if template.get("needs") == "root" and facts["level"] != "root":
         hint = "register the host with sudo, or choose another recipe"
         raise PlanError("recipe", f"{recipe} needs level root; {host} gives level {facts['level']}", hint=hint)
@@ -107,32 +120,39 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
         fields["workload"] = workloads.recipe_workload(recipe, recipes.steps(template, facts), by)
+    own = recipes.dataset(template, facts)
+    if own and "dataset" not in fields:
+        fields["dataset"] = datasets.recipe_dataset(recipe, own, by)
     return create_campaign(by=by, host=host, recipe=recipe, **fields)
 
 
 def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
-    facts = _facts(host)
-    return {**recipe, "factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    facts = facts_of(host)
+    scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
 def preview(campaign: Campaign) -> Preview:
     """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
-    facts = _facts(campaign.host)
+    facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host) for step in campaign.steps]
-    with_postgres = any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
+    wanted = [_placed(step, campaign.host, facts) for step in campaign.steps]
+    with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
         "settings": _settings(campaign),
+        "dataset": campaign.dataset.wanted if campaign.dataset else None,
         "steps": wanted,
         "collect": collect(campaign, with_postgres),
     }
+    if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
+        base["allowed_paths"] = paths.of(campaign.host)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
     for run in {each.digest: each for each in planned}.values():
-        _check_on_host(run.spec, campaign.host, facts)
+        check_on_host(run.spec, campaign.host, facts)
     measured_s = queries.restart_seconds(campaign.host)
     restart_s = plan.REBOOT_S if measured_s is None else measured_s
     took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
@@ -140,11 +160,14 @@ def preview(campaign: Campaign) -> Preview:
     return Preview(planned, took, restarts, restart_s, measured_s is not None)
 
 
-def _placed(step: steps.Step, host: Host) -> steps.Step:
-    """The step, with the directory that it works in where the workload does not say it."""
-    if not WORKLOADS[step["kind"]].needs_directory:
-        return step
-    return {**step, "options": {"directory": host.data_dir, **step["options"]}}
+def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
+    """The step, with the directories of its tool and of its files where the workload does not say them."""
+    kind, options = WORKLOADS[step["kind"]], dict(step["options"])
+    if kind.needs_directory:
+        options.setdefault("directory", host.data_dir)
+    if kind.bundled:
+        options.setdefault("bin_dir", targets.newest_with(host, facts, kind.tools[0]))
+    return {**step, "options": options}
 
 
 def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
@@ -172,19 +195,23 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
     return dict(recipes.get(campaign.recipe).get("settings", {})) if campaign.recipe else {}
 
 
-def _facts(host: Host) -> dict[str, Any]:
-    facts = host.facts
+def facts_of(host: Host) -> dict[str, Any]:
+    """Its newest facts, with the paths that it has. PlanError when it was never checked."""
+    facts = paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
     return facts
 
 
-def _check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
+def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
     load = [step for step in spec["steps"] if step["kind"] != REBOOT]
     steps.check(load)
+    if (spec["dataset"] or {}).get("kind") == data.PGBENCH:
+        _check_tool("pgbench", "the data set", host, facts)
     for step in load:
-        for tool in WORKLOADS[step["kind"]].tools:
+        targets.check_bin_dir(step["options"].get("bin_dir", ""), host, facts)
+        for tool in WORKLOADS[step["kind"]].needs(step["options"]):
             _check_tool(tool, step["kind"], host, facts)
     try:
         targets.check(spec, host, facts)
@@ -201,14 +228,33 @@ def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None
         raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")
 
 
-@transaction.atomic
-def start_campaign(campaign: Campaign, *, by: User) -> None:
-    """Plan all runs from the facts of now, and put them into the host's queue."""
+def start_campaign(campaign: Campaign, *, by: User) -> str:
+    """Plan all runs from the facts of now, have their scripts checked on the host, and put them into its queue.
+
+    PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
+    """
     require(by, Role.OPERATOR, "start campaign")
-    if campaign.host.state == Host.State.QUARANTINED:
+    _check_released(campaign.host)
+    previewed = preview(campaign)
+    _check_permission(previewed, by)
+    planned = previewed.runs
+    unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
+    with transaction.atomic():
+        enqueue(campaign, planned)
+        after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
+        audit(by, "campaign.start", campaign, after=after)
+    return unchecked
+
+
+def _check_released(host: Host) -> None:
+    if host.state == Host.State.QUARANTINED:
         hint = "look at it and release it on its page"
-        raise PlanError("host", f"{campaign.host} is in quarantine: {campaign.host.state_reason}", hint=hint)
-    planned = preview(campaign).runs
+        raise PlanError("host", f"{host} is in quarantine: {host.state_reason}", hint=hint)
+
+
+def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
+    """A draft becomes its runs, in the host's queue; in the caller's transaction."""
+    _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
@@ -229,7 +275,6 @@ def start_campaign(campaign: Campaign, *, by: User) -> None:
         ],
         batch_size=1000,
     )
-    audit(by, "campaign.start", campaign, after={"id": str(campaign.pk), "runs": len(planned)})
     campaign.refresh_from_db()
     queue.arm_host(campaign.host_id)
 

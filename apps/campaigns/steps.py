@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents import planning
 from agents.errors import Unplannable
 from agents.protocol import COOL, MEASURE, REBOOT, ROLES
-from agents.workloads import WORKLOADS
+from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
 from apps.errors import PlanError
 from apps.tuning import rules
@@ -48,7 +49,7 @@ def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
 
 def usual_role(kind: str) -> str:
     """Of a step that does not say it: one that measures nothing is there for what comes after it."""
-    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].measures else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
@@ -60,7 +61,7 @@ def read(raw: Any) -> list[Step]:
         rules.check_schema(f"steps.{place}", step, STEP)
     found = [{"role": usual_role(step["kind"]), **step} for step in raw]
     for place, step in enumerate(found):
-        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].measures:
             hint = "give it another role, such as cool"
             raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
     names = [step["name"] for step in found]
@@ -83,11 +84,32 @@ def check(steps: Sequence[Step]) -> None:
         except Unplannable as error:
             option = error.field.removeprefix(f"{kind.kind}.")
             raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+    _check_order(steps)
+
+
+def _check_order(steps: Sequence[Step]) -> None:
+    try:
+        planning.check_order(list(steps))
+    except Unplannable as error:
+        field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
+        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
+
+
+def runs_code(steps: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of them executes a program or script that its author brought."""
+    return any(step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].runs_code(step["options"]) for step in steps)
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that yield results."""
     return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
+
+
+def paths(steps: Sequence[Mapping[str, Any]]) -> list[Named]:
+    """Every path that their options name, besides rooms of the run's own."""
+    return [
+        named for step in steps if step["kind"] != REBOOT for named in WORKLOADS[step["kind"]].paths(step["options"])
+    ]
 
 
 def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:
@@ -123,7 +145,7 @@ def metric(steps: Sequence[Mapping[str, Any]], wanted: str) -> Metric:
     candidates = measured(steps)
     for step in candidates:
         name = wanted.removeprefix(f"{step['name']}.")
-        declared: Declared | None = WORKLOADS[step["kind"]].metric(name)
+        declared = _declared(step, name)
         if declared and (len(candidates) == 1 or name != wanted):
             return Metric(step["name"], name, declared.unit, declared.better)
     raise PlanError(
@@ -136,7 +158,23 @@ def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     candidates = measured(steps)
     prefixes = ["" if len(candidates) == 1 else f"{step['name']}." for step in candidates]
     pairs = zip(prefixes, candidates, strict=True)
-    return [f"{prefix}{name}" for prefix, step in pairs for name in WORKLOADS[step["kind"]].metrics]
+    return [f"{prefix}{name}" for prefix, step in pairs for name in _names(step)]
+
+
+def imported(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether they only tell what was measured elsewhere: such a step has `metrics` of its own, and cannot be run."""
+    return any("metrics" in step for step in steps)
+
+
+def _names(step: Mapping[str, Any]) -> list[str]:
+    return list(step["metrics"] if "metrics" in step else WORKLOADS[step["kind"]].figures(step["options"]))
+
+
+def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
+    if "metrics" in step:
+        return Declared(**step["metrics"][name]) if name in step["metrics"] else None
+    kind = WORKLOADS[step["kind"]]
+    return kind.metric(name) or kind.figures(step["options"]).get(name)
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -6,7 +6,7 @@ Fields are named steps.<place>.name, .role, .kind and .options.<option>.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.http import QueryDict
 from agents.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
 from apps.accounts.pages import blame
+from apps.campaigns.scripts import Complaint
 from apps.campaigns.steps import Step, single
 from apps.errors import PlanError
 from apps.tuning import fields
@@ -108,6 +109,28 @@ class WorkloadForm(forms.Form):
         elif root == "steps" and name in places:
             error.subject = f"steps.{places[name]}.options.{option}"
         blame(self, error)
+
+    def complain(self, complaints: Iterable[Complaint]) -> None:
+        """Put what a tool says against a script beside its field, with the line of that field."""
+        for each in complaints:
+            place = next(place for place in range(len(self.kinds)) if self._name(place) == each.step)
+            path = f"steps.{place}.options"
+            field = f"{path}.scripts" if self.cleaned_data.get(f"{path}.scripts") else f"{path}.script"
+            if not each.script or field not in self.fields:
+                self.add_error(f"steps.{place}.name", each.message)
+            else:
+                self.add_error(field, _at_line(each, self.cleaned_data.get(field, ""), field.endswith("scripts")))
+
+    def _name(self, place: int) -> str:
+        return str(self.cleaned_data.get(f"steps.{place}.name"))
+
+
+def _at_line(complaint: Complaint, text: str, several: bool) -> str:
+    """The tool's words, with the number of the line as the field has it: editor.js shows them there."""
+    if complaint.line is None:
+        return complaint.said
+    line = fields.line_in_sections(text, complaint.script, complaint.line) if several else complaint.line
+    return f"line {line}: {complaint.words}"
 
 
 def posted_kinds(posted: QueryDict) -> list[str]:

@@ -44,6 +44,22 @@ def _able(facts: Facts) -> list[dict[str, Any]]:
     return [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
 
 
+def newest_with(host: Host, facts: Facts, tool: str) -> str:
+    """The bin directory of the newest PostgreSQL that has this tool. PlanError when none has."""
+    able = [each for each in facts["postgresql"] if tool in each["tools"]]
+    if not able:
+        hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
+        raise PlanError("workload", f"no PostgreSQL of {host} has {tool}", hint=hint)
+    return str(max(able, key=lambda each: each["major"])["bin_dir"])
+
+
+def check_bin_dir(bin_dir: str, host: Host, facts: Facts) -> None:
+    """PlanError for a directory that no installed PostgreSQL of the host has its programs in; "" is none."""
+    known = [each["bin_dir"] for each in facts["postgresql"]]
+    if bin_dir and bin_dir not in known:
+        raise PlanError("bin_dir", f"no PostgreSQL in {bin_dir} of {host}", hint="one of " + ", ".join(known))
+
+
 def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
     known = {each["data_dir"]: each for each in facts.get("clusters", [])}
     if data_dir not in known:

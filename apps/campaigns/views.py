@@ -8,20 +8,21 @@ from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
-from apps.accounts.models import Role
-from apps.accounts.pages import attempt, needs, page
+from apps.accounts.models import Role, User
+from apps.accounts.pages import attempt, needs, page, sentence
 from apps.accounts.services import user_of
-from apps.campaigns import design, recipes, services, steps, workloads
+from apps.campaigns import design, recipes, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK
 from apps.campaigns.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
-from apps.errors import PlanError
+from apps.errors import PlanError, ProvingError
+from apps.hosts.models import Host
 
 SHOWN = 100
 
@@ -36,17 +37,21 @@ def workload_list(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
+    return _workload_page(request, name, request.GET.get("r", ""), None)
+
+
+def _workload_page(request: HttpRequest, name: str, wanted: str, checked: scripts.Checked | None) -> HttpResponse:
     revisions = list(Workload.objects.filter(name=name).select_related("author").annotate(uses=Count("campaigns")))
     if not revisions:
         raise Http404(name)
-    wanted = request.GET.get("r") or str(revisions[0].revision)
-    shown = next((each for each in revisions if str(each.revision) == wanted), None)
+    shown = next((each for each in revisions if wanted in ("", str(each.revision))), None)
     if shown is None:
         raise Http404(f"{name} has no revision {wanted}")
     campaigns = Campaign.objects.filter(workload__name=name)[:20]
-    return page(
-        request, "campaigns/workload_detail.html", {"revisions": revisions, "shown": shown, "campaigns": campaigns}
-    )
+    context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
+    has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
+    context |= {"checked": checked, "hosts": Host.objects.order_by("name"), "has_scripts": has_scripts}
+    return page(request, "campaigns/workload_detail.html", context)
 
 
 @needs(Role.TUNER)
@@ -54,7 +59,9 @@ def workload_add(request: HttpRequest) -> HttpResponse:
     """`?kind=` chooses the first tool, `?from=` begins as an existing workload says; buttons add and drop steps."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
     form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
-    if form.is_bound and form.is_valid():
+    if form.is_bound and form.is_valid() and "check" in request.POST:
+        _check_form(request, form)
+    elif form.is_bound and form.is_valid():
         given = form.cleaned_data
         try:
             saved = workloads.save_workload(
@@ -65,8 +72,44 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES}
+    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": Host.objects.order_by("name")}
     return page(request, "campaigns/workload_form.html", context, form)
+
+
+def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
+    """Have the steps as they are typed checked on a host; nothing is saved."""
+    try:
+        wanted = steps.read(form.steps())
+        steps.check(wanted)
+        checked = scripts.check(wanted, _host(request), by=user_of(request))
+    except PlanError as error:
+        form.blame(error)
+    except ProvingError as error:
+        messages.error(request, sentence(error.subject, error))
+    else:
+        form.complain(checked.complaints)
+        if not checked.complaints:
+            messages.success(request, checked.sentence)
+
+
+def _host(request: HttpRequest) -> Host:
+    wanted = request.POST.get("host", "")
+    if not wanted.isdecimal():
+        raise PlanError("host", "none is chosen", hint="choose the host whose tools shall read the scripts")
+    return get_object_or_404(Host, pk=int(wanted))
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
+    """The page of the workload, with what the tools of a host say against its scripts."""
+    workload = get_object_or_404(Workload, pk=pk)
+    try:
+        checked = scripts.check(workload.steps, _host(request), by=user_of(request))
+    except ProvingError as error:
+        messages.error(request, sentence(error.subject, error))
+        return redirect(f"{reverse('workload_detail', args=[workload.name])}?r={workload.revision}")
+    return _workload_page(request, workload.name, str(workload.revision), checked)
 
 
 def _blank_form(request: HttpRequest, base: Workload | None) -> WorkloadForm:
@@ -138,13 +181,21 @@ def campaign_preview(request: HttpRequest) -> HttpResponse:
 def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     campaign, by = get_object_or_404(Campaign, pk=pk), user_of(request)
     if action == "start":
-        attempt(request, lambda: services.start_campaign(campaign, by=by), "Started: its runs are in the host's queue.")
+        _start(request, campaign, by)
     elif action == "cancel":
         done = "Cancelled. What runs is being stopped, and its host put back."
         attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
     else:
         raise Http404(action)
     return redirect("campaign_detail", pk)
+
+
+def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    unchecked: list[str] = []
+    done = "Started: its runs are in the host's queue."
+    attempt(request, lambda: unchecked.append(services.start_campaign(campaign, by=by)), done)
+    for words in filter(None, unchecked):
+        messages.warning(request, words)
 
 
 @require_POST
@@ -161,6 +212,7 @@ def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
 urlpatterns = [
     path("workloads/", workload_list, name="workload_list"),
     path("workloads/add/", workload_add, name="workload_add"),
+    path("workloads/<int:pk>/check/", workload_check, name="workload_check"),
     path("workloads/<str:name>/", workload_detail, name="workload_detail"),
     path("recipes/", recipe_list, name="recipe_list"),
     path("campaigns/", campaign_list, name="campaign_list"),

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, save
+from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import steps
 from apps.campaigns.models import Workload
 
@@ -25,9 +25,18 @@ def recipe_workload(name: str, given: Any, by: User) -> Workload:
     return _save(name, given, f"of the recipe {name}", by)
 
 
+def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workload:
+    """What imported results were measured with, as far as they tell; whoever may import may have it."""
+    workload = Workload(name=name, steps=found, digest=digest({"steps": found}), author=by, description="imported")
+    save(workload)
+    return workload
+
+
 def _save(name: str, given: Any, description: str, by: User) -> Workload:
     wanted = steps.read(given)
     steps.check(wanted)
+    if steps.runs_code(wanted):
+        require_commands(by, "save workload")
     new = digest({"steps": wanted})
     latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
     if latest and latest.digest == new:

@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts import changes, consents, services
-from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts import changes, consents, paths, services
+from apps.hosts.models import AllowedPath, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -76,7 +76,11 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("fingerprint", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
-        extra_kwargs = {"jump": {"help_text": "id of the host that we connect through"}}
+        extra_kwargs = {
+            "jump": {"help_text": "id of the host that we connect through"},
+            **{name: {"required": True, "allow_blank": False} for name in ("address", "user")},
+            "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
+        }
         read_only_fields = [
             *("state", "state_reason", "machine_id", "level", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),
@@ -138,6 +142,20 @@ class ClusterSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField(help_text="service of systemd; empty for one that pg_ctl started")
     include = serializers.CharField(help_text="the file that a run may write; empty: its configuration includes none")
     consent = ClusterConsentSerializer()
+
+
+class PathSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="absolute")
+
+
+class NewPathSerializer(PathSerializer):
+    kind = serializers.ChoiceField(choices=AllowedPath.Kind.choices, help_text="a file or device is overwritten")
+
+
+class AllowedPathSerializer(PathSerializer):
+    kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
+    lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
+    given_by = serializers.CharField(source="given.given_by.username", default=None, help_text="null: always allowed")
 
 
 class FactsSerializer(serializers.ModelSerializer[Facts]):
@@ -233,6 +251,8 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         "check": Role.OPERATOR,
         "release": Role.ADMIN,
         "allow_cluster": Role.ADMIN,
+        "allow_path": Role.ADMIN,
+        "forbid_path": Role.ADMIN,
         "forbid_cluster": Role.ADMIN,
         "restore": Role.ADMIN,
         "install_units": Role.ADMIN,
@@ -340,6 +360,33 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     def forbid_cluster(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         return self._consent(consents.withdraw, request)
+
+    @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
+    @action(detail=True, url_path="allowed-paths", filterset_fields=None, ordering_fields=[], pagination_class=None)
+    def allowed_paths(self, request: Request, pk: str) -> Response:
+        """Where workloads may write."""
+        return self._allowed(self.get_object())
+
+    def _allowed(self, host: Host) -> Response:
+        return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
+
+    @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="allow-path")
+    def allow_path(self, request: Request, pk: str) -> Response:
+        """Allow workloads to write in a directory, or to overwrite a file or a device."""
+        host, body = self.get_object(), NewPathSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
+        return self._allowed(host)
+
+    @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="forbid-path")
+    def forbid_path(self, request: Request, pk: str) -> Response:
+        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        host, body = self.get_object(), PathSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        paths.withdraw(host, body.validated_data["path"], by=user_of(request))
+        return self._allowed(host)
 
     @extend_schema(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],

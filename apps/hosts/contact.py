@@ -34,6 +34,13 @@ def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict
         return _facts(host, link), link.call("discover", settings=settings)
 
 
+def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:
+    """What the tools there say against the scripts of these steps; see check in agents/protocol.py."""
+    with ssh.Link(host) as link:
+        failures: list[dict[str, Any]] = link.call("check", steps=steps, bin_dir=bin_dir)["failures"]
+        return failures
+
+
 def read_facts(host: Host, link: ssh.Link) -> Facts | None:
     """The host as it is of itself. None while settings of a run are applied, or were left behind: those are ours."""
     if link.hello["busy"] or link.hello["dirty"]:

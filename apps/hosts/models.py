@@ -17,6 +17,8 @@ NAME = RegexValidator(
     "use 1 to 63 of a-z, 0-9, dot, dash and underscore, but not add, keys or new",
 )
 PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, digits, dot, dash, underscore and /")
+# What fio reads as it stands: no colon, for it separates files, and nothing that it would expand.
+STORAGE = RegexValidator(r"^/[^\x00-\x20:$`\\;#\"'*?]*$", "use an absolute path without spaces, colons and quotes")
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
 
 
@@ -42,13 +44,14 @@ class Host(models.Model):
         READY = "ready", "ready"
         UNREACHABLE = "unreachable", "unreachable"
         QUARANTINED = "quarantined", "quarantined: someone has to look"
+        ARCHIVE = "archive", "archive: known by imported results only"
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
-    address = models.CharField(max_length=253, help_text="host name or IP address")
+    address = models.CharField(max_length=253, blank=True, help_text="host name or IP address")
     port = models.PositiveIntegerField(default=22)
-    user = models.CharField(max_length=32, validators=[ACCOUNT], help_text="the account we log in as")
+    user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="the account we log in as")
     sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
-    identity = models.ForeignKey(Identity, on_delete=models.PROTECT, related_name="hosts")
+    identity = models.ForeignKey(Identity, null=True, blank=True, on_delete=models.PROTECT, related_name="hosts")
     jump = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, help_text="jump host")
     python = models.CharField(max_length=200, default="/usr/bin/python3", validators=[PATH], help_text="3.9 or newer")
     spool_dir = models.CharField(max_length=200, default="/var/lib/proving-ground/spool", validators=[PATH])
@@ -72,6 +75,13 @@ class Host(models.Model):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state="archive")
+                | (models.Q(identity__isnull=False) & ~models.Q(address="") & ~models.Q(user="")),
+                name="only_an_archive_cannot_be_reached",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -113,6 +123,28 @@ class ClusterConsent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_may_display()} {self.data_dir} of {self.host}"
+
+
+class AllowedPath(models.Model):
+    """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
+
+    class Kind(models.TextChoices):
+        DIRECTORY = "directory", "directory: new files below it, removed with the run"
+        FILE = "file", "file: loses what it holds"
+        DEVICE = "device", "block device: loses what it holds"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="allowed_paths")
+    path = models.CharField(max_length=1000, validators=[STORAGE])
+    kind = models.CharField(max_length=9, choices=Kind)
+    given_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    given_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["host", "path"], name="allowed_path_once_per_host")]
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.host}"
 
 
 class HostKey(models.Model):

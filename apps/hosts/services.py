@@ -37,6 +37,19 @@ def add_host(*, by: User, **fields: Any) -> Host:
 
 
 @transaction.atomic
+def archive_host(name: str, *, by: User) -> Host:
+    """The host of that name, or a new one that is only a name: for results from elsewhere, nothing ever runs there."""
+    require(by, Role.OPERATOR, "add archive host")
+    known = Host.objects.filter(name=name).first()
+    if known:
+        return known
+    host = Host(name=name, state=Host.State.ARCHIVE)
+    save(host)
+    audit(by, "host.archive", host)
+    return host
+
+
+@transaction.atomic
 def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     """Change how a host is reached. Another address needs its key approved anew."""
     require(by, Role.ADMIN, "change host")
@@ -55,6 +68,9 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
 def fetch_host_key(host: Host, *, by: User) -> HostKey:
     """Ask the host for its key and remember it as offered; trusting it is a person's act."""
     require(by, Role.ADMIN, "fetch host key")
+    if host.state == Host.State.ARCHIVE:
+        hint = "give it an address, an account and an SSH key first"
+        raise PlanError("host", f"{host} is known by imported results only", hint=hint)
     key = ssh.fetch_host_key(host)
     known = host.host_keys.filter(key=key).exclude(state=HostKey.State.RETIRED).first()
     if known:
@@ -138,6 +154,9 @@ def dismiss(trouble: Trouble, *, by: User) -> Trouble:
 
 
 def _check_address(host: Host) -> None:
+    for field in ("address", "user", "identity"):
+        if not getattr(host, field):
+            raise PlanError(field, "a host that is contacted needs it", hint="address, user and identity")
     if host.jump_id is None and host.address:
         try:
             addresses.resolve(host.address)

@@ -67,7 +67,7 @@ class Hop:
 def _hop(host: Host) -> Hop:
     """HostError when the host key is not approved; PlanError when the address is not allowed."""
     pinned = host.pinned_key
-    if pinned is None:
+    if pinned is None or host.identity is None:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the host's page, compare and approve it"
         )

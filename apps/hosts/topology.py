@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -155,3 +156,13 @@ def parse(cpulist: str) -> set[int]:
         first, _, last = part.partition("-")
         cpus |= set(range(int(first), int(last or first) + 1))
     return cpus
+
+
+def file_system(facts: Mapping[str, Any], path: str) -> dict[str, Any] | None:
+    """What a path lies in: the mount nearest above it, as the facts have it; None where they do not tell."""
+    mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
+    return max(mounts, key=lambda each: len(each["mounted_on"]), default=None)
+
+
+def _inside(mounted_on: str) -> str:
+    return f"{mounted_on.rstrip('/')}/"

@@ -17,9 +17,9 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import ProvingError
-from apps.hosts import changes, consents, services, topology
+from apps.hosts import changes, consents, paths, services, topology
 from apps.hosts.forms import HostForm, IdentityForm
-from apps.hosts.models import Facts, Host, HostKey, Identity, Lease, Trouble
+from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
 
 SHOWN_VERSIONS = 10
 TROUBLES = 50
@@ -53,6 +53,8 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "versions": _versions(history),
         "sockets": topology.sockets(facts),
         "clusters": consents.clusters(host, facts),
+        "paths": paths.shown(host, facts),
+        "path_kinds": AllowedPath.Kind.choices,
         "topology": topology.line(facts),
         "numbering": topology.numbering(facts),
         "caches": topology.caches(facts),
@@ -160,6 +162,14 @@ def _forbid_cluster(host: Host, by: User, request: HttpRequest) -> None:
     consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
 
 
+def _allow_path(host: Host, by: User, request: HttpRequest) -> None:
+    paths.allow(host, request.POST.get("path", "").strip(), request.POST.get("kind", ""), by=by)
+
+
+def _forbid_path(host: Host, by: User, request: HttpRequest) -> None:
+    paths.withdraw(host, request.POST.get("path", ""), by=by)
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -177,6 +187,8 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
     "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
     "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
+    "allow-path": (_allow_path, Role.ADMIN, "Workloads may write there from now on, in your name."),
+    "forbid-path": (_forbid_path, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
 

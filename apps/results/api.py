@@ -18,6 +18,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results import observed, proof, queries, samples, story, timeline
 from apps.results.models import Mark, Measurement, Series
 from apps.results.series import declared
+from apps.results.summary import SummaryTable, summary_table
 
 
 class PointSerializer(serializers.Serializer[Any]):
@@ -62,6 +63,9 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     sentence = serializers.CharField()
     method = serializers.CharField(allow_blank=True)
     drift = serializers.DictField(allow_null=True)
+    overheads = serializers.DictField(
+        child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
+    )
 
 
 class ResultsViewSet(viewsets.ViewSet):
@@ -72,6 +76,40 @@ class ResultsViewSet(viewsets.ViewSet):
         found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
         table = queries.campaign_table(found)
         return Response(CampaignTableSerializer(table).data)
+
+
+class SummaryCellSerializer(serializers.Serializer[Any]):
+    level = serializers.CharField()
+    n = serializers.IntegerField(help_text="ok runs that have this figure")
+    mean = serializers.FloatField(allow_null=True, help_text="geometric; plain where one is not above zero")
+    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    high = serializers.FloatField(allow_null=True)
+
+
+class SummaryFigureSerializer(serializers.Serializer[Any]):
+    step = serializers.CharField()
+    name = serializers.CharField()
+    unit = serializers.CharField()
+    better = serializers.CharField(allow_blank=True)
+    definition = serializers.CharField(allow_blank=True)
+    cells = SummaryCellSerializer(many=True, help_text="in the order of the levels")
+
+
+class SummarySerializer(serializers.Serializer[SummaryTable]):
+    """The main figures of every measured step, level by level."""
+
+    factor_names = serializers.CharField()
+    levels = serializers.ListField(child=serializers.CharField())
+    figures = SummaryFigureSerializer(many=True)
+
+
+class SummaryViewSet(viewsets.ViewSet):
+    """What a campaign came to where its metric is not all: every step's main figures."""
+
+    @extend_schema(responses=SummarySerializer)
+    def retrieve(self, request: Request, campaign: UUID) -> Response:
+        table = summary_table(get_object_or_404(Campaign, pk=campaign))
+        return Response(SummarySerializer(table).data)
 
 
 class LookSerializer(serializers.Serializer[Any]):

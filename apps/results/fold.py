@@ -3,7 +3,7 @@ so that nothing is lost or counted twice wherever it dies, and a run that lasts 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ FULL = 4096  # samples of a block
 TAIL = 1000
 # So many more are worth to be folded: those of some three minutes.
 MANY = 2000
+PLACE, CONTENT = ("series", "group", "first"), ("columns", "samples", "begin", "end", "packed")
 Table = dict[str, NDArray[np.float64]]
 
 
@@ -64,8 +65,10 @@ def append(run: Run, step: str, source: str, table: Table) -> None:
     groups: dict[str, list[str]] = {}
     for name in table:
         groups.setdefault(group_of(source, name), []).append(name)
+    blocks: list[Block] = []
     for group, names in groups.items():
-        _extend(series, group, unfinished.get(group), {name: table[name] for name in names}, table["t"])
+        blocks += _blocks(series, group, unfinished.get(group), {name: table[name] for name in names}, table["t"])
+    Block.objects.bulk_create(blocks, update_conflicts=True, unique_fields=PLACE, update_fields=CONTENT)
     series.columns = list(dict.fromkeys([*series.columns, *table]))
     series.samples += len(table["t"])
     series.save(update_fields=["columns", "samples"])
@@ -77,21 +80,19 @@ def group_of(source: str, name: str) -> str:
     return "" if name == "t" else panel.group if panel else "undeclared"
 
 
-def _extend(series: Series, group: str, last: Block | None, table: Table, t: NDArray[np.float64]) -> None:
-    """Fill the last block of a group, when it reaches to the end of the series, and write further ones."""
+def _blocks(series: Series, group: str, last: Block | None, table: Table, t: NDArray[np.float64]) -> Iterator[Block]:
+    """The last block of a group, where it reaches to the end of the series, filled up; and further
+    ones."""
     first = series.samples
     if last is not None and last.first + last.samples == first:
-        known, begin = last.unpack(last.columns), last.begin
-        names = list(dict.fromkeys([*last.columns, *table]))
-        empty = np.full(last.samples, np.nan), np.full(len(t), np.nan)
-        table = {name: np.concatenate([known.get(name, empty[0]), table.get(name, empty[1])]) for name in names}
-        t, first = np.concatenate([np.full(last.samples, begin), t]), last.first
+        known, before = last.unpack(last.columns), last.samples
+        none = np.full(before, np.nan), np.full(len(t), np.nan)
+        names = dict.fromkeys([*last.columns, *table])
+        table = {name: np.concatenate([known.get(name, none[0]), table.get(name, none[1])]) for name in names}
+        t, first = np.concatenate([np.full(before, last.begin), t]), last.first
     for at in range(0, len(t), FULL):
         here = slice(at, at + FULL)
-        _write(series, group, first + at, {name: values[here] for name, values in table.items()}, t[here])
-
-
-def _write(series: Series, group: str, first: int, table: Table, t: NDArray[np.float64]) -> None:
-    told = {"columns": list(table), "samples": len(t), "begin": float(t[0]), "end": float(t[-1])}
-    packed = codec.pack(list(table.values()))
-    Block.objects.update_or_create(series=series, group=group, first=first, defaults={**told, "packed": packed})
+        packed = codec.pack([values[here] for values in table.values()])
+        block = Block(series=series, group=group, first=first + at, columns=list(table), packed=packed)
+        block.samples, block.begin, block.end = len(t[here]), float(t[here][0]), float(t[here][-1])
+        yield block

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -17,6 +19,7 @@ from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
 from apps.results.models import Mark, Measurement
 
 SERVER_LOG = "out/postgresql.log"
+SERIES = "series.json"
 
 
 def ingest(run: Run) -> bool:
@@ -32,7 +35,8 @@ def ingest(run: Run) -> bool:
 def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
         return False
-    Mark.objects.bulk_create(_marks(run))
+    spans = _told(run)
+    Mark.objects.bulk_create([*_marks(run), *spans])
     if run.outcome == Run.Outcome.OK:
         try:
             Measurement.objects.bulk_create(_measurements(run))
@@ -64,14 +68,41 @@ def _proof(run: Run) -> dict[str, Any]:
     return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
 
 
+def _told(run: Run) -> list[Mark]:
+    """A tool's own series of a step takes the place of what was seen while it ran; its parts become marks."""
+    began = {data["step"]: data["began"] for data in _looked_at(run)}
+    files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
+    marks = []
+    for file in files:
+        step, told = file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))
+        if step in began:
+            _replace(run, step, told, began[step])
+            marks += [_span(run, step, span, began[step]) for span in told["spans"]]
+    return marks
+
+
+def _replace(run: Run, step: str, told: dict[str, Any], began: float) -> None:
+    table = {name: np.array(values, dtype=np.float64) for name, values in told["columns"].items()}
+    run.series.filter(step=step, source=told["source"]).delete()
+    fold.append(run, step, told["source"], table | {"t": np.round(table["t"] - began, 3)})
+
+
+def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
+    t, until = round(span["began"] - began, 3), round(span["ended"] - began, 3)
+    return Mark(run=run, step=step, kind=Mark.Kind.SECTION, t=t, until=until, label=span["name"][:120], data={})
+
+
+def _looked_at(run: Run) -> list[dict[str, Any]]:
+    return list(run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True))
+
+
 def _marks(run: Run) -> list[Mark]:
     """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
-    looked_at = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return [
         _mark(run, step, checkpoint)
-        for step in looked_at
+        for step in _looked_at(run)
         for checkpoint in checkpoints
         if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
 from typing import Any
 
@@ -10,7 +11,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from numpy.typing import NDArray
 
-from apps.campaigns.models import Run
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
 from apps.results import codec
 
 
@@ -86,13 +88,14 @@ class Mark(models.Model):
     class Kind(models.TextChoices):
         CHECKPOINT = "checkpoint"
         RESTARTPOINT = "restartpoint"
+        SECTION = "section"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="marks")
     step = models.CharField(max_length=40)
     kind = models.CharField(max_length=20, choices=Kind)
     t = models.FloatField()
     until = models.FloatField(null=True)
-    label = models.CharField(max_length=120, help_text="why it happened, as the server says")
+    label = models.CharField(max_length=120, help_text="why it happened, or which section of a job file it is")
     data: Any = models.JSONField(help_text="figures with their unit in the name, such as write_s")
 
     class Meta:
@@ -100,3 +103,41 @@ class Mark(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.t:.1f} s"
+
+
+class Import(models.Model):
+    """Old results that were uploaded: a draft, and then the campaign that was made of it. The same contents once."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    digest = models.CharField(max_length=64, unique=True, help_text="of paths and contents, however they were packed")
+    title = models.CharField(max_length=120, help_text="what was uploaded")
+    mapping: Any = models.JSONField(default=dict, blank=True, help_text="as imports/mapping.py has it")
+    notes: Any = models.JSONField(default=list, blank=True, help_text="what was not understood when it was committed")
+    campaign = models.OneToOneField(
+        Campaign, null=True, blank=True, on_delete=models.PROTECT, related_name="imported_from"
+    )
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class ImportedFile(models.Model):
+    """One file of an import, as it was uploaded. What became an artefact of one run is kept there only."""
+
+    of = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="files")
+    path = models.CharField(max_length=300)
+    size = models.PositiveBigIntegerField()
+    sha256 = models.CharField(max_length=64, db_index=True)
+    content = models.BinaryField(null=True)
+
+    class Meta:
+        ordering = ["of", "path"]
+        constraints = [models.UniqueConstraint(fields=["of", "path"], name="imported_file_once")]
+
+    def __str__(self) -> str:
+        return self.path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from apps.campaigns import plan, steps
 from apps.campaigns.models import Campaign, Run
 from apps.results import fold, stats
 from apps.results.models import Measurement
+from apps.results.overheads import tracer_overheads
 
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
@@ -61,7 +63,9 @@ class LevelRow:
 
 @dataclass(frozen=True)
 class CampaignTable:
-    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline."""
+    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
+
+    `overheads`: level with a tracer -> what that cost, in a sentence."""
 
     metric: str
     unit: str
@@ -74,6 +78,7 @@ class CampaignTable:
     sentence: str
     method: str
     drift: dict[str, Any] | None
+    overheads: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able, with run ids as text."""
@@ -102,8 +107,10 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
-    labels = _labels(campaign)
-    rows = {label: [run for run in runs if run.label == label] for label in labels}
+    labels = labels_of(campaign, runs)
+    rows: dict[str, list[Run]] = {label: [] for label in labels}
+    for run in runs:
+        rows[run.label].append(run)
     measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
     observations = [
         stats.Observation(label, point.block, point.value, point.position)
@@ -131,6 +138,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         sentence=_sentence(campaign, levels),
         method=spread.method if spread else "",
         drift=_drift(observations, campaign.delta),
+        overheads={label: one.sentence() for label, one in tracer_overheads(campaign, chosen.step).items()},
     )
 
 
@@ -169,9 +177,17 @@ def _run_evidence(run: Run) -> dict[str, Any]:
     }
 
 
-def _labels(campaign: Campaign) -> list[str]:
-    """The combinations of levels in the order of the design, as Run.label writes them."""
-    return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
+    """The combinations of levels in the order of the design, as Run.label writes them; of what was imported, those that
+    there are, for not all need to have been run."""
+    if campaign.kind != Campaign.Kind.IMPORTED:
+        return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+    places = {
+        factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
+        for factor in campaign.factors
+    }
+    found = {run.label: [places[name][run.cell[name]] for name in places] for run in runs}
+    return sorted(found, key=lambda label: found[label])
 
 
 def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:

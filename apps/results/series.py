@@ -11,6 +11,7 @@ from agents.collectors import COLLECTORS, columns
 from agents.collectors import Column as Declared
 from apps.campaigns.models import Run
 
+WAYS = ("read", "write", "trim")
 # What load generators tell themselves, shown above what the host did meanwhile.
 LOAD: dict[str, dict[str, Declared]] = {
     "pgbench": {
@@ -22,7 +23,23 @@ LOAD: dict[str, dict[str, Declared]] = {
             better="lower",
             shown=True,
         ),
-    }
+    },
+    "latency": columns(
+        "latency percentiles",
+        "ms",
+        {f"p{each}_ms": f"{each} % of the transactions of the interval were faster" for each in (50, 95, 99)},
+        better="lower",
+        shown=True,
+    ),
+    "fio": {
+        **columns(
+            "bandwidth", "kB/s", {f"{way}_bw": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True
+        ),
+        **columns("IOPS", "IOPS", {f"{way}_iops": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True),
+        **columns(
+            "latency", "ms", {f"{way}_lat": f"of {way}s, mean of the jobs" for way in WAYS}, better="lower", shown=True
+        ),
+    },
 }
 # Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
@@ -11,7 +10,8 @@ from uuid import UUID
 
 import orjson
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
 from django.utils import timezone
@@ -21,33 +21,45 @@ from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
-from apps.results import charts, observed, queries, samples, series, story, timeline
+from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.results.models import Mark
+from apps.results.summary import HEAD, SummaryTable, summary_table
 
 LIVE_BATCH = 500
+SUMMARISED = 500  # runs
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
     campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk
+        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
     )
-    planned = campaign.state != Campaign.State.DRAFT
+    planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign) if planned else None,
+        "table": queries.campaign_table(campaign) if planned and compares else None,
+        "summary": _summary(campaign) if planned and compares else None,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
+        "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
         "moving": (planned and campaign.ended_at is None) or _unread(campaign),
     }
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
+
+
+def _summary(campaign: Campaign) -> SummaryTable | None:
+    """Not while a large campaign goes on, whose page is shown anew every few seconds."""
+    if campaign.ended_at is None and campaign.runs.count() > SUMMARISED:
+        return None
+    table = summary_table(campaign)
+    return table if table.adds else None
 
 
 def _unread(campaign: Campaign) -> bool:
@@ -62,54 +74,50 @@ def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
-def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Every run of the campaign, failed ones included, with all its measurements as columns."""
-    campaign = get_object_or_404(Campaign, pk=pk)
-    runs = list(campaign.runs.order_by("position").prefetch_related("measurements"))
-    names = sorted({f"{m.step}.{m.name} ({m.unit})" for run in runs for m in run.measurements.all()})
-    factors = [factor["name"] for factor in campaign.factors]
-    head = [
-        "run",
-        "position",
-        "block",
-        *factors,
-        "state",
-        "outcome",
-        "started_at",
-        "ended_at",
-        "digest",
-        "error",
-        *names,
-    ]
-    return _csv(f"campaign-{pk}", head, (_csv_row(run, factors, names) for run in runs))
-
-
-def _csv_row(run: Run, factors: list[str], names: list[str]) -> list[Any]:
-    found = {f"{m.step}.{m.name} ({m.unit})": m.value for m in run.measurements.all()}
-    times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
-    cells = [run.cell.get(name, "") for name in factors]
-    error = (run.error or {}).get("message", "")
-    start = [run.pk, run.position + 1, run.block + 1, *cells, run.state, run.outcome, *times, run.digest, error]
-    return [*start, *(found.get(name, "") for name in names)]
-
-
-def _csv(name: str, head: list[str], rows: Iterable[list[Any]]) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    writer = csv.writer(response)
-    for row in (head, *rows):
-        writer.writerow([_harmless(cell) for cell in row])
+def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """The main figures of every step: a line for each level and figure."""
+    table = summary_table(get_object_or_404(Campaign, pk=pk))
+    response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
     return response
 
 
-def _harmless(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula gets a quote before it; numbers stay numbers."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+@needs(Role.VIEWER)
+def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """Every run of the campaign, failed ones included, with all its measurements as columns."""
+    return campaign_export(request, pk, "runs.csv")
+
+
+@needs(Role.VIEWER)
+def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
+    if name not in exports.CAMPAIGN:
+        raise Http404(f"{name} is not one of {', '.join(exports.CAMPAIGN)}")
+    return sent(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
+
+
+@needs(Role.VIEWER)
+def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
+    if name not in exports.RUN:
+        raise Http404(f"{name} is not one of {', '.join(exports.RUN)}")
+    return sent(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
+
+
+def sent(export: exports.Export, row: Campaign | Run, name: str) -> HttpResponseBase:
+    """A download that no browser interprets, sent while it is made."""
+    made = export.make(row)
+    name = f"{row._meta.model_name}-{row.pk}-{name}"
+    if isinstance(made, Iterable) and not hasattr(made, "read"):
+        response: HttpResponseBase = StreamingHttpResponse(made, content_type=export.content_type)
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
+    else:
+        response = FileResponse(made, as_attachment=True, filename=name, content_type=export.content_type)
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 @needs(Role.VIEWER)
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = get_object_or_404(Run.objects.select_related("campaign", "host", "facts"), pk=pk)
+    run = get_object_or_404(Run.objects.select_related("campaign__dataset", "host", "facts"), pk=pk)
     tab = request.GET.get("tab", "chart")
     if tab not in TABS:
         raise Http404(f"{tab} is not one of {', '.join(TABS)}")
@@ -118,7 +126,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context["breaks"] = breaks_at(run)
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
-        context |= _panels(request, run, context["as_table"])
+        context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
 
 
@@ -136,8 +144,14 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
-    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": list(run.marks.all())}
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
     return context | ({"rows": story.samples_of(run, shown, _axis(request, steps))} if as_table else {})
+
+
+def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
+    """The marks of the steps as they followed each other."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
 
 
 def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
@@ -179,7 +193,9 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
     axis = _axis(request, timeline.steps_of(run))
     columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look)
+    width = request.GET.get("width", "")
+    size = {"width": int(width)} if width.isdigit() else {}
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, **size)
     # What a page needs to add newer samples: of which event the newest is that can be here, and when its step began.
     figure |= {"seq": run.last_seq, "steps": axis.offsets()}
     # Arrays are written as they are, which takes a tenth of the time; nan becomes null.
@@ -216,13 +232,15 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
-def run_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
+def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
     run = get_object_or_404(Run, pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
     head, rows, _ = story.table_of(samples.run_columns(run, shown, _axis(request, timeline.steps_of(run))))
-    return _csv(f"run-{run.pk}", head, rows)
+    response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
+    return response
 
 
 @needs(Role.VIEWER)
@@ -243,8 +261,11 @@ def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
 urlpatterns = [
     path("campaigns/<uuid:pk>/", campaign_detail, name="campaign_detail"),
     path("campaigns/<uuid:pk>/chart.json", campaign_figure, name="campaign_figure"),
+    path("campaigns/<uuid:pk>/summary.csv", campaign_summary, name="campaign_summary"),
     path("campaigns/<uuid:pk>/runs.csv", campaign_csv, name="campaign_csv"),
+    path("campaigns/<uuid:pk>/export/<str:name>", campaign_export, name="campaign_export"),
     path("runs/<uuid:pk>/", run_detail, name="run_detail"),
+    path("runs/<uuid:pk>/export/<str:name>", run_export, name="run_export"),
     path("runs/<uuid:pk>/live.json", run_live, name="run_live"),
     path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
     path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),

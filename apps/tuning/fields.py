@@ -6,6 +6,7 @@ A field is named by its path, such as settings.cpu_affinity.server, which is als
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,9 @@ from apps.tuning import rules
 
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
-LINES, DOTTED, LIST, JSON = "lines", "dotted", "list", "json"
+LINES, DOTTED, LIST, JSON, SECTIONS = "lines", "dotted", "list", "json", "sections"
+# Begins a text among several; a comment for whoever reads the text alone.
+HEADING = re.compile(r"^-- script: *(?P<name>[^@\n]*?)(?:@(?P<weight>[0-9]{1,9}))? *$", re.MULTILINE)
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
@@ -39,6 +42,8 @@ def _free(schema: Schema) -> bool:
 
 def _shape(schema: Schema) -> str:
     """How a value of parts is typed: lines of name = value or name.field = value, a list with commas, or JSON."""
+    if schema.get("type") == "array" and "text" in schema.get("items", {}).get("properties", {}):
+        return SECTIONS
     if schema.get("type") == "array":
         return LIST if _plain(schema.get("items", {})) else JSON
     if schema.get("type") != "object" and "properties" not in schema:
@@ -67,8 +72,15 @@ def _field(name: str, schema: Schema, required: bool) -> forms.Field:
     if schema.get("type") == "array":
         return _area(name, schema)
     if schema.get("maxLength", 0) > LONG_TEXT:
-        return forms.CharField(widget=forms.Textarea(attrs={"class": "mono", "rows": 4}), strip=False, **common)
+        return forms.CharField(widget=_editor(schema), strip=False, **common)
     return forms.CharField(widget=forms.TextInput(attrs={"placeholder": "" if default is None else default}), **common)
+
+
+def _editor(schema: Schema) -> forms.Textarea:
+    """A field for a long text; editor.js highlights the languages that it knows."""
+    attrs: dict[str, Any] = {"class": "mono", "rows": 4, "spellcheck": "false"}
+    language = schema.get("format")
+    return forms.Textarea(attrs=attrs | ({"data-language": language, "rows": 10} if language else {}))
 
 
 def _label(name: str, schema: Schema) -> str:
@@ -90,6 +102,7 @@ _HOW = {
     DOTTED: "One a line: ",
     LIST: "With commas between",
     JSON: "As JSON",
+    SECTIONS: "Each begins with a line -- script: NAME@WEIGHT",
 }
 
 
@@ -99,12 +112,15 @@ def _area(name: str, schema: Schema) -> forms.Field:
     rest = schema.get("additionalProperties")
     example = ", ".join(f"NAME.{each} = value" for each in rest["properties"]) if shape == DOTTED and rest else ""
     how = f"{_HOW[shape]}{example}"
+    rows = 2 if shape == LIST else 5
+    widget = forms.Textarea(attrs={"class": "mono", "rows": rows, "spellcheck": "false"})
     title = _label(name, schema) if not schema.get("properties") else f"{_label(name, schema)}: others"
     return forms.CharField(
         label=title,
         help_text=". ".join(filter(None, [schema.get("description", ""), named and f"Each name is {named}", how])),
         required=False,
-        widget=forms.Textarea(attrs={"class": "mono", "rows": 2 if shape == LIST else 5, "spellcheck": "false"}),
+        strip=shape != SECTIONS,
+        widget=_editor(schema) if shape == SECTIONS else widget,
     )
 
 
@@ -127,6 +143,8 @@ def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
 def read_value(path: str, schema: Schema, text: str) -> Any:
     """Text as a value of the schema. PlanError naming the field where lines or JSON cannot be read."""
     shape = _shape(schema)
+    if shape == SECTIONS:
+        return read_sections(path, text)
     if shape == LIST:
         parts = [part.strip() for line in text.splitlines() for part in line.split(",")]
         return [parse(schema.get("items", {}), part) for part in parts if part]
@@ -138,7 +156,35 @@ def read_value(path: str, schema: Schema, text: str) -> Any:
         rest = schema.get("additionalProperties")
         inner = rest if isinstance(rest, Mapping) else {}
         return {name: parse(inner, value) for name, value in read_lines(path, text).items()}
-    return parse(schema, text)
+    return parse(schema, unix(text))
+
+
+def unix(text: str) -> str:
+    """Lines as they were before a browser sent them."""
+    return text.replace("\r\n", "\n")
+
+
+def read_sections(path: str, text: str) -> list[dict[str, Any]]:
+    """Several texts in one, each below its heading: [{"name", "text"} and "weight" where the heading has one]."""
+    text = unix(text)
+    found = list(HEADING.finditer(text))
+    above = text[: found[0].start()] if found else text
+    if above.strip():
+        raise PlanError(path, "the first line begins no script", hint="write -- script: NAME@WEIGHT above each")
+    ends = [each.start() - 1 for each in found[1:]] + [len(text)]
+    sections = []
+    for heading, end in zip(found, ends, strict=True):
+        weight = {"weight": int(heading["weight"])} if heading["weight"] else {}
+        sections.append(
+            {"name": heading["name"], **weight, "text": text[heading.end() + 1 : max(end, heading.end() + 1)]}
+        )
+    return sections
+
+
+def line_in_sections(text: str, name: str, line: int) -> int:
+    """The line of the whole that is this line of the text with that name."""
+    above = next((each.end() for each in HEADING.finditer(unix(text)) if each["name"] == name), 0)
+    return unix(text)[:above].count("\n") + 1 + line
 
 
 def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
@@ -227,6 +273,8 @@ def _spelled(schema: Schema, value: Any) -> str:
     shape = _shape(schema) if isinstance(value, list | dict) else ""
     if not value and shape:
         return ""
+    if shape == SECTIONS:
+        return "\n".join(f"{_heading(each)}\n{each['text']}" for each in value)
     if shape == LIST:
         return ", ".join(_word(each) for each in value)
     if shape == JSON:
@@ -237,6 +285,11 @@ def _spelled(schema: Schema, value: Any) -> str:
     if shape == LINES:
         return "\n".join(f"{name} = {_word(each)}" for name, each in value.items())
     return _word(value)
+
+
+def _heading(section: Mapping[str, Any]) -> str:
+    weight = f"@{section['weight']}" if "weight" in section else ""
+    return f"-- script: {section['name']}{weight}"
 
 
 def _word(value: Any) -> str:

@@ -63,14 +63,16 @@ def agent(connect: Connect) -> Connection:
 
 @pytest.fixture
 def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
-    """A spec of one pgbench step; keywords go into its options, `settings` into its settings."""
+    """A spec of one pgbench step on data of its scale; keywords go into its options, `settings` into its settings."""
 
     def spec(settings: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         options = {"builtin": "select-only", "clients": 2, "time_s": 2, **options}
+        scale = {"scale": options["scale"]} if "scale" in options else {}
         return {
             "version": 1,
             "target": {"kind": "private", "bin_dir": bin_dir, "data_dir": str(data_dir), "os_user": ""},
             "settings": settings or {},
+            "dataset": {"kind": "pgbench", "options": scale},
             "steps": [{"name": "measure", "kind": "pgbench", "options": options}],
             "collect": {"interval_s": 1, "sources": ["cpu", "memory", "disk"]},
         }

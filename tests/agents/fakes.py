@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.system import Stat, System
+from agents.system import Reader, Stat, System
+
+
+class FakeReader(Reader):
+    """Reads a file of text each time."""
+
+    def __init__(self, system: FakeSystem, path: str) -> None:
+        super().__init__(path)
+        self._system = system
+
+    def text(self) -> str:
+        return self._system.text(self.path)
 
 
 class FakeSystem(System):
@@ -22,6 +33,9 @@ class FakeSystem(System):
         if path not in self.files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.files[path]
+
+    def reader(self, path: str) -> Reader:
+        return FakeReader(self, path)
 
     def head(self, path: str, size: int) -> str:
         return self.read(path)[:size]

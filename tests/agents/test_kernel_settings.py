@@ -255,9 +255,9 @@ SHARE = "share of the data in the page cache"
 
 @pytest.mark.proves("cache", where="here")
 def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec: Spec) -> None:
-    seen(agent, spec(time_s=1, scale=5, prepare="once"))
+    seen(agent, spec(time_s=1, scale=5))
 
-    events = seen(agent, spec({"cache": {"state": "cold"}}, time_s=1, scale=5, prepare="once"))
+    events = seen(agent, spec({"cache": {"state": "cold"}}, time_s=1, scale=5))
 
     proof = of(events, "proof", subject=SHARE)[0]
     assert proof["found"] < 0.01 and proof["evidence"]["bytes"] > 50 << 20
@@ -268,7 +268,7 @@ def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec
 def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spec) -> None:
     wanted = {"state": "warm", "relations": "pgbench_accounts, pgbench_accounts_pkey"}
 
-    events = seen(agent, spec({"cache": wanted}, time_s=1, scale=5, prepare="once"))
+    events = seen(agent, spec({"cache": wanted}, time_s=1, scale=5))
 
     proofs = found(events, "cache", "before")
     assert set(proofs) == {f"share of {name} in memory" for name in ("pgbench_accounts", "pgbench_accounts_pkey")}
@@ -276,7 +276,7 @@ def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spe
 
 
 def test_without_names_all_that_is_the_users_is_loaded(agent: Connection, spec: Spec) -> None:
-    events = seen(agent, spec({"cache": {"state": "warm"}}, time_s=1, scale=5, prepare="once"))
+    events = seen(agent, spec({"cache": {"state": "warm"}}, time_s=1, scale=5))
 
     tables = ("accounts", "branches", "tellers", "history", "accounts_pkey", "branches_pkey", "tellers_pkey")
     assert set(found(events, "cache", "before")) == {f"share of pgbench_{name} in memory" for name in tables}

@@ -40,7 +40,7 @@ def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, 
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert all(event["crc"] == protocol.checksum(event) for event in events)
     states = [data["state"] for data in of(events, "state")]
-    assert states == ["APPLYING", "VERIFIED", "RUNNING", "ROLLING_BACK", "CLEAN"]
+    assert states == ["APPLYING", "VERIFIED", "RUNNING", "RUNNING", "ROLLING_BACK", "CLEAN"]
 
     proofs = of(events, "proof")
     assert all(proof["ok"] for proof in proofs)
@@ -173,7 +173,7 @@ def test_a_failing_tool_is_told_in_its_own_words(agent: Connection, spec: Spec) 
 
 
 def broken() -> dict[str, Any]:
-    return {"name": "measure", "kind": "pgbench", "options": {"script": "selec 1;", "time_s": 1, "prepare": "once"}}
+    return {"name": "measure", "kind": "pgbench", "options": {"script": "selec 1;", "time_s": 1}}
 
 
 def test_a_parameter_that_the_server_refuses_fails_with_its_log(agent: Connection, spec: Spec) -> None:
@@ -269,19 +269,6 @@ def test_a_memory_policy_is_seen_in_the_maps_of_postmaster_and_backend(agent: Co
     assert {proof["found"] for proof in policies} <= {"local", "prefer"}
     placed = next(proof["evidence"]["kb_per_node"] for proof in proofs if "kb_per_node" in proof["evidence"])
     assert any(kb > 0 for kb in placed["shared"].values())
-
-
-def test_data_are_prepared_once_and_anew_after_writes(agent: Connection, spec: Spec) -> None:
-    def initialised(**options: Any) -> bool:
-        run = agent.submit(spec(time_s=1, scale=2, **options))
-        events = agent.events(run)
-        assert of(events, "outcome")[0]["outcome"] == "ok"
-        return bool(of(events, "command", purpose="initialise"))
-
-    assert initialised()
-    assert not initialised()
-    assert initialised(builtin="simple-update")
-    assert initialised()
 
 
 def test_fio_runs_in_a_directory_of_its_own_that_is_removed(agent: Connection, spec: Spec, data_dir: Path) -> None:

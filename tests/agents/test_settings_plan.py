@@ -12,7 +12,6 @@ import pytest
 from agents.errors import Unplannable
 from agents.planning import check_spec, plan_settings
 from agents.settings import SETTINGS
-from agents.workloads import WORKLOADS
 
 CASES = Path(__file__).parent / "cases"
 FACTS = json.loads((CASES / "facts.json").read_text())
@@ -82,17 +81,26 @@ def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A spec of one step of fio, without PostgreSQL."""
     step = {"name": "io", "kind": "fio", "options": {"rw": "read", "directory": "/srv"}}
     collect = {"interval_s": 1, "sources": []}
-    return {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect, **more}
+    spec = {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect}
+    return {**spec, "allowed_paths": [{"kind": "directory", "path": "/srv"}], **more}
 
 
-def test_a_tracer_is_pinned_only_where_a_step_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tracer_is_pinned_only_where_a_step_starts_one() -> None:
     wanted = run({"cpu_affinity": {"tracer": "3"}})
     with pytest.raises(Unplannable, match="no step of this run starts a tracer"):
         check_spec(FACTS, wanted)
 
-    monkeypatch.setattr(WORKLOADS["fio"], "traces", True)
+    query = {"query": "select 1", "tracer": {"tool": "strace"}}
+    target = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/srv", "os_user": ""}
+    check_spec(FACTS, {**wanted, "target": target, "steps": [{"name": "q", "kind": "sql", "options": query}]})
 
-    check_spec(FACTS, wanted)
+
+def test_a_tracer_may_be_where_postgresql_is() -> None:
+    plan = SETTINGS["cpu_affinity"].plan(FACTS, {"server": "2", "tracer": "server"})
+
+    assert plan.tracer_prefix == plan.server_prefix == ["taskset", "-c", "2"]
+    with pytest.raises(Unplannable, match="as PostgreSQL is not given any"):
+        SETTINGS["cpu_affinity"].plan(FACTS, {"tracer": "server"})
 
 
 def test_relations_are_loaded_only_where_there_is_a_server() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agents import tracer
 from agents.errors import HostFailure, Unplannable
 from agents.planning import check_spec
 from agents.schema import check
@@ -38,6 +39,28 @@ def refuse(kind: str, options: dict[str, Any]) -> Unplannable:
             {"script": "select :a;", "scale": 5, "define": {"range": 1000, "a": "x"}},
             "-n -M simple -c 1 -j 1 -T 10 -P 1 -D a=x -D range=1000 -s 5 -f /scratch/script.sql",
         ),
+        (
+            {
+                "builtins": {"tpcb-like": 1, "select-only": 9},
+                "scripts": [{"name": "a", "text": "select 1;", "weight": 2}],
+            },
+            "-n -M simple -c 1 -j 1 -T 10 -P 1 -b select-only@9 -b tpcb-like -f /scratch/a.sql@2",
+        ),
+        (
+            {"rate": 0.5, "latency_limit_ms": 20.25, "max_tries": 0, "random_seed": 2**64 - 1, "connect": True},
+            "-n -M simple -c 1 -j 1 -T 10 -C -R 0.5 -L 20.25 --max-tries=0 --random-seed=18446744073709551615 -P 1"
+            " -b tpcb-like",
+        ),
+        (
+            {"log": "reduced", "sampling_rate": 0.00001, "failures_detailed": True, "exit_on_abort": True},
+            "-n -M simple -c 1 -j 1 -T 10 -P 1 --failures-detailed --exit-on-abort -l"
+            " --log-prefix=/scratch/transactions --sampling-rate=0.00001 -b tpcb-like",
+        ),
+        (
+            {"aggregate_interval_s": 5, "define": {"share": 0.25}},
+            "-n -M simple -c 1 -j 1 -T 10 -P 1 -l --log-prefix=/scratch/transactions --aggregate-interval=5"
+            " -D share=0.25 -b tpcb-like",
+        ),
     ],
 )
 def test_pgbench_arguments(options: dict[str, Any], arguments: str) -> None:
@@ -51,6 +74,21 @@ def test_pgbench_arguments(options: dict[str, Any], arguments: str) -> None:
         ({"script": "select 1;\n  \\setshell x id"}, "pgbench.script"),
         ({"script": "select 1;", "builtin": "select-only"}, "pgbench.script"),
         ({"time_s": 5, "transactions": 5}, "pgbench.transactions"),
+        ({"scripts": [{"name": "a", "text": "select 1;\n\\shell id"}]}, "pgbench.scripts"),
+        ({"scripts": [{"name": "a", "text": "x"}, {"name": "a", "text": "y"}]}, "pgbench.scripts"),
+        ({"scripts": [{"name": "../a", "text": "x"}]}, "pgbench.scripts[0].name"),
+        ({"scripts": [{"name": "a", "text": "x", "weight": 0}]}, "pgbench.scripts"),
+        ({"builtins": {"select-only": 0}}, "pgbench.builtins"),
+        ({"builtins": {"tpch": 1}}, "pgbench.builtins.tpch (its name)"),
+        ({"builtins": {"select-only": 1}, "builtin": "select-only"}, "pgbench.builtins"),
+        ({"rate": 5, "rate_share": 0.5, "rate_of": "max"}, "pgbench.rate_share"),
+        ({"rate_share": 0.5}, "pgbench.rate_share"),
+        ({"rate_share": 2.5, "rate_of": "max"}, "pgbench.rate_share"),
+        ({"rate_of": "max"}, "pgbench.rate_of"),
+        ({"max_tries": 0, "transactions": 10}, "pgbench.max_tries"),
+        ({"sampling_rate": 0.5}, "pgbench.sampling_rate"),
+        ({"aggregate_interval_s": 5, "log": "reduced"}, "pgbench.aggregate_interval_s"),
+        ({"aggregate_interval_s": 3}, "pgbench.aggregate_interval_s"),
         ({"clients": 0}, "pgbench.clients"),
         ({"clients": True}, "pgbench.clients"),
         ({"define": {"x;": 1}}, "pgbench.define.x; (its name)"),
@@ -59,6 +97,25 @@ def test_pgbench_arguments(options: dict[str, Any], arguments: str) -> None:
 )
 def test_pgbench_refuses(options: dict[str, Any], field: str) -> None:
     assert refuse("pgbench", options).field == field
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "major"),
+    [("max_tries", 3, 14), ("failures_detailed", True, 14), ("exit_on_abort", True, 16), ("random_seed", 1, 10)],
+)
+def test_what_a_version_lacks_is_refused(option: str, value: object, major: int) -> None:
+    with pytest.raises(Unplannable, match=f"accepted: PostgreSQL {major + 1} or newer") as refused:
+        PGBENCH.check_version({option: value}, major)
+
+    assert refused.value.field == f"pgbench.{option}"
+    PGBENCH.check_version({option: value}, major + 1)
+    PGBENCH.check_version({"max_tries": 1, "failures_detailed": False, "exit_on_abort": False}, 10)
+
+
+@pytest.mark.parametrize("name", ["tps", "latency_p99.9", "script:2 latency_p99", "script:1 statement:3 latency"])
+def test_figures_of_scripts_may_be_compared(name: str) -> None:
+    assert PGBENCH.metric(name)
+    assert PGBENCH.metric(f"no {name}") is None
 
 
 @pytest.mark.parametrize(
@@ -201,6 +258,54 @@ def test_fio_refuses_fields_beside_a_job_file() -> None:
     assert refuse("fio", {"job_file": "[a]\nrw=read\n", "bs": "8k"}).field == "fio.bs"
 
 
+@pytest.mark.parametrize(
+    ("asked", "arguments"),
+    [
+        ({"tool": "strace"}, "-c -w -o /out -p 7,8"),
+        (
+            {"tool": "strace", "backends": "server", "syscalls": ["pread64", "preadv"]},
+            "-c -w -f -e trace=pread64,preadv -o /out -p 7,8",
+        ),
+        ({"tool": "perf", "syscalls": ["pread64"]}, "trace -s -e pread64 -o /out -p 7,8"),
+        ({"tool": "perf", "events": ["cycles", "sched:sched_switch"]},
+         "stat -x , -e cycles,sched:sched_switch -o /out -p 7,8"),
+        ({"tool": "bpftrace", "syscalls": ["pread64"]}, "-o /out /script 7 8"),
+        ({"tool": "stap", "script": "probe ..."}, "-v -x 7 -o /out /script 7 8"),
+    ],
+)  # fmt: skip
+def test_tracer_arguments(asked: dict[str, Any], arguments: str) -> None:
+    tracer.check("sql", {"tracer": asked})
+
+    assert tracer.argv(asked, "/bin/tool", [7, 8], "/out", "/script") == ["/bin/tool", *arguments.split()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"tool": "strace", "script": "x"}, "sql.tracer.script"),
+        ({"tool": "strace", "events": ["cycles"]}, "sql.tracer.events"),
+        ({"tool": "perf", "events": ["cycles"], "syscalls": ["read"]}, "sql.tracer.events"),
+        ({"tool": "bpftrace"}, "sql.tracer.script"),
+        ({"tool": "stap", "syscalls": ["read"]}, "sql.tracer.syscalls"),
+        ({"tool": "strace", "syscalls": ["read,%process"]}, "sql.tracer.syscalls[0]"),
+        ({"tool": "strace", "application": "x'; drop"}, "sql.tracer.application"),
+        ({"tool": "gdb"}, "sql.tracer.tool"),
+    ],
+)
+def test_tracer_refuses(asked: dict[str, Any], field: str) -> None:
+    assert refuse("sql", {"query": "select 1", "tracer": asked}).field == field
+
+
+def test_a_tracer_that_is_switched_off_may_keep_its_options() -> None:
+    options = {"query": "select 1", "tracer": {"tool": "none", "syscalls": ["read"]}}
+
+    WORKLOADS["sql"].check(options)
+
+    assert not WORKLOADS["sql"].traces(options)
+    assert WORKLOADS["sql"].needs(options) == ("psql",)
+    assert WORKLOADS["sql"].needs({"tracer": {"tool": "perf"}}) == ("psql", "perf")
+
+
 QUERY = {"query": "select 1"}
 
 
@@ -246,6 +351,10 @@ SPEC: dict[str, Any] = {
     "collect": {"interval_s": 1, "sources": ["cpu"]},
 }
 TARGET = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/data", "os_user": ""}
+SWEEP = [
+    {"name": "max", "kind": "pgbench", "options": {}},
+    {"name": "half", "kind": "pgbench", "options": {"rate_share": 0.5, "rate_of": "max"}},
+]
 
 
 def step(**changes: Any) -> dict[str, Any]:
@@ -260,6 +369,9 @@ def step(**changes: Any) -> dict[str, Any]:
         ({"steps": [step(), step()]}, "steps.name"),
         ({"steps": [step(kind="rm")]}, "steps.io.kind"),
         ({"steps": [step(options={})]}, "fio.directory"),
+        ({"steps": SWEEP[1:], "target": TARGET}, "steps.half.rate_of"),
+        ({"steps": SWEEP[::-1], "target": TARGET}, "steps.half.rate_of"),
+        ({"steps": [step(name="max"), SWEEP[1]], "target": TARGET}, "steps.half.rate_of"),
         ({"allowed_paths": []}, "fio.directory"),
         ({"steps": [step(options={"directory": "/mnt/../etc"})]}, "fio.directory"),
         ({"steps": [step(options={"directory": "/mnt", "filename": "/mnt2/x"})]}, "fio.filename"),
@@ -282,6 +394,18 @@ def test_a_spec_is_checked_whole(changes: dict[str, Any], field: str) -> None:
         check_spec(facts, {**SPEC, **changes})
 
     assert refused.value.field == field
+
+
+def test_a_sweep_runs_after_the_step_whose_rate_it_takes() -> None:
+    check_spec({"level": "user", "tools": {}}, {**SPEC, "target": TARGET, "steps": SWEEP})
+
+
+def test_a_known_version_of_the_target_is_planned_with() -> None:
+    installed = [{"bin_dir": "/pg/bin", "major": 14}, {"bin_dir": "/other", "major": 18}]
+    wanted = {**SPEC, "target": TARGET, "steps": [step(kind="pgbench", options={"max_tries": 5})]}
+
+    with pytest.raises(Unplannable, match="pgbench of 14 lacks it"):
+        check_spec({"level": "user", "tools": {}, "postgresql": installed}, wanted)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))

@@ -31,6 +31,7 @@ BASELINE = {
     "campaigns/": 4,
     "campaigns/{campaign}/": 5,
     "campaigns/{campaign}/results/": 6,
+    "campaigns/{campaign}/summary/": 6,
     "runs/?campaign={campaign}": 4,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,

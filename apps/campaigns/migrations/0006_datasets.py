@@ -1,9 +1,34 @@
 """Data sets and where they live; what kind a campaign is: one that makes a data set has no workload."""
 
+import hashlib
+import json
+from typing import Any
+
 import django.core.validators
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
+
+
+def digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def without_prepare(apps: Any, schema_editor: Any) -> None:
+    """Whether data are made anew is no longer a workload's to say."""
+    for workload in apps.get_model("campaigns", "Workload").objects.all():
+        named = [step["options"].pop("prepare", None) for step in workload.steps if step["kind"] == "pgbench"]
+        if any(named):
+            workload.digest = digest({"steps": workload.steps})
+            workload.save(update_fields=["steps", "digest"])
+    for campaign in apps.get_model("campaigns", "Campaign").objects.filter(state="draft"):
+        levels = [level for factor in campaign.factors for level in factor["levels"]]
+        paths = [path for level in levels for path in level["set"] if path.endswith(".prepare")]
+        for level in levels:
+            level["set"] = {path: value for path, value in level["set"].items() if path not in paths}
+        if paths:
+            campaign.save(update_fields=["factors"])
 
 
 class Migration(migrations.Migration):
@@ -37,6 +62,16 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="campaigns",
                 to="campaigns.workload",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="campaign",
+            name="metric",
+            field=models.CharField(
+                blank=True,
+                default="tps",
+                help_text="step.name where several are measured; empty where none is",
+                max_length=80,
             ),
         ),
         migrations.CreateModel(
@@ -187,4 +222,5 @@ class Migration(migrations.Migration):
             model_name="datacopy",
             constraint=models.UniqueConstraint(fields=("host", "home", "fingerprint"), name="data_copy_once"),
         ),
+        migrations.RunPython(without_prepare, migrations.RunPython.noop),
     ]

@@ -10,8 +10,10 @@ from typing import Any
 import yaml
 
 from apps.campaigns import steps as campaign_steps
+from apps.campaigns.recipes.scale import DATA_TO_MEMORY, parse_cpus, rows_that_fit, scaled
 from apps.campaigns.steps import Step
 from apps.errors import PlanError
+from apps.hosts.topology import file_system
 
 Recipe = dict[str, Any]
 
@@ -21,7 +23,7 @@ def catalogue() -> dict[str, Recipe]:
     """name -> recipe, in the order of their file names."""
     files = sorted(Path(__file__).parent.glob("*.yaml"))
     read = [yaml.safe_load(file.read_text()) for file in files]
-    return {recipe["name"]: {**recipe, **_told(recipe["steps"])} for recipe in read}
+    return {recipe["name"]: {**recipe, **_told(steps(recipe, {}))} for recipe in read}
 
 
 def _told(wanted: list[Step]) -> Recipe:
@@ -45,23 +47,46 @@ def _factor(factor: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     if "generate" not in factor:
         return {"name": factor["name"], "levels": factor["levels"]}
     levels = GENERATORS[factor["generate"]](facts)
-    return {
-        "name": factor["name"],
-        "levels": [{"label": label, "set": _below(factor["path"], value)} for label, value in levels],
-    }
+    named = [{"label": label, "set": _below(factor["path"], value)} for label, value in levels]
+    return {"name": factor["name"], "levels": named}
 
 
 def _below(path: str, value: Any) -> dict[str, Any]:
-    return {f"{path}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {path: value}
+    """What a generator names below the factor's path; what it sets of the host is named in full."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {name if name.startswith("settings.") else f"{path}.{name}": each for name, each in value.items()}
 
 
 def steps(recipe: Recipe, facts: dict[str, Any]) -> list[Step]:
-    """The workload's steps on this host: `cpus` stands for how many it may use. As they are where it is not known."""
-    cpus = len(parse_cpus(facts["cpus"]["allowed"])) if facts else "cpus"
-    return [
-        {**step, "options": {name: cpus if value == "cpus" else value for name, value in step["options"].items()}}
-        for step in recipe["steps"]
-    ]
+    """The workload's steps on this host, what is to follow its facts put in; {} where it is not known."""
+    return [{**step, "options": _options(step["options"], facts)} for step in recipe["steps"]]
+
+
+def dataset(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """{"kind", "options"} of the recipe's own data set on this host; None where it has none."""
+    own = recipe.get("dataset")
+    return {**own, "options": _options(own["options"], facts)} if own else None
+
+
+def _options(options: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: scaled(value, facts) for name, value in options.items()}
+
+
+def active_sets(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
+    rows = rows_that_fit(facts)
+    return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
+
+
+def directories(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The host's cluster directory and what an admin allowed besides, each told with what it lies on."""
+    return [(_lying(facts, path), path) for path in facts["directories"]]
+
+
+def _lying(facts: dict[str, Any], path: str) -> str:
+    mount = file_system(facts, path)
+    return f"{path} ({mount['type']} on {mount['device']})" if mount else path
 
 
 def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
@@ -86,12 +111,42 @@ def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
 
 def cpu_doubling(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """1, 2, 4 ... cpus and all of them, taken core by core so that SMT siblings come last."""
-    allowed = parse_cpus(facts["cpus"]["allowed"])
-    ordered = sorted(allowed, key=_place(facts))
+    ordered = _by_core(facts)
     counts = [1 << i for i in range(len(ordered).bit_length()) if 1 << i <= len(ordered)]
     if counts[-1] != len(ordered):
         counts.append(len(ordered))
     return [(_cpus(count), ",".join(map(str, sorted(ordered[:count])))) for count in counts]
+
+
+def server_cpus(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """One cpu, and another core where there are cpus left for a tracer then."""
+    return [(f"cpu {cpu}", str(cpu)) for cpu in _servers(facts)]
+
+
+def tracer_cpus(facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """No tracer, one on PostgreSQL's cpu, and on another core and another socket that PostgreSQL is never given."""
+    ordered, topology = _by_core(facts), {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
+    servers = _servers(facts)
+    free = [cpu for cpu in ordered if cpu not in servers]
+    here = topology.get(servers[0], {}).get("socket")
+    near = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") == here), None)
+    far = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") != here), None)
+    named = {"the same cpu": "server", "another cpu": near, "another socket": far}
+    placed = [(f"tracer on {name}", _traced(str(cpu))) for name, cpu in named.items() if cpu is not None]
+    return [("no tracer", {"tool": "none"}), *placed]
+
+
+def _traced(cpus: str) -> dict[str, Any]:
+    return {"tool": "strace", "settings.cpu_affinity.tracer": cpus}
+
+
+def _servers(facts: dict[str, Any]) -> list[int]:
+    ordered = _by_core(facts)
+    return ordered[:2] if len(ordered) > 2 else ordered[:1]
+
+
+def _by_core(facts: dict[str, Any]) -> list[int]:
+    return sorted(parse_cpus(facts["cpus"]["allowed"]), key=_place(facts))
 
 
 def _cpus(count: int) -> str:
@@ -109,16 +164,11 @@ def _place(facts: dict[str, Any]) -> Any:
     return lambda cpu: place.get(cpu, (0, 0, cpu))
 
 
-def parse_cpus(cpulist: str) -> list[int]:
-    """ "0-2,5" -> [0, 1, 2, 5]."""
-    cpus: list[int] = []
-    for part in cpulist.split(","):
-        first, _, last = part.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus
-
-
 GENERATORS: dict[str, Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]] = {
+    "active_sets": active_sets,
     "cpu_doubling": cpu_doubling,
+    "directories": directories,
     "numa_policies": numa_policies,
+    "server_cpus": server_cpus,
+    "tracer_cpus": tracer_cpus,
 }

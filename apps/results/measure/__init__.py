@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from apps.errors import WorkloadError
+from apps.results.measure.command import measure_command
 from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
+from apps.results.measure.pg_tests import measure_pg_test_fsync, measure_pg_test_timing
 from apps.results.measure.pgbench import measure_pgbench
 from apps.results.measure.sql import measure_sql
+from apps.results.measure.sysbench import measure_sysbench
+from apps.results.measure.table import measure_figures
+from apps.results.measure.tracer import measure_tracer
 
 __all__ = ["Measurement", "measure"]
 
 MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pgbench": measure_pgbench,
     "fio": measure_fio,
+    "figures": measure_figures,
+    "pg_test_fsync": measure_pg_test_fsync,
+    "pg_test_timing": measure_pg_test_timing,
+    "sysbench": measure_sysbench,
     "sql": measure_sql,
+    "command": measure_command,
 }
 
 
@@ -30,4 +40,5 @@ def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list
     """
     if kind not in MEASURE:
         raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(MEASURE)}")
-    return MEASURE[kind](outputs, options or {})
+    given = options or {}
+    return [*MEASURE[kind](outputs, given), *measure_tracer(outputs, given)]

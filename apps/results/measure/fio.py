@@ -1,11 +1,21 @@
-"""fio's `fio.json` and `stderr`: throughput and latencies of each job and direction."""
+"""fio's `fio.json` and `stderr`: throughput and latencies of each section and direction.
+
+What clones of a section did at the same time (numjobs without group_reporting) is one figure: rates are added, means
+are weighted with their counts, and percentiles come from the histograms together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from apps.results.formats.fio import Direction, Job, parse_fio, parse_fio_stderr
+from apps.results.formats.fio import DIRECTIONS, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from apps.results.formats.histogram import Histogram
 from apps.results.measure.figures import Measurement, Options, Outputs, distinct, incomplete
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+LATENCIES = ("slat", "clat", "lat")
+Clones = Sequence[Job]
 
 
 def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
@@ -14,38 +24,71 @@ def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
     failed = [job for job in report.jobs if job.error]
     if failed:
         raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said or report.other_lines)
-    found = [one for prefix, job in _named(report.jobs) for one in _job(prefix, job)]
+    found = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
     if not found:
         raise incomplete("fio", "no job did any I/O", said or report.other_lines)
     return distinct(found)
 
 
-def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Job]]:
-    """Jobs with the prefix of their measurements: none for a lone job, a number where a name is used twice."""
-    seen: dict[str, int] = {}
+def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
+    """Sections with the prefix of their measurements: none for a lone one, a number where a name is used twice."""
+    sections: dict[tuple[int, str], list[Job]] = {}
     for job in jobs:
-        seen[job.name] = seen.get(job.name, 0) + 1
-        repeat = f"#{seen[job.name]}" if seen[job.name] > 1 else ""
-        yield "" if len(jobs) == 1 else f"{job.name}{repeat} ", job
+        sections.setdefault((job.groupid, job.name), []).append(job)
+    seen: Counter[str] = Counter()
+    for (_, name), clones in sections.items():
+        seen[name] += 1
+        repeat = f"#{seen[name]}" if seen[name] > 1 else ""
+        yield "" if len(sections) == 1 else f"{name}{repeat} ", clones
 
 
-def _job(prefix: str, job: Job) -> Iterator[Measurement]:
-    if job.directions:
-        total = sum(direction.iops for direction in job.directions.values())
-        yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(job.directions))
-    for name, direction in job.directions.items():
-        yield from _direction(f"{prefix}{name} ", direction)
-    if job.sync is not None:
-        yield Measurement(f"{prefix}sync lat_mean", job.sync.mean_ns, "ns", "lower")
+def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
+    directions = {name: found for name in DIRECTIONS if (found := _of(clones, name))}
+    directions = directions or {name: found for name in ("mixed",) if (found := _of(clones, name))}
+    if directions:
+        total = sum(one.iops for found in directions.values() for one in found)
+        yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(directions))
+        took = max(one.runtime_ms for found in directions.values() for one in found)
+        yield Measurement(f"{prefix}runtime", took / 1000, "s", "")
+    for name, found in directions.items():
+        yield from _direction(f"{prefix}{name} ", found)
+    synced = [job.sync for job in clones if job.sync]
+    if synced:
+        yield Measurement(f"{prefix}sync lat_mean", _mean(synced), "ns", "lower")
 
 
-def _direction(prefix: str, direction: Direction) -> Iterator[Measurement]:
-    yield Measurement(f"{prefix}iops", direction.iops, "IOPS", "higher")
-    yield Measurement(f"{prefix}bw", direction.bw_kib_s, "KiB/s", "higher")
-    for name in ("slat", "clat", "lat"):
-        latency = getattr(direction, name)
-        if latency is not None:
-            yield Measurement(f"{prefix}{name}_mean", latency.mean_ns, "ns", "lower")
-    for percentage, nanoseconds in direction.clat.percentiles_ns if direction.clat else ():
-        if percentage in (50.0, 95.0, 99.0, 99.9):
-            yield Measurement(f"{prefix}clat_p{percentage:g}", nanoseconds, "ns", "lower")
+def _of(clones: Clones, name: str) -> list[Direction]:
+    return [one for job in clones if (one := getattr(job, name))]
+
+
+def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
+    yield Measurement(f"{prefix}iops", sum(one.iops for one in found), "IOPS", "higher")
+    yield Measurement(f"{prefix}bw", sum(one.bw_kib_s for one in found), "KiB/s", "higher")
+    for name in LATENCIES:
+        latencies = [one for each in found if (one := getattr(each, name))]
+        if latencies:
+            yield Measurement(f"{prefix}{name}_mean", _mean(latencies, found), "ns", "lower")
+    for name in ("clat", "lat"):
+        latencies = [one for each in found if (one := getattr(each, name))]
+        for percentage, nanoseconds in _percentiles(latencies):
+            yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
+
+
+def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
+    """Each weighted with what it counted; before 3.0 fio does not tell, and the I/Os of its direction stand in."""
+    if len(latencies) == 1:
+        return latencies[0].mean_ns
+    counted = [each.total_ios for each in found] if len(found) == len(latencies) else [1] * len(latencies)
+    weights = [one.samples or count for one, count in zip(latencies, counted, strict=True)]
+    return sum(one.mean_ns * weight for one, weight in zip(latencies, weights, strict=True)) / sum(weights)
+
+
+def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
+    """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+)."""
+    if len(latencies) == 1:
+        yield from ((at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES)
+        return
+    histograms = [one.histogram for one in latencies if one.histogram]
+    if latencies and len(histograms) == len(latencies):
+        together = Histogram.merged(histograms)
+        yield from ((at, together.percentile(at)) for at in PERCENTILES)

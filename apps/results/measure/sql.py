@@ -29,7 +29,8 @@ def measure_sql(outputs: Outputs, options: Options) -> list[Measurement]:
     if options.get("explain", True):
         return distinct(list(_explained(blocks)))
     elapsed = [_elapsed(block) for block in blocks]
-    return [*_spread("elapsed", elapsed, "ms", "lower", "as psql times it"), _total("elapsed", elapsed)]
+    spread = _spread("elapsed", elapsed, "ms", "lower", "as psql times it")
+    return [*spread, _total("elapsed", elapsed), Measurement("executions", times, "executions", "")]
 
 
 def _executions(raw: bytes) -> tuple[list[bytes], list[float]]:

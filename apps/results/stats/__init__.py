@@ -3,6 +3,7 @@
 from apps.results.stats.levels import Cell, Interaction, against_baseline, all_pairs, interaction, level_table
 from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict
 from apps.results.stats.order import Drift, drift
+from apps.results.stats.overhead import Overhead, Timed, overhead
 from apps.results.stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from apps.results.stats.power import mde_percent, noise_floor_percent, runs_needed
 from apps.results.stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
@@ -18,6 +19,8 @@ __all__ = [
     "LevelTable",
     "Metric",
     "Observation",
+    "Overhead",
+    "Timed",
     "Trend",
     "Verdict",
     "WarmUp",
@@ -35,6 +38,7 @@ __all__ = [
     "mde_percent",
     "mser_cut",
     "noise_floor_percent",
+    "overhead",
     "runs_needed",
     "trend",
     "warm_up",

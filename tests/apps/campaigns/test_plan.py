@@ -165,3 +165,37 @@ def test_steps_that_are_none_are_refused_by_field(raw: Any, field: str) -> None:
         steps.read(raw)
 
     assert refused.value.subject == field
+
+
+def test_pgbench_steps_ask_for_data_of_their_scale_after_factors_have_set_it() -> None:
+    scales = {"name": "scale", "levels": [{"label": str(n), "set": {"workload.scale": n}} for n in (1, 10)]}
+
+    found = {run.cell["scale"]: run.spec["dataset"]["options"] for run in expand(scales)}
+
+    assert found == {"1": {"scale": 1}, "10": {"scale": 10}}
+
+
+def test_factors_change_the_data_set_of_a_campaign_and_its_scripts_are_told_the_scale() -> None:
+    own = {"name": "accounts r1", "kind": "pgbench", "options": {"scale": 5}, "reset": "auto"}
+    base = {**BASE, "steps": single("pgbench", {"script": "select :scale"}), "dataset": own}
+    level = plan.Level("half full", {"dataset.fillfactor": 50, "dataset.scale": 7})
+
+    spec = plan.resolve(base, [level])
+
+    assert spec["dataset"] == {**own, "options": {"scale": 7, "fillfactor": 50}}
+    assert spec["steps"][0]["options"]["scale"] == 7 and own["options"] == {"scale": 5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "field"),
+    [
+        ({"steps": [*single("pgbench", {"scale": 1}), *single("pgbench", {"scale": 2})]}, {}, "steps"),
+        ({"steps": single("fio", {"directory": "/x"})}, {"dataset.scale": 2}, "dataset.scale"),
+        ({"dataset": {"kind": "pgbench", "options": {}}}, {"workload.scale": 2}, "workload.scale"),
+    ],
+)
+def test_data_that_cannot_be_meant_are_refused(changes: dict[str, Any], found: dict[str, Any], field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan.resolve({**BASE, **changes}, [plan.Level("x", found)])
+
+    assert refused.value.subject == field

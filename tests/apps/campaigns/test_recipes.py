@@ -83,3 +83,16 @@ def test_the_form_previews_what_it_would_start(client: Client, operator: User) -
     )
 
     assert b"12 runs" in answer.content, answer.content
+
+
+def test_the_active_set_grows_with_the_memory_of_the_host() -> None:
+    recipe = recipes.get("active-set")
+
+    ranges = recipes.factors(recipe, FACTS)[0]["levels"]
+    own = recipes.dataset(recipe, FACTS)
+    limited = recipes.dataset(recipe, FACTS | {"limits": {"memory_max_kb": 4_000_000}})
+
+    assert [level["label"] for level in ranges] == [f"{share} % of memory" for share in (10, 50, 200, 400)]
+    assert own == {"kind": "pgbench", "options": {"scale": 2081}}
+    assert limited == {"kind": "pgbench", "options": {"scale": 1041}}
+    assert ranges[-1]["set"]["workload.define.range"] <= 2081 * 100_000

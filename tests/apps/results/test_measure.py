@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from agents.workloads import WORKLOADS
 from apps.errors import FormatError, WorkloadError
 from apps.results.measure import MEASURE, Measurement, measure
+from apps.results.measure.pgbench import LOOPS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -25,7 +27,7 @@ def test_tps_bears_its_definition() -> None:
     found = by_name(measure("pgbench", {"stdout": sample("pgbench-15-tpcb_r.out"), "stderr": b""}))
 
     assert found["tps"] == Measurement("tps", 3524.617966, "tps", "higher", "without initial connection time")
-    assert found["latency_avg"] == Measurement("latency_avg", 0.567, "ms", "lower")
+    assert found["latency_avg"] == Measurement("latency_avg", 0.567, "ms", "lower", LOOPS["closed"])
     assert "tps_including" not in found
 
 
@@ -62,7 +64,7 @@ def test_failures_are_measurements_and_the_latency_says_that_it_includes_them() 
     found = by_name(measure("pgbench", {"stdout": sample("pgbench-15-failures_two_scripts.out")}))
 
     assert found["failed"] == Measurement("failed", 2172, "transactions", "lower")
-    assert found["latency_avg"].definition == "including failures"
+    assert found["latency_avg"].definition == "including failures; closed loop"
 
 
 @pytest.mark.parametrize("release", ["10", "14", "15", "16"])
@@ -102,10 +104,37 @@ def test_fio_iops_of_a_job_are_the_sum_of_its_directions() -> None:
         assert total.value == found[f"{prefix}read iops"].value + found[f"{prefix}write iops"].value
 
 
-def test_fio_jobs_of_one_name_are_numbered() -> None:
-    found = by_name(measure("fio", {"fio.json": sample("fio-3.33-read_nogroup.json")}))
+def test_fio_clones_of_a_section_are_one_figure() -> None:
+    raw = sample("fio-3.33-read_nogroup.json")
+    first, second = (job["read"] for job in json.loads(raw)["jobs"])
 
-    assert {name for name in found if name.endswith("iops")} == {"r iops", "r read iops", "r#2 iops", "r#2 read iops"}
+    found = by_name(measure("fio", {"fio.json": raw}))
+
+    assert found["read iops"].value == pytest.approx(first["iops"] + second["iops"])
+    means = [(one["clat_ns"]["mean"], one["clat_ns"]["N"]) for one in (first, second)]
+    weighted = sum(mean * count for mean, count in means) / sum(count for _, count in means)
+    assert found["read clat_mean"].value == pytest.approx(weighted)
+    assert "read clat_p99" not in found, "percentiles of two jobs cannot be had without their histograms"
+
+
+def test_fio_percentiles_of_clones_come_from_their_histograms() -> None:
+    report = json.loads(sample("fio-3.33-read_nogroup.json"))
+    for job, bins in zip(report["jobs"], ({"100": 98, "900": 2}, {"100": 50, "500": 50}), strict=True):
+        job["read"]["clat_ns"]["bins"] = bins
+
+    found = by_name(measure("fio", {"fio.json": json.dumps(report, indent=1).encode()}))
+
+    assert [found[f"read clat_p{at}"].value for at in ("50", "95", "99", "99.9")] == [100, 500, 500, 900]
+
+
+def test_fio_sections_of_one_name_are_numbered_by_group() -> None:
+    report = json.loads(sample("fio-3.33-document_job.json"))
+    for job in report["jobs"]:
+        job["jobname"] = "same"
+
+    found = by_name(measure("fio", {"fio.json": json.dumps(report, indent=1).encode()}))
+
+    assert {f"{name} runtime" for name in ("same", "same#2", "same#3", "same#4")} <= found.keys()
 
 
 @pytest.mark.parametrize(("name", "error"), [("fio-3.33-err_half.json", 20), ("fio-3.1-err_missing_dir.json", 2)])
@@ -130,4 +159,4 @@ def test_known_metrics_agree_with_what_is_measured() -> None:
 
 
 def test_the_outputs_of_every_workload_can_be_read() -> None:
-    assert MEASURE.keys() == {kind for kind, workload in WORKLOADS.items() if workload.metrics}
+    assert MEASURE.keys() == {kind for kind, workload in WORKLOADS.items() if workload.measures}

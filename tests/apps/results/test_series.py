@@ -138,23 +138,26 @@ def test_a_fold_that_dies_half_way_loses_nothing_and_counts_nothing_twice(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold, "BATCH", 10)
-    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(35)))
-    write, calls = fold._write, []
+    for t in range(35):
+        tell(run, sample(float(t), MemFree=float(t)), sample(float(t), "cpu", busy=float(t)))
+    append, calls = fold.append, []
 
     def dies(*args: Any) -> None:
         calls.append(args)
-        if len(calls) == 4:  # in the midst of the second batch
+        if len(calls) == 4:  # in the midst of the second batch, between its two sources
             raise KeyboardInterrupt
-        write(*args)
+        append(*args)
 
-    monkeypatch.setattr(fold, "_write", dies)
+    monkeypatch.setattr(fold, "append", dies)
     with pytest.raises(KeyboardInterrupt):
         fold.fold(run)
-    monkeypatch.setattr(fold, "_write", write)
+    assert {stored.samples for stored in run.series.all()} == {5}
+    monkeypatch.setattr(fold, "append", append)
     fold.fold(run)
 
-    found = samples.values_of(run.series.get(), None, None)
-    assert list(found["MemFree"]) == [float(t) for t in range(35)]
+    for source, name in (("memory", "MemFree"), ("cpu", "busy")):
+        found = samples.values_of(run.series.get(source=source), None, None)
+        assert list(found[name]) == [float(t) for t in range(35)]
     assert not run.events.filter(kind="sample").exists()
 
 
@@ -241,10 +244,30 @@ def test_a_figure_of_a_part_reads_only_the_blocks_of_that_part(
     assert sorted(read) == [("", 4096), ("memory", 4096)]
 
 
+def test_many_lines_of_a_long_run_are_a_heat_map_of_peaks(browser: Client, run: Run) -> None:
+    busy = {f"cpu{n}.busy": np.zeros(20_000) for n in range(8)}
+    busy["cpu3.busy"][12_345] = 97.0
+    fold.append(run, "measure", "cpu", {"t": np.arange(20_000.0), **busy})
+
+    (heat_map,) = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "cpu.busy per cpu"}).json()["data"]
+
+    at = heat_map["z"][heat_map["y"].index("cpu3.busy")].index(97.0)
+    assert heat_map["x"][at] <= 12_345 < heat_map["x"][at + 1] and len(heat_map["x"]) == 1000
+
+
 def test_where_no_sample_was_taken_the_line_has_a_gap(browser: Client, run: Run) -> None:
     tell(run, *(sample(float(t), MemFree=1024.0**2) for t in (0, 1, 2, 3, 30, 31)))
 
-    assert [value for _, value in lines(browser, run, panel="memory.memory")["MemFree"]] == [1, 1, 1, 1, None, 1, 1]
+    assert [value for _, value in lines(browser, run, panel="memory.memory")["MemFree"]] == [
+        1,
+        1,
+        1,
+        1,
+        None,
+        None,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("query", ["from=x", "from=5&to=5", "to=nan"])
@@ -309,7 +332,7 @@ def test_steps_follow_each_other_on_one_axis_with_a_gap_between(browser: Client,
     figure = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "memory.memory"}).json()
 
     (line,) = [trace for trace in figure["data"] if trace["name"] == "MemFree"]
-    assert (line["x"][0], line["x"][19], line["y"][20], line["x"][21]) == (0.0, 19.0, None, 30.0)
+    assert (line["x"][0], line["x"][19], line["y"][20:22], line["x"][22]) == (0.0, 19.0, [None, None], 30.0)
     assert figure["layout"]["xaxis"]["title"]["text"] == "seconds since the first step began"
     assert figure["steps"] == {"fill": 0.0, "idx1": 30.0}
 

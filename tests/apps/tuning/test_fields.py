@@ -25,6 +25,7 @@ SHAPES: dict[str, Any] = {
             "type": "object",
             "additionalProperties": {"type": "object", "additionalProperties": {"type": "object"}},
         },
+        "scripts": {"type": "array", "format": "sql", "items": {"type": "object", "properties": {"text": {}}}},
         "disks": {"type": "object", "properties": {"data": QUEUE}, "additionalProperties": QUEUE},
     },
     "additionalProperties": False,
@@ -37,6 +38,7 @@ VALUE: dict[str, Any] = {
     "rules": [{"a": 1}],
     "nodes": {"0": 10, "1": 20},
     "tree": {"a": {"b": {"c": 1}}},
+    "scripts": [{"name": "a", "weight": 3, "text": "\nselect 1;\n"}, {"name": "b", "text": "select 2;"}],
     "disks": {"data": {"scheduler": "none"}, "vda": {"scheduler": "kyber"}},
 }
 
@@ -46,6 +48,7 @@ def test_what_is_typed_is_what_is_shown_again() -> None:
 
     assert fields.read("s", SHAPES, typed) == VALUE
     assert typed["s.cpus"] == "0, 2"
+    assert typed["s.scripts"] == "-- script: a@3\n\nselect 1;\n\n-- script: b\nselect 2;"
     assert typed["s.nodes"] == "0 = 10\n1 = 20"
     assert typed["s.disks.data.scheduler"] == "none" and typed["s.disks"] == "vda.scheduler = kyber"
 
@@ -78,6 +81,8 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
         ({"s.disks": "vda.colour = red"}, "s.disks", "vda.colour is not NAME.FIELD"),
         ({"s.rules": "{}"}, "s.rules", "no list"),
         ({"s.nodes": "0 10"}, "s.nodes", "sets nothing"),
+        ({"s.scripts": "select 1;\n-- script: a\nselect 2;"}, "s.scripts", "begins no script"),
+        ({"s.scripts": "select 1;"}, "s.scripts", "begins no script"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, words: str) -> None:
@@ -85,6 +90,20 @@ def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], fiel
         fields.read("s", SHAPES, typed)
 
     assert refused.value.subject == field
+
+
+def test_texts_come_from_browsers_as_they_were_written() -> None:
+    typed = fields.shown("s", VALUE, SHAPES)["s.scripts"].replace("\n", "\r\n")
+
+    assert fields.read("s", SHAPES, {"s.scripts": typed}) == {"scripts": VALUE["scripts"]}
+
+
+@pytest.mark.parametrize(("name", "line", "place"), [("a", 2, 3), ("b", 1, 6)])
+def test_a_line_of_a_text_is_found_in_the_whole(name: str, line: int, place: int) -> None:
+    typed = fields.shown("s", VALUE, SHAPES)["s.scripts"]
+
+    assert fields.line_in_sections(typed, name, line) == place
+    assert typed.splitlines()[place - 1].startswith("select")
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -1,0 +1,67 @@
+"""What makes a data set: pure `check` and `steps`. Where it lies, and who has it, is in the files beside."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from .. import protocol
+
+Options = dict[str, Any]
+Schema = dict[str, Any]
+
+RESETS = ("auto", "copy", "reinit", "keep")
+ENSURE = ("present", "absent")
+PREPARING, PRISTINE, DIRTY, ABSENT = "preparing", "pristine", "dirty", "absent"
+STEP = "dataset"  # the name under which a run tells of it
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the making that is done or not done as a whole: arguments of pgbench, or SQL.
+
+    `share` of the time that the whole takes, roughly. `clean`: SQL that removes what a part of it may have left.
+    `data`: it makes rows; before the first of these there is nothing worth keeping. `atomic`: it is one transaction.
+    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not.
+    """
+
+    name: str
+    title: str
+    share: float
+    argv: tuple[str, ...] = ()
+    sql: str = ""
+    clean: str = ""
+    data: bool = False
+    atomic: bool = True
+    watch: str = ""
+
+
+class Data(ABC):
+    """Base of all kinds; see the registry in datasets/__init__.py."""
+
+    kind: str
+    title: str
+    help: str
+    schema: Schema
+
+    def check(self, options: Options) -> None:
+        """Pure. Unplannable for what the schema cannot say."""
+
+    @abstractmethod
+    def steps(self, options: Options, major: int) -> list[Step]:
+        """Pure. What is done, in order. Unplannable for what this version of PostgreSQL cannot."""
+
+    def tablespaces(self, options: Options) -> Mapping[str, str]:
+        """Pure. name -> directory of those that have to be there."""
+        return {}
+
+    def bytes(self, options: Options) -> int:
+        """Pure. About how large it becomes; 0 where the options do not tell."""
+        return 0
+
+    def fingerprint(self, options: Options, major: int) -> str:
+        """Pure. The same for options that make the same data; what stands for its default counts as left out."""
+        properties = self.schema["properties"]
+        told = {name: value for name, value in options.items() if properties[name].get("default") != value}
+        return protocol.digest({"kind": self.kind, "options": told, "major": major})

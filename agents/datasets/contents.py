@@ -1,0 +1,83 @@
+"""What a database of a data set holds: its relations, its size, and whether anything was written since it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..spool import Record
+from ..system import System
+
+if TYPE_CHECKING:
+    from ..instance import Target
+
+STATS_S = 1.0  # before 15 a collector takes the counters of a session that has ended, when it comes to it
+SHARED_STATS = 15
+
+_DATABASES = "select json_object_agg(datname, oid::text) from pg_database"
+# Schemas of PostgreSQL's own begin with pg_, but for that of the standard.
+_RELATIONS = """
+select coalesce(json_object_agg(c.oid::regclass::text,
+  json_build_array(pg_relation_filenode(c.oid), pg_relation_size(c.oid), c.reltuples::bigint)), '{}')
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'i', 'm') and n.nspname !~ '^(pg_|information_schema$)' and c.relpersistence <> 't'
+"""
+_PLACES = """
+select coalesce(json_object_agg(path, size), '{}') from (
+  select pg_tablespace_location(reltablespace) as path, sum(pg_relation_size(oid)) as size
+  from pg_class where relkind in ('r', 'i', 'm', 't') and reltablespace <> 0 group by 1) t where path <> ''
+"""
+_SIZE = "select pg_database_size(current_database())"
+_WRITTEN = "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) from pg_stat_user_tables"
+# A void is no JSON.
+_RESET = "select to_json(pg_stat_reset()::text)"
+
+
+def databases(cluster: Target) -> dict[str, str]:
+    """name -> oid."""
+    found: dict[str, str] = cluster.sql(_DATABASES, "postgres")
+    return found
+
+
+def orphans(cluster: Target) -> list[Path]:
+    """Directories of databases whose creation a crash cut short, or whose removal."""
+    oids = set(databases(cluster).values())
+    found = sorted([*cluster.pgdata.glob("base/*"), *cluster.pgdata.glob("pg_tblspc/*/PG_*/*")])
+    return [directory for directory in found if directory.name.isdigit() and directory.name not in oids]
+
+
+def measured(cluster: Target, database: str) -> Record:
+    """{"size": bytes of all of it, "relations": {name: [file node, bytes, rows as the planner has them]}}."""
+    return {"size": cluster.sql(_SIZE, database), "relations": cluster.sql(_RELATIONS, database)}
+
+
+def places(cluster: Target, database: str, home: str) -> dict[str, int]:
+    """directory -> bytes of the database there: its cluster's, and those of tablespaces."""
+    elsewhere: dict[str, Any] = cluster.sql(_PLACES, database)
+    rest = cluster.sql(_SIZE, database) - sum(elsewhere.values())
+    return {home: rest, **elsewhere}
+
+
+def reset_counters(cluster: Target, database: str) -> None:
+    cluster.sql(_RESET, database)
+
+
+def settle_counters(system: System, cluster: Target) -> None:
+    """Wait until what sessions that have ended did is counted."""
+    if cluster.major < SHARED_STATS:
+        system.sleep(STATS_S)
+
+
+def written(cluster: Target, database: str) -> int:
+    """Rows inserted, updated or deleted since the counters were reset."""
+    return int(cluster.sql(_WRITTEN, database))
+
+
+def changed(cluster: Target, database: str, made: Record) -> str:
+    """What was done to it since it was made, in words; "" for nothing. TRUNCATE counts no rows, but makes a file."""
+    now = cluster.sql(_RELATIONS, database)
+    differing = [name for name in {**now, **made} if now.get(name, [])[:2] != made.get(name, [])[:2]]
+    if differing:
+        return f"{', '.join(sorted(differing)[:3])} changed"
+    rows = written(cluster, database)
+    return f"{rows} rows were inserted, updated or deleted" if rows else ""

@@ -1,0 +1,264 @@
+"""A data set for a run: there and pristine before its first step, in what state after its last.
+
+A run that only reads has the pristine database itself. One that writes has what reset.py chose; what it wrote into is
+never lent again as pristine. What a death leaves behind is found by names and states, and dropped at the next use.
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..protocol import REBOOT
+from ..spool import Record
+from ..workloads import WORKLOADS
+from . import DATASETS, contents, reset
+from .base import ABSENT, DIRTY, PREPARING, PRISTINE, STEP
+from .making import Making, Tools, check_room
+from .shelf import PREFIX, WORK, Shelf, database_of
+
+if TYPE_CHECKING:
+    from ..instance import Target
+    from ..run import Run
+
+SHOWN = 50  # relations told to the server; a partitioned table has thousands
+STRATEGIES = 15  # CREATE DATABASE knows them; before, it always copied files
+FORCE = 13
+COPIES = ("copy", "clone")
+
+
+def lend(run: Run) -> Loan:
+    """The data set that a run's spec names, with the cluster's database of the load set to it."""
+    loan = _Kept(run, run.cluster.home) if run.cluster and run.cluster.home else _Passing(run)
+    run.begin(STEP)
+    loan.ready()
+    return loan
+
+
+class Loan(ABC):
+    """The data set of one run."""
+
+    home = ""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._tools = run, Tools(run)
+        self._cluster: Target = self._tools.cluster
+        self._wanted: Record = run.spec["dataset"]
+        self._data, self._options = DATASETS[self._wanted["kind"]], self._wanted["options"]
+        self._name = str(self._wanted.get("name") or self._wanted["kind"])
+        self.fingerprint = self._data.fingerprint(self._options, self._cluster.major)
+        self._used: Record = {}
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Before the first step."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """After the last step: what the run did to the data."""
+
+    def _making(self, database: str) -> Making:
+        return Making(self._tools, database, self._data, self._options, self.fingerprint)
+
+    def _use(self, means: str, reason: str, begin: float) -> None:
+        seconds = round(self._run.system.mono() - begin, 3)
+        self._used = {"means": means, "reason": reason, "seconds": seconds, "wrote": None}
+        self._run.log("info", f"data set {self._name}: {means} in {seconds:.1f} s: {reason}")
+
+    def _tell(self, entry: Record) -> None:
+        """The server, what is known of it now."""
+        relations = entry.get("relations", {})
+        largest = sorted(relations, key=lambda name: -relations[name][1])[:SHOWN]
+        told: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "home": self.home,
+            "name": self._name,
+            "kind": self._wanted["kind"],
+            "options": self._options,
+            "major": self._cluster.major,
+            **{name: entry.get(name) for name in ("database", "state", "size", "seconds", "made_by", "made_at")},
+            "relations": {name: {"bytes": relations[name][1], "rows": relations[name][2]} for name in largest},
+            "used": self._used or None,
+        }
+        self._run.emit("dataset", told)
+
+
+class _Passing(Loan):
+    """In somebody else's cluster: its database of the load is made for this run, and dropped after it."""
+
+    def ready(self) -> None:
+        making, begin = self._making(self._cluster.database), self._run.system.mono()
+        making.resumable()  # after a planned restart of the host all of it is there
+        making.go()
+        reason = "an existing cluster: its database is made for each run, and dropped after it"
+        self._use("prepared", reason, begin)
+        told = {"state": PRISTINE, "database": self._cluster.database, "seconds": list(making.seconds.items())}
+        self._tell({**told, **contents.measured(self._cluster, self._cluster.database)})
+
+    def settle(self) -> None:
+        """It goes with its database."""
+
+
+class _Kept(Loan):
+    """In a cluster of our own, where it stays for later runs."""
+
+    def __init__(self, run: Run, home: Path) -> None:
+        super().__init__(run)
+        self.home, self._path = str(home), home
+        self._shelf = Shelf(home)
+        self._database = database_of(self.fingerprint)
+        self._work = f"{self._database}{WORK}"
+        self._before = ""
+
+    @property
+    def _entry(self) -> Record:
+        return self._shelf.get(self.fingerprint) or {}
+
+    def ready(self) -> None:
+        self._clear()
+        begin = self._run.system.mono()
+        if self._wanted.get("ensure") == "absent":
+            self._remove(begin)
+        elif self._at_work():
+            self._lend(reset.Choice("copy", "the one of before the host was restarted"), begin)
+        else:
+            made = not self._usable() and self._make()
+            choice, begin = self._choose(), self._run.system.mono()
+            more = ", and it had to be made first" if made else ""
+            self._lend(reset.Choice(choice.means, choice.reason + more), begin)
+
+    # There and pristine
+
+    def _clear(self) -> None:
+        """Drop what runs that died have left: their work databases, files of databases that never came to be."""
+        known = {entry["database"] for entry in self._shelf.all.values()} | ({self._work} if self._at_work() else set())
+        for name in contents.databases(self._cluster):
+            if name.startswith(PREFIX) and name not in known:
+                self._run.log("info", f"dropping {name}, which an earlier run left behind")
+                self._drop(name)
+        for directory in contents.orphans(self._cluster):
+            self._run.log("info", f"removing {directory}: its database was never finished")
+            shutil.rmtree(directory)
+
+    def _at_work(self) -> bool:
+        """Whether this very run has a work database, having restarted its host."""
+        mine = self._entry.get("work_of") == self._run.job.run
+        return mine and self._work in contents.databases(self._cluster)
+
+    def _drop(self, name: str) -> None:
+        force = " with (force)" if self._cluster.major >= FORCE else ""
+        self._tools.psql("drop", "postgres", f"drop database if exists {name}{force}")
+
+    def _remove(self, begin: float) -> None:
+        if self._entry:
+            self._shelf.put(self.fingerprint, state=DIRTY)
+        self._drop(self._database)
+        self._shelf.drop(self.fingerprint)
+        self._use("removed", "as asked", begin)
+        self._tell({"state": ABSENT, "database": self._database})
+
+    def _usable(self) -> bool:
+        """Whether it can be had as it lies there. A crash empties unlogged tables, and people have superusers."""
+        entry = self._entry
+        if entry.get("state") not in (PRISTINE, DIRTY):
+            return False
+        there = self._database in contents.databases(self._cluster)
+        if entry["state"] == DIRTY:
+            return there and self._wanted.get("reset") == "keep"
+        changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "it is not there"
+        if changed:
+            self._run.log("warning", f"{self._database} is not as it was made: {changed}; it is made anew")
+            self._shelf.put(self.fingerprint, state=DIRTY)
+        return not changed
+
+    def _make(self) -> bool:
+        making, preparing = self._making(self._database), self._entry.get("state") == PREPARING
+        resumed = preparing and self._database in contents.databases(self._cluster) and making.resumable()
+        self._begin_making()
+        if resumed:
+            self._run.log("info", f"{self._database} goes on after {', '.join(making.seconds)}, which are done")
+        else:
+            self._drop(self._database)
+            check_room(self._run, self.home, self._data.bytes(self._options), f"data set {self._name}")
+            self._tools.psql("create", "postgres", f"create database {self._database} template template0")
+        making.go()
+        # Counters at zero, so that a write shows; what its relations are, so that a loss shows.
+        found = contents.measured(self._cluster, self._database)
+        contents.reset_counters(self._cluster, self._database)
+        made = {"seconds": list(making.seconds.items()), "made_at": self._run.system.wall()}
+        self._tell(self._shelf.put(self.fingerprint, state=PRISTINE, **made, **found))
+        return True
+
+    def _begin_making(self) -> None:
+        about = {"name": self._name, "kind": self._wanted["kind"], "options": self._options}
+        where = {"major": self._cluster.major, "database": self._database, "made_by": self._run.job.run}
+        self._tell(self._shelf.put(self.fingerprint, state=PREPARING, **about, **where))
+
+    # What the run gets
+
+    def _choose(self) -> reset.Choice:
+        steps = [step for step in self._run.spec["steps"] if step["kind"] != REBOOT]
+        if not steps:
+            return reset.Choice("prepared", "for runs to come")
+        writes = any(WORKLOADS[step["kind"]].writes(step["options"]) for step in steps)
+        wanted = self._wanted.get("reset", "auto")
+        places = self._places() if writes and wanted in ("auto", "copy") else []
+        return reset.choose(wanted, writes, self._cluster.major, places)
+
+    def _places(self) -> list[reset.Place]:
+        by_path = contents.places(self._cluster, self._database, self.home)
+        return [self._place(path, size) for path, size in by_path.items()]
+
+    def _place(self, path: str, size: int) -> reset.Place:
+        space = self._run.system.space(path)
+        clones = self._cluster.major >= reset.CLONES and reset.clones(Path(path))
+        return reset.Place(path, size, space[1] * 1024 if space else 0, clones)
+
+    def _lend(self, choice: reset.Choice, begin: float) -> None:
+        if choice.means in COPIES and not self._at_work():
+            self._copy(choice.means == "clone")
+        if choice.means in ("reinit", "keep"):
+            # Before the first write, not after the last.
+            self._before = self._entry["state"]
+            self._shelf.put(self.fingerprint, state=DIRTY)
+        self._cluster.database = self._work if choice.means in COPIES else self._database
+        self._use(choice.means, choice.reason, begin)
+        self._tell(self._shelf.put(self.fingerprint, used_at=self._run.system.wall()))
+
+    def _copy(self, clone: bool) -> None:
+        strategy = " strategy file_copy" if self._cluster.major >= STRATEGIES else ""
+        self._drop(self._work)
+        self._shelf.put(self.fingerprint, work_of=self._run.job.run)
+        self._tools.progress(0.0, None, f"copying {self._database}")
+        create = f"create database {self._work} template {self._database}{strategy}"
+        self._tools.psql("copy", "postgres", *["set file_copy_method = clone"] * clone, create)
+
+    # What became of it
+
+    def settle(self) -> None:
+        means = self._used["means"]
+        if means in ("prepared", "removed"):
+            return
+        contents.settle_counters(self._run.system, self._cluster)
+        if means in COPIES:
+            self._used["wrote"] = contents.written(self._cluster, self._work) > 0
+            self._cluster.database = "postgres"
+            self._drop(self._work)
+            self._shelf.put(self.fingerprint, work_of="")
+        else:
+            changed = contents.changed(self._cluster, self._database, self._entry["relations"])
+            self._used["wrote"] = bool(changed)
+            self._judge(means, changed)
+        self._tell(self._entry)
+
+    def _judge(self, means: str, changed: str) -> None:
+        if means == "pristine" and changed:
+            self._run.log(
+                "warning",
+                f"no step of this run is known to write, and {changed}: {self._database} is made anew at its next use",
+            )
+            self._shelf.put(self.fingerprint, state=DIRTY)
+        elif means != "pristine" and not changed and self._before == PRISTINE:
+            self._shelf.put(self.fingerprint, state=PRISTINE)

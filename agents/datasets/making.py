@@ -1,0 +1,194 @@
+"""Making a data set in a database, step by step; one that died goes on with the step that was interrupted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+
+from ..errors import HostFailure, Unplannable
+from ..stage import Lines, run_tool
+from ..workloads.base import DAY_S
+from .base import STEP, Data, Options, Step
+from .progress import Estimate, rows_of
+
+if TYPE_CHECKING:
+    from ..instance import Target
+    from ..run import Run
+
+LIMIT_S = 7 * DAY_S
+TOLD_S = 5.0  # between two reports; pgbench -q prints as often
+# What WAL, and the sorting of an index, may take besides.
+SPARE = 64 << 20
+
+_COMMENT = "select shobj_description(oid, 'pg_database')::json from pg_database where datname = '{name}'"
+_CREATE_INDEX = """
+select json_build_object('of', greatest(blocks_total, 1), 'done', blocks_done, 'rows', tuples_done,
+  'of_rows', tuples_total) from pg_stat_progress_create_index where datname = '{name}' limit 1
+"""
+_VACUUM = """
+select json_build_object('of', greatest(heap_blks_total, 1), 'done', heap_blks_scanned)
+from pg_stat_progress_vacuum where datname = '{name}' order by heap_blks_total desc limit 1
+"""
+_VIEWS = {"create_index": (12, _CREATE_INDEX), "vacuum": (10, _VACUUM)}
+
+
+def quoted(text: str) -> str:
+    """A literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Tools:
+    """psql and pgbench of a run, with what they write kept below out/dataset."""
+
+    def __init__(self, run: Run) -> None:
+        assert run.cluster is not None  # noqa: S101 - for the type checker; planning asks for a target
+        self.run, self.cluster = run, run.cluster
+        self._out = run.job.path / "out" / STEP
+        self._out.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def psql(self, purpose: str, database: str, *commands: str, look: Optional[Callable[[float], None]] = None) -> None:
+        """Each command by itself, however long they take. WorkloadFailure with the server's words."""
+        argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
+        self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], look)
+
+    def execute(self, purpose: str, argv: Sequence[str], look: Optional[Callable[[float], None]] = None) -> None:
+        looks = [look] if look else []
+        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, looks=looks)
+
+    def stderr(self, purpose: str) -> Path:
+        return self._out / f"{purpose}.stderr"
+
+    def progress(self, done: float, eta_s: Optional[float], note: str) -> None:
+        left = None if eta_s is None else round(eta_s, 1)
+        self.run.emit("progress", {"step": STEP, "done": round(done, 4), "eta_s": left, "note": note})
+
+
+class Making:
+    """The steps of one data set in one database, which is there."""
+
+    def __init__(self, tools: Tools, database: str, data: Data, options: Options, fingerprint: str) -> None:
+        self._tools, self._database, self._fingerprint = tools, database, fingerprint
+        self._cluster: Target = tools.cluster
+        self._steps = data.steps(options, self._cluster.major)
+        self._data, self._options = data, options
+        self.seconds: dict[str, float] = {}
+
+    def resumable(self) -> bool:
+        """Whether the database holds whole steps of this data set that are worth going on from."""
+        told = self._cluster.sql(_COMMENT.format(name=self._database), "postgres") or {}
+        by_name = {step.name: step for step in self._steps}
+        if told.get("fingerprint") != self._fingerprint or not all(name in by_name for name, _ in told["steps"]):
+            return False
+        began = by_name.get(told.get("began", ""))
+        self.seconds = dict(told["steps"])
+        worth = any(by_name[name].data for name in self.seconds)
+        if not worth or (began and not began.atomic and began.name not in self.seconds):
+            self.seconds = {}
+        return bool(self.seconds)
+
+    def go(self) -> None:
+        """Do what is not done yet."""
+        check_tablespaces(self._cluster, self._data.tablespaces(self._options))
+        estimate = Estimate(self._steps, self.seconds)
+        for step in self._steps:
+            if step.name not in self.seconds:
+                self._do(step, estimate)
+        self._tools.progress(1.0, 0.0, "made; a checkpoint writes it out")
+        # As after a restore: what is measured must not pay for writing the fresh data out.
+        self._tools.psql("checkpoint", self._database, "checkpoint")
+
+    def _do(self, step: Step, estimate: Estimate) -> None:
+        tools, system = self._tools, self._tools.run.system
+        tools.run.check()
+        if step.clean:
+            self._tools.psql("clean", self._database, step.clean)
+        self._comment(step.name)
+        begin, watcher = system.mono(), _Watcher(tools, self._database, step, estimate)
+        if step.argv:
+            argv = [self._cluster.tool("pgbench"), *step.argv, self._database]
+            tools.execute(step.name, argv, watcher.look)
+        else:
+            # Several statements in one command are one transaction: the step is on record if and only if it is done.
+            mark = self._mark(step.name, [*self.seconds.items(), (step.name, 0.0)])
+            commands = [f"{step.sql}\n;\n{mark}"] if step.atomic else [step.sql, mark]
+            tools.psql(step.name, self._database, *commands, look=watcher.look)
+        self.seconds[step.name] = round(system.mono() - begin, 3)
+        self._comment(step.name)
+        tools.progress(*estimate.tell(step, 0.0, None), f"{step.name} took {self.seconds[step.name]:.1f} s")
+
+    def _comment(self, began: str) -> None:
+        self._cluster.sql(self._mark(began, list(self.seconds.items())), "postgres")
+
+    def _mark(self, began: str, steps: list[tuple[str, float]]) -> str:
+        told = {"fingerprint": self._fingerprint, "steps": steps, "began": began}
+        return f"comment on database {self._database} is {quoted(json.dumps(told))}"
+
+
+class _Watcher:
+    """Reports a step while its tool runs."""
+
+    def __init__(self, tools: Tools, database: str, step: Step, estimate: Estimate) -> None:
+        self._tools, self._database, self._step, self._estimate = tools, database, step, estimate
+        self._next, self._note = 0.0, step.title
+        self._fraction: Optional[float] = None
+        self._lines: Optional[Lines] = None
+
+    def look(self, elapsed: float) -> None:
+        if self._lines is None:
+            self._lines = Lines(self._tools.stderr(self._step.name), self._on_line)
+        self._lines.look(elapsed)
+        if elapsed >= self._next:
+            self._next = elapsed + TOLD_S
+            if elapsed >= TOLD_S:
+                self._ask()
+            told = self._estimate.tell(self._step, elapsed, self._fraction)
+            self._tools.progress(*told, f"{self._step.name}: {self._note}")
+
+    def _on_line(self, line: str) -> None:
+        rows = rows_of(line)
+        if rows:
+            self._fraction = rows[0] / rows[1] if rows[1] else None
+            self._note, self._next = f"{self._step.title}, {rows[0]:,} of {rows[1]:,} rows", 0.0
+
+    def _ask(self) -> None:
+        """PostgreSQL, how far it is: by the blocks that it has read, and the rows that it has then written."""
+        since, query = _VIEWS.get(self._step.watch, (0, ""))
+        if not query or self._tools.cluster.major < since:
+            return
+        told: Any = self._tools.cluster.sql(query.format(name=self._database), "postgres")
+        if told:
+            read = told["done"] / told["of"]
+            written = told["rows"] / told["of_rows"] if told.get("of_rows") else read
+            self._fraction = (read + written) / 2 if told.get("of_rows") else read * (0.5 if "rows" in told else 1.0)
+
+
+def check_tablespaces(cluster: Target, wanted: Any) -> None:
+    """Make those that are missing and whose directory is told. Unplannable for one that is neither."""
+    there = cluster.sql("select json_agg(spcname) from pg_tablespace", "postgres")
+    for name, directory in wanted.items():
+        if name in there:
+            continue
+        if not directory:
+            accepted = f"{', '.join(there)}, or one of tablespaces with its directory"
+            raise Unplannable("dataset.tablespace", name, accepted)
+        if cluster.home is None:
+            raise Unplannable("dataset.tablespaces", name, f"{', '.join(there)}: the cluster is somebody else's")
+        cluster.sql(f'create tablespace "{name}" location {quoted(directory)}', "postgres")
+
+
+def check_room(run: Run, directory: str, need: int, what: str) -> None:
+    """HostFailure when about `need` bytes do not fit."""
+    space = run.system.space(directory)
+    if need and space and space[1] * 1024 < need + SPARE:
+        free = space[1] * 1024
+        raise HostFailure(
+            f"{what} needs about {gigabytes(need)}, and {gigabytes(free)} are free in {directory}",
+            "free some space, make it smaller, or give the host another data directory",
+            need_bytes=need,
+            free_bytes=free,
+        )
+
+
+def gigabytes(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -1,0 +1,80 @@
+"""How a run that writes gets the data as they were made: by the cheapest means at hand."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+from ..errors import HostFailure
+from .making import gigabytes
+
+FICLONE = 0x40049409  # linux/fs.h
+ROOM = 1.2  # a copy, and what the run writes into it
+CLONE_ROOM = 0.2  # a clone shares its blocks until they are written
+CLONES = 18  # the first version whose CREATE DATABASE clones files
+
+
+class Place(NamedTuple):
+    """A file system that holds a part of the data: where, how much of them, what is free there; bytes."""
+
+    path: str
+    size: int
+    free: int
+    clones: bool
+
+
+class Choice(NamedTuple):
+    """`means`: pristine, clone, copy, reinit or keep."""
+
+    means: str
+    reason: str
+
+
+def choose(wanted: str, writes: bool, major: int, places: Sequence[Place]) -> Choice:
+    """Pure. HostFailure where only a copy is wanted, and there is no room for one."""
+    if not writes:
+        return Choice("pristine", "no step writes")
+    if wanted == "keep":
+        return Choice("keep", "as the data set says: what runs write stays")
+    if wanted == "reinit":
+        return Choice("reinit", "as the data set says: made anew after a run has written")
+    if major >= CLONES and all(place.clones for place in places) and not _short(places, CLONE_ROOM):
+        return Choice("clone", f"the file system shares blocks, and PostgreSQL {major} has it clone them")
+    short = _short(places, ROOM)
+    if not short:
+        size = gigabytes(sum(place.size for place in places))
+        return Choice("copy", f"{size} are copied sooner than they are made, and there is room for them")
+    if wanted == "copy":
+        hint = 'free some space, or reset the data set by "reinit"'
+        raise HostFailure(f"{short[0]}", hint)
+    return Choice("reinit", f"{short[0]}: it is made anew after this run")
+
+
+def _short(places: Sequence[Place], factor: float) -> list[str]:
+    """What does not fit, in words."""
+    return [
+        f"a copy needs {gigabytes(place.size * factor)}, and {gigabytes(place.free)} are free in {place.path}"
+        for place in places
+        if place.free < place.size * factor
+    ]
+
+
+def clones(directory: Path) -> bool:
+    """Whether files of this directory can share their blocks: tried, with FICLONE."""
+    one, other = directory / ".clone-from", directory / ".clone-to"
+    try:
+        one.write_bytes(b"\0" * 4096)
+        with one.open("rb") as source, other.open("wb") as target:
+            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+        return True
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return False
+    finally:
+        for path in (one, other):
+            if os.path.lexists(path):
+                path.unlink()

@@ -1,0 +1,73 @@
+"""What pgbench says against its scripts, without a server: it parses all of them before it connects."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterator, Optional
+
+from ..errors import PlanFailure, WorkloadFailure
+from . import pgbench_options
+from .base import Context, Options
+
+if TYPE_CHECKING:
+    from ..scripts import Bench
+
+# pgbench: error: /tmp/x/script.sql:2: syntax error in command "set"; before 13 without the first words
+_COMPLAINT = re.compile(r"^(?:pgbench: )?(?:error: |fatal: )?(?:.*\.sql:(?P<line>\d+): )?(?P<words>.*)", re.DOTALL)
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+
+
+def version(program: str, bench: Bench) -> int:
+    """Its major version."""
+    shown = bench.run([program, "--version"], {})
+    found = _VERSION.search(shown.stdout)
+    if not found:
+        raise WorkloadFailure(f"{program} does not tell its version: {shown.stdout or shown.stderr}")
+    return int(found.group(1))
+
+
+def write(options: Options, directory: Path) -> None:
+    """Each custom script as a file that the load generator's account can read."""
+    for name, text, _ in pgbench_options.texts(options):
+        script = directory / f"{name}.sql"
+        script.write_text(text)
+        script.chmod(0o644)
+
+
+def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFailure]:
+    """About each script, for pgbench stops at the first error that it meets; of sound ones, about what goes together.
+
+    It is told to connect to a socket in a directory of ours, where there is none: failing there is passing.
+    """
+    with tempfile.TemporaryDirectory(prefix="proving-ground-scripts-") as name:
+        directory = Path(name)
+        write(options, directory)
+        mode = options.get("mode", "simple")
+        found = False
+        for script, _, _ in pgbench_options.texts(options):
+            said = _objection([program, "-n", "-M", mode, "-f", f"{directory}/{script}.sql"], directory, bench)
+            if said is not None:
+                found = True
+                yield _complaint(script, said)
+        context = Context(program, str(directory), str(directory))
+        said = None if found else _objection(pgbench_options.argv(options, context), directory, bench)
+        if said is not None:
+            yield _complaint("", said)
+
+
+def _objection(argv: list[str], directory: Path, bench: Bench) -> Optional[str]:
+    """What pgbench says before it would connect, or None."""
+    shown = bench.run(argv, {"PGHOST": str(directory), "PGDATABASE": "postgres"})
+    if f"{directory}/.s.PGSQL." in shown.stderr:
+        return None
+    return shown.stderr.replace(f"{directory}/", "").strip() or f"it ended with exit code {shown.code}"
+
+
+def _complaint(script: str, said: str) -> PlanFailure:
+    found = _COMPLAINT.match(said)
+    line = int(found["line"]) if found and found["line"] else None
+    words = (found["words"] if found else said).partition("\n")[0]
+    where = f"script {script}" + (f", line {line}" if line else "") + ": " if script else ""
+    return PlanFailure(f"{where}{words}", "correct it in the workload", script=script, line=line, said=said)

@@ -1,0 +1,45 @@
+"""Writing data sets: validated against the agent's registry, each change a new revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from agents.protocol import digest
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require, save
+from apps.campaigns import data
+from apps.campaigns.models import DataSet
+
+
+@transaction.atomic
+def save_dataset(
+    name: str, kind: str, options: Mapping[str, Any], *, reset: str = "auto", description: str = "", by: User
+) -> DataSet:
+    """The next revision of the data set of that name, or the latest one when it says the same."""
+    require(by, Role.TUNER, "save data set")
+    return _save(name, kind, options, reset, description, by)
+
+
+def recipe_dataset(name: str, wanted: Mapping[str, Any], by: User) -> DataSet:
+    """A recipe's own data set on a host; whoever may start the recipe may have it."""
+    # One revision per size: that of a host is found again after another host had its own.
+    known = DataSet.objects.filter(name=name, kind=wanted["kind"], options=wanted["options"], reset="auto").first()
+    return known or _save(name, wanted["kind"], wanted["options"], "auto", f"of the recipe {name}", by)
+
+
+def _save(name: str, kind: str, options: Mapping[str, Any], reset: str, description: str, by: User) -> DataSet:
+    data.check(kind, options, reset)
+    new = digest({"kind": kind, "options": options, "reset": reset})
+    revisions = DataSet.objects.select_for_update().filter(name=name).order_by("-revision")
+    latest = revisions.first()
+    if latest and latest.digest == new:
+        return latest
+    found = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
+    found.revision = latest.revision + 1 if latest else 1
+    found.description = description or (latest.description if latest else "")
+    save(found)
+    audit(by, "dataset.save", found, after={"kind": kind, "options": options, "reset": reset})
+    return found

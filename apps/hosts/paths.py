@@ -1,0 +1,99 @@
+"""Where workloads may write on a host besides its cluster directory, as an admin has allowed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from posixpath import normpath
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require, save
+from apps.errors import PlanError
+from apps.hosts.models import AllowedPath, Host
+from apps.hosts.topology import file_system
+
+Kind = AllowedPath.Kind
+# Allowed as a whole, these would allow everything that a host lives from.
+NEVER = (
+    *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys"),
+    *("/usr", "/var", "/var/lib"),
+)
+INSIDE_NEVER = ("/proc/", "/sys/", "/boot/", "/etc/")
+
+
+def of(host: Host) -> list[dict[str, str]]:
+    """As a spec carries them: the host's cluster directory, which is ours, and what was allowed besides."""
+    given = host.allowed_paths.values_list("kind", "path")
+    return [{"kind": "clusters", "path": host.data_dir}, *({"kind": kind, "path": path} for kind, path in given)]
+
+
+def directories(host: Host) -> list[str]:
+    """Where a step may make a directory of its own, the cluster directory first."""
+    return [host.data_dir, *host.allowed_paths.filter(kind=Kind.DIRECTORY).values_list("path", flat=True)]
+
+
+def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows for people: path, what it allows, what it lies on, and the AllowedPath, None for the cluster directory."""
+    own = "directory: clusters, and new files that are removed with the run"
+    rows: list[dict[str, Any]] = [{"path": host.data_dir, "kind": "clusters", "what": own, "given": None}]
+    for given in host.allowed_paths.select_related("given_by"):
+        rows.append({"path": given.path, "kind": given.kind, "what": given.get_kind_display(), "given": given})
+    return [{**row, "lies_on": lies_on(facts, row["path"])} for row in rows]
+
+
+def lies_on(facts: Mapping[str, Any], path: str) -> str:
+    """ "ext4 on /dev/nvme0n1p1"; "" where the facts do not tell."""
+    mount = None if path.startswith("/dev/") else file_system(facts, path)
+    return f"{mount['type']} on {mount['device']}" if mount else ""
+
+
+def known(host: Host) -> dict[str, Any]:
+    """The host's newest facts, and beside them its "directories"; {} before the first check."""
+    facts = host.facts
+    return {**facts, "directories": directories(host)} if facts else {}
+
+
+@transaction.atomic
+def allow(host: Host, path: str, kind: str, *, by: User) -> None:
+    """A directory to make files in, or one file or device that may be overwritten."""
+    require(by, Role.ADMIN, "allow paths")
+    _check(path, kind)
+    if host.allowed_paths.filter(path=path).exists():
+        raise PlanError("path", f"{path} is allowed already", hint="take it back first to allow it as something else")
+    allowed = AllowedPath(host=host, path=path, kind=kind, given_by=by)
+    save(allowed)
+    audit(by, "path.allow", host, after={"path": path, "kind": kind})
+
+
+def _check(path: str, kind: str) -> None:
+    if kind not in Kind.values:
+        raise PlanError("kind", f"{kind!r} is nothing to allow", hint="one of " + ", ".join(Kind.values))
+    if path != normpath(path) or path.startswith("//"):
+        raise PlanError("path", f"{path!r} is not its own shortest name", hint="without .., doubled slashes, a last /")
+    system = path in NEVER or path.startswith(INSIDE_NEVER)
+    if system or (path.startswith("/dev/") and kind != Kind.DEVICE and not path.startswith("/dev/shm/")):  # noqa: S108
+        raise PlanError("path", f"{path} belongs to the system", hint="a directory of its own on the storage to test")
+    if kind == Kind.DEVICE and not path.startswith("/dev/"):
+        raise PlanError("path", f"{path} is no device", hint="such as /dev/disk/by-id/nvme-..., which stays the same")
+
+
+@transaction.atomic
+def withdraw(host: Host, path: str, *, by: User) -> None:
+    """From now on; runs that wait and were planned on it fail when they would begin."""
+    require(by, Role.ADMIN, "forbid paths")
+    given = host.allowed_paths.select_related("given_by").filter(path=path).first()
+    if given is None:
+        raise PlanError("path", f"{path!r} is not allowed on {host}")
+    audit(by, "path.forbid", host, before={"path": path, "kind": given.kind, "given_by": str(given.given_by)})
+    given.delete()
+
+
+def check(host: Host, wanted: Iterable[Mapping[str, str]]) -> None:
+    """PlanError when something that a spec was allowed is not allowed any more."""
+    given = of(host)
+    for each in wanted:
+        if each not in given:
+            hint = "an admin allows it on the host's page; then start the campaign again"
+            raise PlanError("allowed_paths", f"{each['path']} is not allowed any more on {host}", hint=hint)

@@ -1,0 +1,146 @@
+"""From what was uploaded to files with names that can be trusted: several files, or the contents of a zip. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from apps.errors import PlanError
+
+MOST_FILES = 5000
+LARGEST_UPLOAD = 64 * 1024**2
+# Of all files once unpacked: text of benchmarks shrinks to a tenth and less.
+LARGEST_CONTENTS = 256 * 1024**2
+LONGEST_PATH = 300
+# What systems put into a zip of a folder by themselves.
+_LITTER = re.compile(r"(^|/)(__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)")
+_ENCRYPTED = 0x1
+ZIP = b"PK\x03\x04"
+
+
+@dataclass(frozen=True)
+class File:
+    """`path` is relative, with / between its parts."""
+
+    path: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def stem(self) -> str:
+        """The path without its last suffix, by which an output and its errors belong together."""
+        return str(PurePosixPath(self.path).with_suffix(""))
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.path).suffix.lower()
+
+
+def natural(text: str) -> list[tuple[int, int | str]]:
+    """A key that sorts run-2 before run-10."""
+    parts = re.split(r"([0-9]{1,18})", text)
+    return [(0, int(part)) if part.isascii() and part.isdigit() else (1, part) for part in parts]
+
+
+def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
+    """The files in natural order, zips unpacked, without the directories that all have in common.
+
+    Raises PlanError naming the file that cannot be taken and why: a path that leads elsewhere, a bomb, too many.
+    """
+    found: list[File] = []
+    for name, content in uploads:
+        found += _unzip(name, content) if content.startswith(ZIP) else [File(_checked(name), content)]
+    _check_amount(found)
+    stripped = _without_common_directories(found)
+    seen: set[str] = set()
+    for file in stripped:
+        if file.path in seen:
+            raise PlanError(
+                file.path, "two files have this name", hint="put the folders into one zip: paths tell apart"
+            )
+        seen.add(file.path)
+    return sorted(stripped, key=lambda file: natural(file.path))
+
+
+def digest(files: Sequence[File]) -> str:
+    """The same for the same contents under the same paths, however they were packed."""
+    lines = sorted(f"{file.sha256} {file.path}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _check_amount(files: Sequence[File]) -> None:
+    if not files:
+        raise PlanError("files", "nothing was uploaded", hint="one file or more, or a zip of them")
+    if len(files) > MOST_FILES:
+        raise PlanError("files", f"{len(files)} files; at most {MOST_FILES} are taken", hint="import them in parts")
+    total = sum(len(file.content) for file in files)
+    if total > LARGEST_CONTENTS:
+        raise PlanError("files", f"{total} bytes; at most {LARGEST_CONTENTS} are taken", hint="import them in parts")
+
+
+def _unzip(name: str, content: bytes) -> list[File]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return list(_members(name, archive))
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
+        raise PlanError(name, f"this zip cannot be read: {error}", hint="zip the folder again") from error
+
+
+def _members(name: str, archive: zipfile.ZipFile) -> Iterator[File]:
+    members = [each for each in archive.infolist() if not each.is_dir() and not _LITTER.search(each.filename)]
+    if len(members) > MOST_FILES:
+        raise PlanError(name, f"{len(members)} files; at most {MOST_FILES} are taken", hint="import them in parts")
+    left = LARGEST_CONTENTS
+    for member in members:
+        file = _member(name, archive, member, left)
+        left -= len(file.content)
+        yield file
+
+
+def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> File:
+    """The size is counted while it is read: what a zip declares of itself is only its word."""
+    where = f"{name}: {member.filename[:80]}"
+    path = _checked(member.filename)
+    if member.flag_bits & _ENCRYPTED:
+        raise PlanError(where, "it is encrypted", hint="zip it without a password")
+    if stat.S_ISLNK(member.external_attr >> 16):
+        raise PlanError(where, "it is a symbolic link", hint="zip the file that it names")
+    if member.file_size > left:
+        raise PlanError(where, f"unpacked, more than {LARGEST_CONTENTS} bytes", hint="import them in parts")
+    with archive.open(member) as opened:
+        content = opened.read(left + 1)
+    if len(content) > left or len(content) != member.file_size:
+        raise PlanError(where, f"{member.file_size} bytes are declared, and there are others", hint="zip it again")
+    if content.startswith(ZIP):
+        raise PlanError(where, "a zip within a zip", hint="unpack the inner one first")
+    return File(path, content)
+
+
+def _checked(path: str) -> str:
+    parts = path.split("/")
+    if not path or path.startswith("/") or "\\" in path or ":" in parts[0] or {"", ".", ".."} & set(parts):
+        raise PlanError(
+            path[:80] or "files", "this is no path inside a folder", hint="a relative path such as run/1.out"
+        )
+    if not path.isprintable() or len(path) > LONGEST_PATH:
+        hint = f"printable characters, at most {LONGEST_PATH}"
+        raise PlanError(ascii(path[:80]), "this name cannot be kept", hint=hint)
+    return path
+
+
+def _without_common_directories(files: Sequence[File]) -> list[File]:
+    parents = [PurePosixPath(file.path).parent.parts for file in files]
+    depth = 0
+    while all(len(parts) > depth and parts[depth] == parents[0][depth] for parts in parents) and files:
+        depth += 1
+    return [File("/".join(PurePosixPath(file.path).parts[depth:]), file.content) for file in files]

@@ -1,0 +1,135 @@
+"""What a team says of its files: a manifest as CSV or YAML beside them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+import yaml
+
+from apps.errors import FormatError
+from apps.results.formats.table import decode, moment, plain, read_table
+from apps.results.imports.files import File
+from apps.results.imports.names import BLOCK
+
+NAMES = ("manifest.csv", "manifest.yaml", "manifest.yml")
+LARGEST = 8 * 1024**2
+OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
+_WORDS = ("file", "stderr", "kind", "host", "profile", "step", "started", "time", "outcome", "error")
+# Of the whole campaign, in YAML.
+_ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One output, or one table, and what is known of the run that it is of; "" and None where nothing was said."""
+
+    file: str = ""
+    stderr: str = ""
+    kind: str = ""
+    levels: Mapping[str, str] = field(default_factory=dict)
+    block: int | None = None
+    step: str = ""
+    host: str = ""
+    profile: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    outcome: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    path: str
+    entries: tuple[Entry, ...]
+    about: Mapping[str, Any]
+
+
+def find(files: Sequence[File]) -> Manifest | None:
+    """The manifest among the files, if there is one. Raises FormatError naming the line or entry that is wrong."""
+    found = [file for file in files if file.path.lower() in NAMES]
+    if len(found) > 1:
+        raise FormatError(found[1].path, f"{found[0].path} is a manifest as well", hint="keep one of them")
+    return read_manifest(found[0]) if found else None
+
+
+def read_manifest(file: File) -> Manifest:
+    if len(file.content) > LARGEST:
+        raise FormatError(file.path, f"{len(file.content)} bytes; at most {LARGEST}", hint="import in parts")
+    if file.path.lower().endswith(".csv"):
+        table = read_table(file.content, file.path)
+        rows = [(f"{file.path}, line {row.line}", dict(zip(table.head, row.cells, strict=False))) for row in table.rows]
+        return Manifest(file.path, tuple(_entry(where, _flat(row)) for where, row in rows), {})
+    return _read_yaml(file)
+
+
+def _read_yaml(file: File) -> Manifest:
+    text = decode(file.content, file.path)
+    try:
+        # Aliases make a small text a huge tree.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise FormatError(file.path, "it holds an alias (*name)", hint="write out what it stands for")
+        told = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise FormatError(file.path, f"this is no YAML: {str(error)[:300]}", hint="files: [{file: a.out}]") from error
+    about = told if isinstance(told, dict) else {}
+    listed = about.get("files") if about else told
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        hint = "files: [{file: a.out, levels: {policy: default}, block: 1}]"
+        raise FormatError(file.path, "it lists no files", hint=hint)
+    unknown = sorted(str(key) for key in about.keys() - {*_ABOUT, "files"})
+    if unknown:
+        raise FormatError(f"{file.path}, {unknown[0]}", "is not known", hint=f"known are: files, {', '.join(_ABOUT)}")
+    entries = [_entry(f"{file.path}, files[{place}]", _listed(file.path, each)) for place, each in enumerate(listed)]
+    return Manifest(file.path, tuple(entries), {key: about[key] for key in _ABOUT if key in about})
+
+
+def _flat(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row of a CSV: what is no word of ours is a factor."""
+    said = {name: plain(cell) for name, cell in row.items() if cell}
+    words = {name: cell for name, cell in said.items() if name in (*_WORDS, *BLOCK)}
+    return {**words, "levels": {name: cell for name, cell in said.items() if name not in words}}
+
+
+def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
+    unknown = sorted(str(key) for key in entry.keys() - {*_WORDS, *BLOCK, "levels"})
+    if unknown:
+        hint = f"known are: {', '.join(_WORDS)}, block, levels"
+        raise FormatError(f"{path}, {unknown[0]}", "is not known of a file", hint=hint)
+    levels = entry.get("levels") or {}
+    if not isinstance(levels, dict):
+        raise FormatError(f"{path}, levels", f"{levels!r} is no mapping", hint="levels: {policy: default}")
+    return {**entry, "levels": {str(name): _text(value) for name, value in levels.items()}}
+
+
+def _entry(where: str, row: Mapping[str, Any]) -> Entry:
+    words: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
+    if "file" not in words and not ("kind" in words and words.get("outcome", "ok") != "ok"):
+        hint = "its path inside the zip; only a run that did not end well may have none, with kind and outcome"
+        raise FormatError(where, "no file is named", hint=hint)
+    if words.get("outcome", "ok") not in OUTCOMES:
+        raise FormatError(where, f"{words['outcome']!r} is no outcome", hint=f"one of {', '.join(OUTCOMES)}")
+    times = {name: words.pop(name, "") for name in ("started", "time")}
+    read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
+    return Entry(**words, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
+
+
+def _block(where: str, row: Mapping[str, Any]) -> int | None:
+    text = next((_text(row[name]) for name in BLOCK if row.get(name) not in (None, "")), "")
+    return block(text, where) if text else None
+
+
+def block(text: str, where: str) -> int:
+    """A repetition as a number. Raises FormatError for what is none."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise FormatError(where, f"{text[:40]!r} is no repetition", hint="a whole number such as 1")
+    return int(text)
+
+
+def _text(value: Any) -> str:
+    """As YAML writes it: on and off are booleans there, and times are times."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return value.isoformat() if isinstance(value, datetime | date) else str(value).strip()

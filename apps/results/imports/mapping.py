@@ -1,0 +1,70 @@
+"""What a person says of an import, as JSON of SCHEMA: columns, names of files, and what a campaign needs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.errors import PlanError
+from apps.results.imports.columns import USES
+from apps.tuning import rules
+
+_TEXT = {"type": "string", "maxLength": 120}
+_USE = {
+    "type": "object",
+    "properties": {
+        "as": {"type": "string", "enum": list(USES)},
+        "name": {"type": "string", "maxLength": 60},
+        "unit": {"type": "string", "maxLength": 20},
+        "better": {"type": "string", "enum": ["", "higher", "lower"]},
+        "step": {"type": "string", "pattern": "^[a-z0-9_-]{0,40}$"},
+        "levels": {
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "description": 'cell -> level, "*" for all others: {"0": "none", "*": "huge pages"}',
+        },
+    },
+    "required": ["as"],
+    "additionalProperties": False,
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "pattern": {"type": "string", "maxLength": 200, "description": "levels out of file names: {policy}-{n}.out"},
+        "columns": {"type": "object", "additionalProperties": _USE, "description": "column -> what it is"},
+        "order": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": _TEXT, "maxItems": 1000},
+            "description": "factor -> its levels, the baseline first; those that are not named follow",
+        },
+        "host": {"type": "string", "maxLength": 63, "description": "where it was measured"},
+        "name": {"type": "string", "maxLength": 120},
+        "question": {"type": "string", "maxLength": 2000},
+        "metric": {"type": "string", "maxLength": 40},
+        "delta": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "description": "0.02 is 2 %"},
+    },
+    "additionalProperties": False,
+}
+# What a campaign needs besides runs.
+NEEDED = {
+    "name": "how the campaign is called",
+    "question": "what a reader of the result asks",
+    "host": "the name of a known host, or a new one for where it was measured",
+    "metric": "one of the figures",
+}
+DELTA = 0.02
+
+
+def check(mapping: Any) -> None:
+    """PlanError at the field that is wrong."""
+    rules.check_schema("mapping", mapping, SCHEMA)
+
+
+def complete(mapping: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, else what the manifest says. PlanError at the first field that neither tells."""
+    told: dict[str, Any] = {"delta": DELTA, **about, **{k: v for k, v in mapping.items() if v not in ("", None)}}
+    check({key: value for key, value in told.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
+    for field, hint in NEEDED.items():
+        if not str(told.get(field) or "").strip():
+            raise PlanError(field, "is not told", hint=hint)
+    return told

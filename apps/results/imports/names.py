@@ -1,0 +1,81 @@
+"""Levels out of file names: `{policy}-{n}.out` reads "interleave-2.out" as policy interleave, repetition 2. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from apps.errors import PlanError
+
+# Fields of a pattern or columns of a manifest that are no factors.
+BLOCK = ("n", "block", "repetition")
+STEP, HOST, PROFILE, IGNORED = "step", "host", "profile", "_"
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,39}")
+_COUNTED = re.compile(r"(?P<level>.+?)(?P<between>[-_.])(?P<n>[0-9]{1,6})")
+LONGEST = 200
+HINT = "for example {policy}-{n}.out: each field a factor, {n} the repetition, {step} the step, * anything"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A compiled pattern: `literals` stand around the `fields`, one more of them."""
+
+    text: str
+    literals: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    def read(self, path: str) -> dict[str, str] | None:
+        """Field -> text, for a path that fits as a whole; a pattern without / is about the last part of it.
+
+        Split from the right, in one pass: names of levels hold dashes more often than numbers do, and no name can make
+        it slow.
+        """
+        rest = path if "/" in self.text else PurePosixPath(path).name
+        first, *between, last = self.literals
+        if not rest.endswith(last) or not rest.startswith(first):
+            return None
+        rest = rest[len(first) : len(rest) - len(last)]
+        values: list[str] = []
+        for literal in reversed(between):
+            rest, found, value = rest.rpartition(literal)
+            if not found:
+                return None
+            values.insert(0, value)
+        values.insert(0, rest)
+        if not all(values) or any("/" in value for value in values):
+            return None
+        return {field: value for field, value in zip(self.fields, values, strict=True) if field != IGNORED}
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Raises PlanError at `pattern` for what cannot be told apart."""
+    if len(text) > LONGEST:
+        raise PlanError("pattern", f"longer than {LONGEST} characters", hint=HINT)
+    parts = _FIELD.split(text.replace("*", f"{{{IGNORED}}}"))
+    literals, fields = parts[0::2], parts[1::2]
+    for field in fields:
+        if not _NAME.fullmatch(field):
+            raise PlanError("pattern", f"{{{field}}} is no field", hint=HINT)
+        if field != IGNORED and fields.count(field) > 1:
+            raise PlanError("pattern", f"{{{field}}} stands twice", hint=HINT)
+    if not fields or any(brace in literal for literal in literals for brace in "{}"):
+        raise PlanError("pattern", f"{text!r} has no field in braces", hint=HINT)
+    if not all(literals[1:-1]):
+        raise PlanError("pattern", "two fields with nothing between them", hint=HINT)
+    return Pattern(text, tuple(literals), tuple(fields))
+
+
+def guess_pattern(paths: Sequence[str]) -> str:
+    """`{level}-{n}.out` where all names end in a number and some differ in nothing else; "" where they do not."""
+    names = [PurePosixPath(path) for path in paths]
+    counted = [_COUNTED.fullmatch(name.stem) for name in names]
+    shapes = {(match["between"], name.suffix) for match, name in zip(counted, names, strict=True) if match}
+    if not all(counted) or len(shapes) != 1 or len({str(name.parent) for name in names}) > 1:
+        return ""
+    repeated = Counter(match["level"] for match in counted if match)
+    (between, suffix), *_ = shapes
+    return f"{{level}}{between}{{n}}{suffix}" if max(repeated.values()) > 1 else ""

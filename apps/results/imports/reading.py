@@ -1,0 +1,169 @@
+"""One output, or one row of a table, as a step of a run: what it is, its figures, or why it has none. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.errors import FormatError, WorkloadError
+from apps.results.formats.guess import guess
+from apps.results.formats.table import Row, Table, moment, plain
+from apps.results.imports.columns import Use
+from apps.results.imports.files import File
+from apps.results.imports.manifest import Entry, block
+from apps.results.measure import MEASURE, Measurement, measure
+
+FIGURES = "figures"
+ROW = "row.csv"
+TABLES = (".csv", ".tsv")
+ERRORS = (".err", ".stderr")
+# Format of an output -> the tool that wrote it, and the agent's name for that file.
+OUTPUTS = {
+    "pgbench": ("pgbench", "stdout"),
+    "pgbench-stderr": ("pgbench", "stderr"),
+    "fio": ("fio", "fio.json"),
+    "fio-stderr": ("fio", "stderr"),
+    "sysbench": ("sysbench", "stdout"),
+    "sysbench-failure": ("sysbench", "stdout"),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A step of a run. `outputs`: the agent's name of a file -> (path it was uploaded as, content)."""
+
+    source: str
+    kind: str
+    entry: Entry
+    outputs: Mapping[str, tuple[str, bytes]]
+    figures: tuple[Measurement, ...] = ()
+    error: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
+    """An output. FormatError where no tool of ours wrote it; what was aborted or cut is a reading with an error."""
+    kind, name = _told(entry, output, stderr)
+    if kind not in MEASURE or kind == FIGURES:
+        known = ", ".join(sorted({kind for kind, _ in OUTPUTS.values()} & MEASURE.keys()))
+        raise FormatError(output.path, f"{kind} gives no figures to compare", hint=f"output of {known}, or a .csv")
+    outputs = {name: (output.path, output.content)}
+    if stderr and name != "stderr":
+        outputs["stderr"] = (stderr.path, stderr.content)
+    return _measured(Reading(output.path, kind, entry, outputs))
+
+
+def without_output(entry: Entry) -> Reading:
+    """A run that did not end well and left nothing, as its manifest says."""
+    return _measured(Reading("manifest", entry.kind, entry, {}))
+
+
+def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
+    """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
+    if entry.kind:
+        names = (name for kind, name in OUTPUTS.values() if kind == entry.kind)
+        return entry.kind, next(names, "stdout")
+    try:
+        found = guess(output.content)
+    except FormatError as error:
+        if stderr is None or output.content.strip():
+            raise FormatError(output.path, error.message, hint=error.hint) from error
+        # A tool that failed at once prints nothing but its complaint.
+        found = guess(stderr.content)
+        return OUTPUTS[found][0] if found in OUTPUTS else found, "stdout"
+    return OUTPUTS.get(found, (found, "stdout"))
+
+
+def _measured(reading: Reading) -> Reading:
+    if reading.entry.outcome not in ("", "ok"):
+        told = reading.entry.error or f"{reading.entry.outcome}, as the manifest says"
+        return _with(reading, error=WorkloadError(reading.kind, told).as_dict())
+    outputs = {name: content for name, (_, content) in reading.outputs.items()}
+    try:
+        found = measure(reading.kind, outputs, reading.options)
+    except WorkloadError as error:
+        return _with(reading, error={**error.as_dict(), "file": reading.source})
+    return _with(reading, figures=tuple(found))
+
+
+def _with(reading: Reading, **changes: Any) -> Reading:
+    return Reading(**{**reading.__dict__, **changes})
+
+
+def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -> Iterator[Reading | FormatError]:
+    """A reading for each row and step, or why it cannot be told which run a row is."""
+    known = {header: set(table.column(header)) for header, use in uses.items() if use["as"] == "factor"}
+    steps: dict[str, dict[str, Use]] = {}
+    for header, use in uses.items():
+        if use["as"] == "figure":
+            steps.setdefault(use.get("step") or entry.step, {})[header] = use
+    for row in table.rows:
+        where = f"{file.path}, line {row.line}"
+        try:
+            said = _said(entry, table, row, uses, known, where)
+        except FormatError as error:
+            yield error
+            continue
+        for step, columns in _taken(steps, table, row).items():
+            yield _row(where, said, step, columns, file, table, row)
+
+
+def _taken(steps: Mapping[str, dict[str, Use]], table: Table, row: Row) -> Mapping[str, dict[str, Use]]:
+    """The steps that a row has a figure of; the first one where it has none at all, to say so."""
+    given = {header for header, cell in zip(table.head, row.cells, strict=False) if cell}
+    return {step: uses for step, uses in steps.items() if given & uses.keys()} or dict(list(steps.items())[:1])
+
+
+def _said(
+    entry: Entry, table: Table, row: Row, uses: Mapping[str, Use], known: Mapping[str, set[str]], where: str
+) -> Entry:
+    cells = dict(zip(table.head, row.cells, strict=False))
+    levels, words = dict(entry.levels), dict[str, Any]()
+    for header, use in uses.items():
+        cell = cells.get(header, "")
+        if use["as"] == "factor":
+            if cell not in known[header] or not cell:
+                shown = ", ".join(row.cells)[:80]
+                hint = f"it has {len(row.cells)} of {len(table.head)} cells; a row needs each of its factors"
+                raise FormatError(where, f"{shown!r} does not tell its {use['name']}, and is left out", hint=hint)
+            levels[use["name"]] = _level(cell, use.get("levels") or {})
+        elif cell:
+            words |= _word(use["as"], plain(cell), f"{where}, {header}")
+    return Entry(**{**entry.__dict__, **words, "levels": levels})
+
+
+def _level(cell: str, names: Mapping[str, str]) -> str:
+    """Its name where the mapping has one; `*` names all others."""
+    return names.get(cell) or names.get("*") or plain(cell)
+
+
+def _word(use: str, cell: str, where: str) -> dict[str, Any]:
+    readers: dict[str, Any] = {
+        "time": lambda: {"ended": moment(cell, where)},
+        "started": lambda: {"started": moment(cell, where)},
+        "block": lambda: {"block": block(cell, where)},
+        "outcome": lambda: {"outcome": cell},
+        "error": lambda: {"error": cell},
+    }
+    found: dict[str, Any] = readers[use]() if use in readers else {}
+    return found
+
+
+def _row(where: str, said: Entry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row) -> Reading:
+    """The row is kept as a table of its own, so that it can be read again like any output."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=table.delimiter)
+    writer.writerows([table.head, row.cells])
+    named = {header: {key: use.get(key, "") for key in ("name", "unit", "better")} for header, use in columns.items()}
+    entry = Entry(**{**said.__dict__, "step": step})
+    outputs = {ROW: (f"{file.path}, line {row.line}", text.getvalue().encode())}
+    return _measured(Reading(where, FIGURES, entry, outputs, options={"columns": named}))
+
+
+def key(levels: Mapping[str, str]) -> str:
+    """The same for the same levels, whatever their order."""
+    return json.dumps(levels, sort_keys=True)

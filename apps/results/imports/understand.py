@@ -1,0 +1,323 @@
+"""From files and what a person says of them to runs of a campaign, and all that was not understood. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from apps.campaigns.plan import MAX_RUNS
+from apps.errors import FormatError, PlanError, ProvingError
+from apps.results.formats.table import Table, read_table
+from apps.results.imports import columns, manifest, names, reading
+from apps.results.imports import mapping as said
+from apps.results.imports.files import File
+from apps.results.imports.manifest import Entry, Manifest
+from apps.results.imports.reading import Reading
+
+STEP = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+LONE_STEP = "measure"
+LONGEST_LABEL = 120
+NOT_TOLD = "–"
+NO_FACTOR = "file"
+
+
+@dataclass(frozen=True)
+class Note:
+    """An error keeps the import from becoming a campaign; a warning is only to be read."""
+
+    severity: Literal["error", "warning"]
+    place: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """One run to be, its repetition from 0; `steps` by name. `error` is that of the first step which has one."""
+
+    cell: Mapping[str, str]
+    block: int
+    host: str
+    steps: Mapping[str, Reading]
+
+    @property
+    def error(self) -> Mapping[str, Any] | None:
+        return next((each.error for each in self.steps.values() if each.error), None)
+
+    @property
+    def outcome(self) -> str:
+        told = next((each.entry.outcome for each in self.steps.values() if each.entry.outcome not in ("", "ok")), "")
+        return told or ("failed" if self.error else "ok")
+
+    @property
+    def sources(self) -> str:
+        return ", ".join(each.source for each in self.steps.values())
+
+
+@dataclass(frozen=True)
+class Understood:
+    """`steps` and `factors` as a campaign has them; `uses` are the columns of a table; `named`: levels come from the
+    names of files, read by `pattern`."""
+
+    runs: list[FoundRun] = field(default_factory=list)
+    factors: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    named: bool = False
+    pattern: str = ""
+    uses: dict[str, dict[str, Any]] = field(default_factory=dict)
+    table: Table | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    profiles: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> list[Note]:
+        return [note for note in self.notes if note.severity == "error"]
+
+
+def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
+    """Never raises for what is in the files: it stands in `notes`. `mapping`: {"pattern", "columns", "host"}, each
+    of which may be absent and is then guessed."""
+    notes: list[Note] = []
+    try:
+        told = manifest.find(files)
+        about = told.about if told else {}
+        said.check(about)
+        named, pattern, entries = _entries(files, told, mapping)
+    except ProvingError as error:
+        return Understood(notes=[_note("error", error)], named=True, pattern=str(mapping.get("pattern") or ""))
+    spoken: dict[str, Any] = {
+        name: {**(about.get(name) or {}), **(mapping.get(name) or {})} for name in ("columns", "order")
+    }
+    reader = _Reader(files, spoken["columns"], notes)
+    readings = [each for entry in entries for each in reader.read(entry)]
+    told_by: dict[str, Any] = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
+    found = _assembled(readings, spoken["order"], notes)
+    return replace(found, about=about, **told_by)
+
+
+def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
+    return Note(severity, error.subject, error.message, error.hint)
+
+
+def _entries(
+    files: Sequence[File], told: Manifest | None, mapping: Mapping[str, Any]
+) -> tuple[bool, str, list[Entry | FormatError]]:
+    """What the manifest lists, or every file with what its name says; a file that does not fit comes as its error."""
+    if told:
+        return False, "", list(told.entries) + list(_unlisted(files, told))
+    outputs = [file for file in files if not _beside(file, files)]
+    tables = [file for file in outputs if file.suffix in reading.TABLES]
+    others = [file.path for file in outputs if file not in tables]
+    text = str(mapping.get("pattern") or "") if "pattern" in mapping else names.guess_pattern(others)
+    pattern = names.compile_pattern(text) if text else None
+    named: list[Entry | FormatError] = [_named(path, pattern) for path in others]
+    return bool(others), text, [*named, *(Entry(file.path) for file in tables)]
+
+
+def _beside(file: File, files: Sequence[File]) -> bool:
+    """Whether it is what another one's tool wrote to stderr."""
+    if file.suffix not in reading.ERRORS:
+        return False
+    return any(other.stem == file.stem and other.suffix not in reading.ERRORS for other in files)
+
+
+def _unlisted(files: Sequence[File], told: Manifest) -> Iterator[FormatError]:
+    listed = {told.path} | {name for entry in told.entries for name in (entry.file, entry.stderr)}
+    stems = {file.stem for file in files if file.path in listed}
+    for file in files:
+        if file.path not in listed and not (file.suffix in reading.ERRORS and file.stem in stems):
+            yield FormatError(file.path, f"{told.path} does not list it: it is left out", hint="list it, or leave it")
+
+
+def _named(path: str, pattern: names.Pattern | None) -> Entry | FormatError:
+    if pattern is None:
+        return Entry(path, levels={NO_FACTOR: path.rpartition(".")[0] or path})
+    read = pattern.read(path)
+    if read is None:
+        hint = f"change the pattern {pattern.text}, or leave the file out"
+        return FormatError(path, "its name does not fit the pattern: it is left out", hint=hint)
+    levels = {name: value for name, value in read.items() if name not in (*names.BLOCK, names.STEP, *_HOST)}
+    number = next((read[name] for name in names.BLOCK if name in read), "")
+    try:
+        block = manifest.block(number, f"{path}, {{n}}") if number else None
+    except FormatError as error:
+        return error
+    words: dict[str, Any] = {name: read.get(name, "") for name in (names.STEP, *_HOST)}
+    return Entry(path, levels=levels, block=block, **words)
+
+
+_HOST = (names.HOST, names.PROFILE)
+
+
+class _Reader:
+    """Reads entries, and remembers the first table with the uses of its columns."""
+
+    def __init__(self, files: Sequence[File], said: Mapping[str, Any], notes: list[Note]) -> None:
+        self.files = {file.path: file for file in files}
+        self.errors = {file.stem: file for file in files if file.suffix in reading.ERRORS}
+        self.columns, self.notes = said, notes
+        self.table: Table | None = None
+        self.uses: dict[str, dict[str, Any]] = {}
+
+    def read(self, entry: Entry | FormatError) -> list[Reading]:
+        if isinstance(entry, FormatError):
+            self.notes.append(_note("warning", entry))
+            return []
+        if not entry.file:
+            return [reading.without_output(entry)]
+        if entry.file not in self.files:
+            hint = "a path as it stands in the zip"
+            self.notes.append(Note("error", entry.file, "it is in the manifest, and was not uploaded", hint))
+            return []
+        file = self.files[entry.file]
+        try:
+            if file.suffix in reading.TABLES or entry.kind == reading.FIGURES:
+                return self._rows(entry, file)
+            return [self._output(entry, file)]
+        except FormatError as error:
+            self.notes.append(_note("error" if entry.kind or len(self.files) == 1 else "warning", error))
+            return []
+
+    def _output(self, entry: Entry, file: File) -> Reading:
+        stderr = self.files.get(entry.stderr) or self.errors.get(file.stem)
+        found = reading.read_output(entry, file, None if stderr is file else stderr)
+        if found.error:
+            self.notes.append(Note("warning", found.source, f"a failed run: {found.error['message']}"))
+        return found
+
+    def _rows(self, entry: Entry, file: File) -> list[Reading]:
+        table = read_table(file.content, file.path)
+        if self.table is None:
+            self.table, self.uses = table, columns.chosen(table, self.columns)
+        elif table.head != self.table.head:
+            raise FormatError(
+                f"{file.path}, line 1", "its columns are not those of the table before", hint="import apart"
+            )
+        if not any(use["as"] == "figure" for use in self.uses.values()):
+            raise FormatError(file.path, "none of its columns is a figure", hint="say which one is")
+        found: list[Reading] = []
+        for each in reading.read_rows(entry, file, table, self.uses):
+            if isinstance(each, FormatError):
+                self.notes.append(_note("warning", each))
+            else:
+                found.append(each)
+        self.notes += [Note("warning", r.source, f"a failed run: {r.error['message']}") for r in found if r.error]
+        return found
+
+
+def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], notes: list[Note]) -> Understood:
+    """Readings of the same levels and repetition are steps of one run."""
+    readings, profiles = _spread(readings)
+    factors = list(dict.fromkeys(name for each in readings for name in each.entry.levels))
+    kinds = {each.kind for each in readings}
+    runs: dict[tuple[str, str, int], FoundRun] = {}
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for each in readings:
+        step = each.entry.step or (LONE_STEP if len(kinds) == 1 else each.kind)
+        cell = {name: each.entry.levels.get(name, NOT_TOLD) for name in factors}
+        place = (each.entry.host, reading.key(cell))
+        counted[*place, step] += 1
+        block = each.entry.block if each.entry.block is not None else counted[*place, step]
+        run = runs.get((*place, block)) or FoundRun(cell, block, each.entry.host, {})
+        if step in run.steps:
+            _clash(notes, each, run, step)
+        else:
+            runs[*place, block] = replace(run, steps={**run.steps, step: each})
+    found = _ordered(runs.values())
+    _check(found, factors, notes)
+    return Understood(found, _factors(found, factors, order), _steps(found, notes), notes, profiles=profiles)
+
+
+def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]]:
+    """Hosts and profiles that differ are factors as well: what was measured on two of them is never mixed."""
+    spread = list(readings)
+    for word in (names.PROFILE, names.HOST):
+        told = {getattr(each.entry, word) for each in spread}
+        if len(told) > 1:
+            spread = [_with_level(each, word) for each in spread]
+    profiles = tuple(sorted({each.entry.profile for each in spread if each.entry.profile}))
+    return spread, profiles
+
+
+def _with_level(each: Reading, word: str) -> Reading:
+    levels = {word: getattr(each.entry, word) or NOT_TOLD, **each.entry.levels}
+    return replace(each, entry=replace(each.entry, levels=levels))
+
+
+def _clash(notes: list[Note], each: Reading, run: FoundRun, step: str) -> None:
+    levels = ", ".join(run.cell.values())
+    message = f"{run.steps[step].source} is step {step} of {levels}, repetition {run.block}, already"
+    notes.append(Note("error", each.source, message, "give each repetition its own number, or leave numbers out"))
+
+
+def _ordered(runs: Iterable[FoundRun]) -> list[FoundRun]:
+    """In the order of their times where all have one, else as they were found; repetitions count from 0."""
+    found = list(runs)
+    blocks = {block: place for place, block in enumerate(sorted({run.block for run in found}))}
+    found = [replace(run, block=blocks[run.block]) for run in found]
+    times = [_time(run) for run in found]
+    if all(times):
+        return [run for _, run in sorted(zip(times, found, strict=True), key=lambda pair: pair[0])]
+    return found
+
+
+def _time(run: FoundRun) -> Any:
+    told = [time for each in run.steps.values() if (time := each.entry.ended or each.entry.started)]
+    return max(told) if told else None
+
+
+def _factors(
+    runs: Sequence[FoundRun], factors: Sequence[str], order: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Levels in the order that was said, else in that in which they first appear; factors likewise."""
+    factors = sorted(factors, key=[*order, *factors].index)
+    levels = {}
+    for name in factors:
+        found = dict.fromkeys(run.cell[name] for run in runs)
+        levels[name] = sorted(found, key=[*(order.get(name) or ()), *found].index)
+    return [{"name": name, "levels": [{"label": label, "set": {}} for label in levels[name]]} for name in factors]
+
+
+def _check(runs: Sequence[FoundRun], factors: Sequence[str], notes: list[Note]) -> None:
+    if not runs:
+        notes.append(Note("error", "files", "no run was found in them", "see what is said of each file"))
+    elif not any(run.outcome == "ok" for run in runs):
+        notes.append(Note("error", "files", "no run has ended well: there is nothing to compare"))
+    if len(runs) > MAX_RUNS:
+        notes.append(Note("error", "files", f"{len(runs)} runs; at most {MAX_RUNS}", "import them in parts"))
+    if runs and not factors:
+        notes.append(
+            Note("error", "factors", "nothing tells the runs apart", "give a pattern, or make a column a factor")
+        )
+    for label in dict.fromkeys(label for run in runs for label in (*run.cell, *run.cell.values())):
+        if not label or len(label) > LONGEST_LABEL or not label.isprintable():
+            hint = f"1 to {LONGEST_LABEL} printable characters"
+            notes.append(Note("error", ascii(label[:80]), "cannot name a factor or a level", hint))
+
+
+def _steps(runs: Sequence[FoundRun], notes: list[Note]) -> list[dict[str, Any]]:
+    """The steps of a workload that nobody can run: each tells itself what was measured."""
+    steps: dict[str, dict[str, Any]] = {}
+    for name, each in ((name, each) for run in runs for name, each in run.steps.items()):
+        if name not in steps:
+            if not STEP.fullmatch(name):
+                notes.append(Note("error", each.source, f"{name!r} cannot name a step", "a-z, 0-9, _ and -"))
+            steps[name] = {"name": name, "role": "measure", "kind": each.kind, "options": {}, "metrics": {}}
+        if steps[name]["kind"] != each.kind:
+            message = f"step {name} is of {each.kind} here, and of {steps[name]['kind']} elsewhere"
+            notes.append(Note("error", each.source, message, "name their steps apart"))
+        steps[name]["options"] |= each.options
+        told = {one.name: {"unit": one.unit, "better": one.better} for one in each.figures if one.better}
+        steps[name]["metrics"] |= told
+    return list(steps.values())
+
+
+def problem(found: Understood) -> PlanError | None:
+    """The first error, as one that a person caused."""
+    return (
+        PlanError(found.errors[0].place, found.errors[0].message, hint=found.errors[0].hint) if found.errors else None
+    )

@@ -1,0 +1,76 @@
+"""SELECT only: which runs of a campaign differ in nothing but the tracer, and what it cost them."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from agents.protocol import digest
+from apps.campaigns.models import Campaign, Run
+from apps.results.models import Measurement
+from apps.results.stats import Overhead, Timed, overhead
+
+EVENTS = "tracer events"
+# What was traced took so long, and happened so often: the first of each that a step yields.
+TOOK = ("execution_mean", "elapsed_mean", "latency_avg")
+TIMES = ("executions", "transactions")
+
+
+def tracer_overheads(campaign: Campaign, step: str) -> dict[str, Overhead]:
+    """label of a combination with a tracer -> what it cost against that without, in the measured `step`.
+
+    Two queries; none where the campaign traces nothing.
+    """
+    if not _traces(campaign):
+        return {}
+    ran = Run.objects.filter(campaign=campaign, outcome=Run.Outcome.OK).order_by("position")
+    runs = list(ran.only("pk", "campaign", "cell", "block", "spec"))
+    timed = _timed(runs, campaign, step)
+    untraced: dict[str, list[Timed]] = defaultdict(list)
+    traced: dict[tuple[str, str], list[Timed]] = defaultdict(list)
+    for run in runs:
+        if run.pk in timed and _traced(run.spec, step):
+            traced[_apart(run.spec), run.label].append(timed[run.pk])
+        elif run.pk in timed:
+            untraced[_apart(run.spec)].append(timed[run.pk])
+    return {
+        label: overhead(rows, untraced[key])
+        for (key, label), rows in traced.items()
+        if untraced[key] and sum(row.events for row in rows)
+    }
+
+
+def _traces(campaign: Campaign) -> bool:
+    paths = [path for factor in campaign.factors for level in factor["levels"] for path in level["set"]]
+    return any("tracer" in step["options"] for step in campaign.steps) or any(".tracer." in p for p in paths)
+
+
+def _traced(spec: Mapping[str, Any], step: str) -> bool:
+    options = next(each["options"] for each in spec["steps"] if each["name"] == step)
+    return bool(options.get("tracer", {}).get("tool", "none") != "none")
+
+
+def _apart(spec: Mapping[str, Any]) -> str:
+    """All of a run but its tracer: equal for runs that can be compared."""
+    rest = copy.deepcopy(dict(spec))
+    rest["settings"].get("cpu_affinity", {}).pop("tracer", None)
+    for step in rest["steps"]:
+        step["options"].pop("tracer", None)
+    return digest(rest)
+
+
+def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
+    rows = Measurement.objects.filter(run__campaign=campaign, step=step, name__in=(*TOOK, *TIMES, EVENTS))
+    figures: dict[UUID, dict[str, float]] = defaultdict(dict)
+    for pk, name, value in rows.values_list("run_id", "name", "value"):
+        figures[pk][name] = value
+    found = {}
+    for run in runs:
+        told = figures[run.pk]
+        took, times = (next((told[name] for name in names if name in told), None) for names in (TOOK, TIMES))
+        if took is not None and times:
+            found[run.pk] = Timed(run.block, took, told.get(EVENTS, 0.0) / times)
+    return found

@@ -1,0 +1,90 @@
+"""PostgreSQL and a tracer on cpus of two sockets: where both stayed, what the tracer saw, and what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns import services, workloads
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from apps.results import queries
+from tests import campaigns
+from tests.lab.conftest import differences, look
+from tests.lab.machine import Machine
+
+pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
+
+TIMEOUT_S = 1500
+BLOCKS = 10_000
+TABLE = "create table if not exists traced as select repeat('x', 400) from generate_series(1, 20000)"
+CALLS = ["pread64", "preadv"]
+
+
+def finish(campaign: Campaign, by: User) -> list[Run]:
+    """Its runs, all of them ok and read."""
+    services.start_campaign(campaign, by=by)
+
+    def ended() -> bool:
+        campaign.refresh_from_db()
+        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
+
+    campaigns.drive(ended, timeout_s=TIMEOUT_S)
+    runs = list(campaign.runs.all())
+    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
+    return runs
+
+
+def found(run: Run, name: str) -> float:
+    return float(run.measurements.get(step="scan", name=name).value)
+
+
+def proven(run: Run, subject: str) -> set[Any]:
+    return {event.data["found"] for event in run.events.filter(kind="proof", data__subject=subject)}
+
+
+@pytest.mark.proves("cpu_affinity", where="lab")
+def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, admin: User, vm: Machine) -> None:
+    before = look(vm)
+    campaign = services.create_from_recipe(by=admin, host=host, recipe="cpu-placement", repetitions=1, seed=1)
+
+    runs = {run.cell["tracer"]: run for run in finish(campaign, admin)}
+
+    assert list(runs) and {proven(run, "server: every process and thread").pop() for run in runs.values()} == {"0"}
+    traced = {label: run for label, run in runs.items() if label != "no tracer"}
+    assert proven(traced["tracer on the same cpu"], "tracer: every process and thread") == {"0"}
+    assert proven(traced["tracer on another socket"], "tracer: every process and thread") == {"1"}
+    for run in traced.values():
+        assert found(run, "tracer events") > 2 * BLOCKS
+        assert found(run, "execution_mean") > found(runs["no tracer"], "execution_mean")
+    sentences = queries.campaign_table(campaign).overheads
+    assert set(sentences) == {run.label for run in traced.values()}
+    assert differences(before, look(vm)) == {}
+
+
+def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) -> None:
+    """A query of known reads, each asked of the kernel; strace, perf and bpftrace count them alike."""
+    before = look(vm)
+    query = {"query": "select count(*) from traced", "times": 2, "before": "set max_parallel_workers_per_gather = 0"}
+    steps = [
+        {"name": "table", "role": "prepare", "kind": "sql", "options": {"statements": TABLE}},
+        {"name": "scan", "kind": "sql", "options": {**query, "tracer": {"tool": "none", "syscalls": CALLS}}},
+    ]
+    tools = [{"label": tool, "set": {"steps.scan.tracer.tool": tool}} for tool in ("strace", "perf", "bpftrace")]
+    workload = workloads.save_workload("traced", steps, by=admin)
+    memory = {"settings.postgresql.shared_buffers": "1MB", "settings.postgresql.autovacuum": "off"}
+    factors = [{"name": "tool", "levels": tools}, {"name": "memory", "levels": [{"label": "1MB", "set": memory}]}]
+    campaign = services.create_campaign(
+        by=admin, host=host, name="tracers", question="?", workload=workload, factors=factors, repetitions=1,
+        metric="execution_mean", seed=1,
+    )  # fmt: skip
+
+    runs = {run.cell["tool"]: run for run in finish(campaign, admin)}
+
+    read = {label: 2 * found(run, "shared_read_mean") for label, run in runs.items()}
+    for label, run in runs.items():
+        assert 0.9 * read[label] <= found(run, "tracer events") <= 1.2 * read[label], label
+        assert found(run, "tracer ns per event") > 100
+    assert differences(before, look(vm)) == {}
