@@ -151,6 +151,7 @@ def test_a_job_that_is_cut_is_left_out_and_named() -> None:
         ("total=r=65600", "total=r=many"),
         ("ios=65601/2,", "ios=65601,"),
         ("aggrb=262400KB/s", "aggrb=262400K/s"),
+        ("     lat (usec): min", "    clat (usec): min"),
         ("  cpu  ", "  read : io=512.5MB, bw=262400KB/s, iops=32800 , runtime=  2000msec\n  cpu  "),
     ],
 )
