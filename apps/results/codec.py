@@ -1,7 +1,8 @@
 """Numbers of a series as bytes: column by column, without loss. Pure.
 
 What collectors emit are integers, or decimals cut after a few digits. Such a column is scaled to integers, and they, or
-their differences, are written without their empty high bytes, byte plane by byte plane, deflated. Any other column keeps its float64, in the same planes. Samples that are missing (nan) are a bit each.
+their differences, are written without their empty high bytes, byte plane by byte plane, deflated. Any other column
+keeps its float64, in the same planes. Samples that are missing (nan) are a bit each.
 """
 
 from __future__ import annotations
