@@ -118,8 +118,8 @@ class Rates:
 
 
 def rounded(value: float) -> float:
-    """To five digits, four of them decimals at most: the moment of a look is known to some 10 us of a second; more would
-    be noise, and bytes."""
+    """To five digits, at most four of them decimals: the moment of a look is known to some 10 us of a second, so that
+    more would be noise, and bytes."""
     return round(value, 4) if value < 10 else float("%.5g" % value)
 
 
