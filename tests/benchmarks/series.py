@@ -52,6 +52,7 @@ def recorded(seconds: int) -> dict[str, Table]:
             "version": 1,
             "target": {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": root, "os_user": ""},
             "settings": {},
+            "dataset": {"kind": "pgbench", "options": {"scale": 5}},
             "steps": [{"name": "measure", "kind": "pgbench", "options": options}],
             "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
         }
