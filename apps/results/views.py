@@ -34,15 +34,15 @@ TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
     campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk
+        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
     )
-    planned = campaign.state != Campaign.State.DRAFT
+    planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign) if planned else None,
-        "summary": _summary(campaign) if planned else None,
+        "table": queries.campaign_table(campaign) if planned and compares else None,
+        "summary": _summary(campaign) if planned and compares else None,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
@@ -117,7 +117,7 @@ def sent(export: exports.Export, row: Campaign | Run, name: str) -> HttpResponse
 
 @needs(Role.VIEWER)
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = get_object_or_404(Run.objects.select_related("campaign", "host", "facts"), pk=pk)
+    run = get_object_or_404(Run.objects.select_related("campaign__dataset", "host", "facts"), pk=pk)
     tab = request.GET.get("tab", "chart")
     if tab not in TABS:
         raise Http404(f"{tab} is not one of {', '.join(TABS)}")
@@ -126,7 +126,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context["breaks"] = breaks_at(run)
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
-        context |= _panels(request, run, context["as_table"])
+        context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
 
 
