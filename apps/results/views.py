@@ -237,7 +237,8 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     run = get_object_or_404(Run, pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
-    head, rows, _ = story.table_of(samples.run_columns(run, shown, _axis(request, timeline.steps_of(run))))
+    axis = _axis(request, timeline.steps_of(run))
+    head, rows, _ = story.table_of(samples.run_columns(run, shown, axis), axis)
     response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
     return response
