@@ -151,7 +151,7 @@ class PgBench(Workload):
             },
             "sampling_rate": {
                 "type": "number",
-                "minimum": 0.000001,
+                "minimum": 0.0001,
                 "maximum": 1,
                 "title": "Share of the transactions to log (--sampling-rate)",
             },
