@@ -97,7 +97,7 @@ class _Sums:
         if one.latency_us is None:
             self.words[one.word] += 1
         else:
-            self.histogram.add(((one.latency_us, 1),))
+            self.histogram.add((one.latency_us,), (1,))
 
 
 def parse_log(raw: bytes) -> Log:
