@@ -19,6 +19,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
+from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
@@ -173,7 +174,9 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
         drawn = run.ingested_at is None or run.series.exists()
-        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
+        closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
+        found = list(run.measurements.all())
+        return {"measurements": found, "sentence": story.sentence_of(run), "drawn": drawn, "closed": closed}
     if tab == "settings":
         return {"proof": story.proof_of(run)}
     if tab == "commands":
