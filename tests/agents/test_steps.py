@@ -163,8 +163,9 @@ CALLS = ["pread64", "preadv"]
         ({"tool": "strace", "syscalls": CALLS, "backends": "server"}, True),
         ({"tool": "perf", "syscalls": CALLS}, True),
         ({"tool": "perf", "events": ["syscalls:sys_enter_pread64", "syscalls:sys_enter_preadv"]}, False),
+        ({"tool": "bpftrace", "syscalls": CALLS}, True),
     ],
-    ids=["strace", "strace-server", "perf-trace", "perf-stat"],
+    ids=["strace", "strace-server", "perf-trace", "perf-stat", "bpftrace"],
 )
 def test_a_tracer_counts_the_reads_of_the_queries_and_nothing_else(
     agent: Connection, steps: Steps, asked: dict[str, Any], timed: bool
