@@ -15,7 +15,7 @@ from apps.campaigns.models import Artefact, Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Series
-from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
+from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
 READERS = {"Import.retrieve": Role.OPERATOR}
@@ -39,6 +39,9 @@ WRITERS = {
     "Profile.revise": Role.TUNER,
     "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
+    "DataSet.create": Role.TUNER,
+    "DataSet.prepare": Role.OPERATOR,
+    "DataCopy.remove": Role.OPERATOR,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
     "Campaign.cancel": Role.OPERATOR,
@@ -93,6 +96,7 @@ def rows(tuner: User) -> dict[str, Any]:
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
+    copy = make_copy(host=campaign.host, by=tuner)
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -101,6 +105,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Setting": "cpu_affinity",
         "Recipe": "cpu-scaling",
         "Workload": campaign.workload_id,
+        "DataSet": copy.dataset_id,
+        "DataCopy": copy.pk,
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Run": run.pk,
