@@ -108,12 +108,10 @@ def make_copy(host: Host | None = None, by: User | None = None) -> DataCopy:
     """A pristine data set on a host."""
     number = next(_numbers)
     made = datasets.save_dataset(f"data-{number}", "pgbench", {"scale": number}, by=by or make_user(Role.TUNER))
-    host = host or make_host()
     target = {"kind": "private", "bin_dir": "/usr/lib/postgresql/18/bin", "data_dir": "/var/lib/x", "os_user": ""}
-    return DataCopy.objects.create(
-        host=host, home="/var/lib/x/1", fingerprint=made.digest, dataset=made,
-        recipe={"kind": "pgbench", "options": {}}, major=18, database="ds_1", target=target, state=DataCopy.State.PRISTINE, seconds=[["g", 1.5]],
-    )  # fmt: skip
+    about = {"dataset": made, "recipe": {"kind": "pgbench", "options": {}}, "major": 18, "seconds": [["g", 1.5]]}
+    where = {"host": host or make_host(), "home": "/var/lib/x/1", "database": "ds_1", "target": target}
+    return DataCopy.objects.create(fingerprint=made.digest, state=DataCopy.State.PRISTINE, **about, **where)
 
 
 def make_campaign(
