@@ -165,7 +165,8 @@ def _around(run: Run) -> dict[str, Any]:
 def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
-        drawn = run.ingested_at is None or run.series.exists()
+        measures = run.campaign.kind != Campaign.Kind.PREPARATION
+        drawn = measures and (run.ingested_at is None or run.series.exists())
         return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
     if tab == "settings":
         return {"proof": story.proof_of(run)}
