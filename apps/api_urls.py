@@ -4,7 +4,7 @@ from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.api import MeViewSet, TokenViewSet
+from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
@@ -40,6 +40,7 @@ router.register("series", SeriesViewSet)
 router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
+router.register("users", UserViewSet)
 
 v1 = [
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),

@@ -18,7 +18,7 @@ def _dry_run(team: dict[str, Any]) -> str:
 def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
     """(a name for the screenshot, address, the least role that may see it)."""
     ok, failed = team["ok_run"].pk, team["failed_run"].pk
-    new = reverse("campaign_new")
+    new, run = reverse("campaign_new"), reverse("run_detail", args=[team["imported"].runs.first().pk])
     return [
         ("home", reverse("home"), Role.VIEWER),
         ("hosts", reverse("host_list"), Role.VIEWER),
@@ -51,6 +51,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("campaign-draft", reverse("campaign_detail", args=[team["draft"].pk]), Role.VIEWER),
         ("campaign-running", reverse("campaign_detail", args=[team["running"].pk]), Role.VIEWER),
         ("campaign-finished", reverse("campaign_detail", args=[team["finished"].pk]), Role.VIEWER),
+        ("campaign-storage", reverse("campaign_detail", args=[team["storage"].pk]), Role.VIEWER),
         ("campaign-table", reverse("campaign_detail", args=[team["finished"].pk]) + "?view=table", Role.VIEWER),
         *((f"run-{tab}", reverse("run_detail", args=[ok]) + f"?tab={tab}", Role.VIEWER) for tab in TABS),
         ("run-conflict", reverse("run_detail", args=[team["conflict_run"].pk]) + "?tab=settings", Role.VIEWER),
@@ -62,6 +63,12 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("run-failed", reverse("run_detail", args=[failed]), Role.VIEWER),
         ("run-live", reverse("run_detail", args=[team["live_run"].pk]), Role.VIEWER),
         ("run-queued", reverse("run_detail", args=[team["queued_run"].pk]), Role.VIEWER),
+        ("import-new", reverse("import_new"), Role.OPERATOR),
+        ("import-draft", reverse("import_detail", args=[team["upload"].pk]), Role.OPERATOR),
+        ("campaign-imported", reverse("campaign_detail", args=[team["imported"].pk]), Role.VIEWER),
+        *((f"run-imported-{tab}", f"{run}?tab={tab}", Role.VIEWER) for tab in TABS),
+        ("host-archive", reverse("host_detail", args=["bench-00"]), Role.VIEWER),
+        ("workload-imported", reverse("workload_detail", args=[team["imported"].workload.name]), Role.VIEWER),
         ("timeline", reverse("timeline"), Role.VIEWER),
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),

@@ -108,7 +108,9 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
     labels = labels_of(campaign, runs)
-    rows = {label: [run for run in runs if run.label == label] for label in labels}
+    rows: dict[str, list[Run]] = {label: [] for label in labels}
+    for run in runs:
+        rows[run.label].append(run)
     measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
     observations = [
         stats.Observation(label, point.block, point.value, point.position)

@@ -22,6 +22,7 @@ from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 
 LIVE_BATCH = 500
@@ -143,8 +144,14 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
-    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": list(run.marks.all())}
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
     return context | ({"rows": story.samples_of(run, shown, _axis(request, steps))} if as_table else {})
+
+
+def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
+    """The marks of the steps as they followed each other."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
 
 
 def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
@@ -187,7 +194,9 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
     axis = _axis(request, timeline.steps_of(run))
     columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look)
+    width = request.GET.get("width", "")
+    size = {"width": int(width)} if width.isdigit() else {}
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, **size)
     # What a page needs to add newer samples: of which event the newest is that can be here, and when its step began.
     figure |= {"seq": run.last_seq, "steps": axis.offsets()}
     # Arrays are written as they are, which takes a tenth of the time; nan becomes null.

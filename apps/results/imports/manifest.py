@@ -111,9 +111,9 @@ def _entry(where: str, row: Mapping[str, Any]) -> Entry:
         raise FormatError(where, "no file is named", hint=hint)
     if words.get("outcome", "ok") not in OUTCOMES:
         raise FormatError(where, f"{words['outcome']!r} is no outcome", hint=f"one of {', '.join(OUTCOMES)}")
-    times = {"started": words.pop("started", ""), "ended": words.pop("time", "")}
+    times = {name: words.pop(name, "") for name in ("started", "time")}
     read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
-    return Entry(**words, **read, levels=row["levels"], block=_block(where, row))
+    return Entry(**words, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
 
 
 def _block(where: str, row: Mapping[str, Any]) -> int | None:

@@ -18,6 +18,7 @@ from apps.results.models import Import, Series
 from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
+FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
 READERS = {"Import.retrieve": Role.OPERATOR}
 WRITERS = {
     "Host.create": Role.ADMIN,
@@ -39,6 +40,7 @@ WRITERS = {
     "Profile.revise": Role.TUNER,
     "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
+    "Workload.check": Role.OPERATOR,
     "DataSet.create": Role.TUNER,
     "DataSet.prepare": Role.OPERATOR,
     "DataCopy.remove": Role.OPERATOR,
@@ -56,6 +58,7 @@ WRITERS = {
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
+    "User.partial_update": Role.ADMIN,
 }
 
 
@@ -109,6 +112,9 @@ def rows(tuner: User) -> dict[str, Any]:
         "DataCopy": copy.pk,
         "Campaign": campaign.pk,
         "Results": campaign.pk,
+        "Summary": campaign.pk,
+        "CampaignExport": campaign.pk,
+        "RunExport": run.pk,
         "Run": run.pk,
         "Proof": run.pk,
         "Observed": run.pk,
@@ -119,6 +125,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Decision": decision.pk,
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
+        "User": tuner.pk,
     }
 
 
@@ -132,7 +139,9 @@ def test_the_table_of_addresses_is_read() -> None:
 
 @pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
 def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
-    url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
+    keys = dict.fromkeys(endpoint.keys, rows[endpoint.room])
+    file = FILES.get(endpoint.room)
+    url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
     query = {"from": 1, "to": until, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
 

@@ -1,0 +1,87 @@
+"""Import old results from files and folders of this machine."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts.models import User
+from apps.errors import ProvingError
+from apps.results import services
+from apps.results.imports.understand import Understood
+from apps.results.models import Import
+
+SAID = ("name", "question", "host", "metric", "delta", "pattern")
+
+
+class Command(BaseCommand):
+    help = "Import outputs of pgbench, fio and other tools, tables of figures, or zips of them, as a campaign."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, zips, or one folder")
+        parser.add_argument("--by", required=True, metavar="USER", help="who imports: an operator")
+        parser.add_argument("--campaign", dest="name", help="its name")
+        parser.add_argument("--question", help="what a reader of the result asks")
+        parser.add_argument("--host", help="where it was measured")
+        parser.add_argument("--metric", help="the figure that levels are compared by")
+        parser.add_argument(
+            "--delta", type=float, help="the margin that matters, as a share; 0.02 where it is not given"
+        )
+        parser.add_argument("--pattern", help="levels out of file names, such as {policy}-{n}.out")
+        parser.add_argument(
+            "--mapping", type=Path, help="all of this, and columns, as a JSON file; see docs/importing.md"
+        )
+        parser.add_argument("--look", action="store_true", help="only print what was understood")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._import(options)
+        except (ProvingError, OSError, ValueError, User.DoesNotExist) as error:
+            raise CommandError(str(error)) from error
+
+    def _import(self, options: dict[str, Any]) -> None:
+        by = User.objects.get(username=options["by"])
+        kept, new = services.upload(_uploads(options["paths"]), by=by)
+        if kept.campaign_id:
+            self.stdout.write(f"imported before: campaign {kept.campaign_id}. Nothing was changed.")
+            return
+        services.say(kept, _mapping(options), by=by)
+        self._tell(services.preview(kept))
+        if options["look"]:
+            self._forget(kept, new, by)
+            return
+        self.stdout.write(f"campaign {services.commit(kept, by=by).pk}")
+
+    def _tell(self, found: Understood) -> None:
+        for note in found.notes:
+            self.stderr.write(
+                f"{note.severity}: {note.place}: {note.message}" + (f" ({note.hint})" if note.hint else "")
+            )
+        for run in found.runs:
+            self.stdout.write(
+                f"{run.sources}: {', '.join(run.cell.values())}, repetition {run.block + 1}, {run.outcome}"
+            )
+
+    def _forget(self, kept: Import, new: bool, by: User) -> None:
+        if new:
+            services.discard(kept, by=by)
+
+
+def _mapping(options: dict[str, Any]) -> dict[str, Any]:
+    told = json.loads(options["mapping"].read_text()) if options["mapping"] else {}
+    return {**told, **{name: options[name] for name in SAID if options[name] is not None}}
+
+
+def _uploads(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
+    """Files as they are, folders with all that is below them."""
+    for path in paths:
+        if path.is_dir():
+            below = sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())
+            yield from ((each.relative_to(path).as_posix(), each.read_bytes()) for each in below)
+        else:
+            yield path.name, path.read_bytes()
