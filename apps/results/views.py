@@ -173,7 +173,8 @@ def _around(run: Run) -> dict[str, Any]:
 def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
-        drawn = run.ingested_at is None or run.series.exists()
+        measures = run.campaign.kind != Campaign.Kind.PREPARATION
+        drawn = measures and (run.ingested_at is None or run.series.exists())
         closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
         found = list(run.measurements.all())
         return {"measurements": found, "sentence": story.sentence_of(run), "drawn": drawn, "closed": closed}
