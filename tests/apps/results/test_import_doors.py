@@ -172,6 +172,15 @@ def test_the_page_shows_what_was_understood_and_keeps_what_was_typed(operator: U
     assert (campaign.delta, campaign.metric, campaign.question) == (0.05, "idx1", "Do huge pages pay?")
 
 
+def test_a_file_that_is_in_a_campaign_already_is_named(operator: User) -> None:
+    imported(operator, ("select.out", PGBENCH))
+
+    kept, new = services.upload([("select.out", PGBENCH), ("other.out", sample("pgbench-14-select.out"))], by=operator)
+
+    told = [(note.severity, note.place, note.message) for note in services.preview(kept).notes]
+    assert new and told == [("warning", "select.out", "the same file is in the campaign old")]
+
+
 def test_a_draft_can_be_forgotten_and_a_campaign_cannot(operator: User) -> None:
     client = browser(operator)
     draft, _ = services.upload([("t.csv", CSV)], by=operator)
