@@ -37,7 +37,7 @@ e2e: .venv-e2e ## the browser tests in Debian's chromium
 test-lab: .venv-tests ## units, restarts, power cuts on the virtual machines of $PROVING_LAB
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
 
-bench: .venv-tests ## what settings, orchestration and observation cost
+bench: .venv-tests ## what settings, orchestration, observation and long series cost
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 lint: .venv-tests ## style, types, who may import whom, templates, the agent's Python floor

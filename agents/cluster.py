@@ -133,7 +133,7 @@ class Cluster(Target):
         shutil.rmtree(fresh, ignore_errors=True)
         shelf.forget(self.home)
         self._execute(
-            [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=300.0
+            [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=1800.0
         )
         with (fresh / "postgresql.conf").open("a") as file:
             file.write(f"\ninclude '{INCLUDE}'\n")

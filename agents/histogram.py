@@ -8,7 +8,8 @@ is at most 1/128 of its lower bound wide, and its middle at most 1/256 away from
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, Mapping, Optional
+from operator import mul
+from typing import Any, Mapping, Optional, Sequence
 
 BITS = 7
 
@@ -38,20 +39,17 @@ class Histogram:
         self.low: Optional[int] = None
         self.high: Optional[int] = None
 
-    def add(self, counts: Iterable[tuple[int, int]]) -> None:
-        """(value, how often) each; values below 0, which a clock that was set back makes, count as 0."""
-        buckets, low, high = self.buckets, self.low, self.high
-        for value, times in counts:
-            value = max(0, value)
-            bucket = bucket_of(value)
-            buckets[bucket] = buckets.get(bucket, 0) + times
-            self.count += times
-            self.sum += value * times
-            if low is None or value < low:
-                low = value
-            if high is None or value > high:
-                high = value
-        self.low, self.high = low, high
+    def add(self, values: Sequence[int], times: Sequence[int]) -> None:
+        """Each value >= 0 so many times."""
+        if not values:
+            return
+        self.count += sum(times)
+        self.sum += sum(map(mul, values, times))
+        self.low = min(values) if self.low is None else min(self.low, min(values))
+        self.high = max(values) if self.high is None else max(self.high, max(values))
+        own = self.buckets
+        for bucket, each in zip(map(bucket_of, values), times):
+            own[bucket] = own.get(bucket, 0) + each
 
     def merge(self, other: Histogram) -> None:
         for bucket, times in other.buckets.items():

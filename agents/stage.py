@@ -57,6 +57,10 @@ class Stage:
             self._rooms[real] = self._run.make_scratch(real, self.step)
         return self._rooms[real]
 
+    def allowed(self, directory: str) -> str:
+        """The real path of an allowed directory of the host's, to read what is there."""
+        return paths.directory(directory, self._run.allowed_paths)
+
     def claim(self, path: str) -> str:
         """The real path of a file or device that the tool may write: allowed, and nobody else's. A new file is removed
         with the run."""
@@ -103,10 +107,10 @@ class Stage:
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
         self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
-    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None:
+    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None:
         """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
         argv = [*self._run.client_prefix, *argv]
-        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose)
+        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose, directory=directory)
 
     def measure(
         self,
@@ -117,6 +121,7 @@ class Stage:
         on_line: Callable[[str], None],
         watched: str = "stderr",
         go: str = "",
+        directory: str = "",
         look: Optional[Look] = None,
         trace: Optional[Trace] = None,
     ) -> None:
@@ -132,7 +137,7 @@ class Stage:
         onlooker = Onlooker(run, self.step, self.out, total_s)
         if not go:
             self._begin(onlooker)
-        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL)
+        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL, directory)
         run.scene.client, run.scene.step = child.pid, self.step
         tracer = self._attach(trace)
         if go:
@@ -170,15 +175,29 @@ def _tell(child: Child, go: str) -> None:
 
 
 def run_tool(
-    run: Run, argv: Sequence[str], *, purpose: str, limit_s: float, out: Path, looks: Sequence[Look] = ()
+    run: Run,
+    argv: Sequence[str],
+    *,
+    purpose: str,
+    limit_s: float,
+    out: Path,
+    looks: Sequence[Look] = (),
+    directory: str = "",
 ) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(run, argv, purpose, files)
+    child = start_tool(run, argv, purpose, files, directory=directory)
     _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
-def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, Path], stdin: int = DEVNULL) -> Child:
+def start_tool(
+    run: Run,
+    argv: Sequence[str],
+    purpose: str,
+    files: tuple[Path, Path],
+    stdin: int = DEVNULL,
+    directory: str = "",
+) -> Child:
     env = run.cluster.env if run.cluster else {}
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
@@ -189,6 +208,7 @@ def start_tool(run: Run, argv: Sequence[str], purpose: str, files: tuple[Path, P
             purpose=purpose,
             account=account,
             env=environment(run.job.run, env),
+            directory=directory or "/",
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -219,7 +219,10 @@ class Tracer:
         child, run = self._child, self.run
         if child is None:
             return
-        if child.wait(0.0) is None:
+        early = child.wait(0.0)
+        if early:
+            raise self._failure("ended before the load", early)
+        if early is None:
             run.system.kill_group(child.pid, signal.SIGINT)
         code = child.wait(STOP_S)
         if code is None and not end(run.system, child.entry):

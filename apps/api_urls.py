@@ -4,9 +4,10 @@ from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.api import MeViewSet, TokenViewSet
+from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
+from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
@@ -28,6 +29,8 @@ router.register("identities", IdentityViewSet)
 router.register("profiles", ProfileViewSet)
 router.register("settings", SettingViewSet, basename="setting")
 router.register("workloads", WorkloadViewSet)
+router.register("datasets", DataSetViewSet)
+router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("runs", RunViewSet)
@@ -37,6 +40,7 @@ router.register("series", SeriesViewSet)
 router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
+router.register("users", UserViewSet)
 
 v1 = [
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),

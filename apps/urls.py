@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from apps import health
 from apps.accounts import views as accounts
+from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
@@ -22,5 +23,6 @@ urlpatterns = [
     *results.urlpatterns,
     *imports.urlpatterns,
     *campaigns.urlpatterns,
+    *datasets.urlpatterns,
     *decisions.urlpatterns,
 ]

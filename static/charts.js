@@ -7,6 +7,7 @@
   function address(plot) {
     const url = new URL(plot.dataset.figure, location.href);
     url.searchParams.set("theme", document.documentElement.dataset.theme);
+    url.searchParams.set("width", plot.clientWidth);
     return url;
   }
 

@@ -42,11 +42,14 @@
       }
     }
 
+    const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
+
     async function show(news) {
       if (news.progress) {
         at("progress").value = news.progress.done;
         const left = news.progress.eta_s;
-        at("eta").textContent = left === null ? "" : `about ${Math.ceil(left)} s of this step left`;
+        const told = left === null ? "" : `about ${span(left)} of this step left`;
+        at("eta").textContent = [news.progress.note, told].filter(Boolean).join("; ");
       }
       at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
       figures(news.samples);

@@ -9,9 +9,10 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, queue, services, workloads
+from apps.campaigns import dispatch, queue, recipes, services, workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
+from apps.campaigns.steps import patch, single
+from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.results import ingest, queries
 
@@ -53,6 +54,16 @@ def start(
     )
     services.start_campaign(campaign, by=by)
     return campaign
+
+
+def small_storage(host: Host, seconds: int = 2) -> list[dict[str, Any]]:
+    """The steps of the recipe `storage` on this host, each of seconds."""
+    wanted = recipes.steps(recipes.get("storage"), paths.known(host))
+    text = wanted[2]["options"]["job_file"]
+    for key, value in {"numjobs": 2, "ramp_time": 1, "size": "8m", "runtime": seconds}.items():
+        text = "\n".join(f"{key}={value}" if line.startswith(f"{key}=") else line for line in text.splitlines())
+    shorter = {"steps.fsync.secs_per_test": 1, "steps.timing.duration_s": 1, "steps.fio.job_file": text}
+    return patch(wanted, shorter)
 
 
 def step() -> None:

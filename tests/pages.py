@@ -42,6 +42,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("campaign-draft", reverse("campaign_detail", args=[team["draft"].pk]), Role.VIEWER),
         ("campaign-running", reverse("campaign_detail", args=[team["running"].pk]), Role.VIEWER),
         ("campaign-finished", reverse("campaign_detail", args=[team["finished"].pk]), Role.VIEWER),
+        ("campaign-storage", reverse("campaign_detail", args=[team["storage"].pk]), Role.VIEWER),
         ("campaign-table", reverse("campaign_detail", args=[team["finished"].pk]) + "?view=table", Role.VIEWER),
         *((f"run-{tab}", reverse("run_detail", args=[ok]) + f"?tab={tab}", Role.VIEWER) for tab in TABS),
         ("run-conflict", reverse("run_detail", args=[team["conflict_run"].pk]) + "?tab=settings", Role.VIEWER),

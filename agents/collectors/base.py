@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from ..processes import Child
 
 
-DIGITS = 5
-
-
 class NotAvailable(Exception):
     """This host, or this run, has nothing for the collector; the message says why."""
 
@@ -111,11 +108,18 @@ class Rates:
 
     def of(self, counts: Mapping[str, float], at: float) -> dict[str, float]:
         """Of each counter that was there at the look before; one that was reset has grown by nothing. `at` in s."""
-        seconds = max(at - self._at, 1e-3)
-        grown = {name: max(0.0, count - self._last[name]) for name, count in counts.items() if name in self._last}
+        seconds, last = max(at - self._at, 1e-3), self._last
         self._last, self._at = counts, at
-        # The moment of a look is known to some 10 us of a second: more digits would be noise, and bytes.
-        return {name: float(f"{growth / seconds:.{DIGITS}g}") for name, growth in grown.items()}
+        return {
+            name: rounded((count - last[name]) / seconds) if count > last[name] else 0.0
+            for name, count in counts.items()
+            if name in last
+        }
+
+
+def rounded(value: float) -> float:
+    """To five digits: the moment of a look is known to some 10 us of a second; more would be noise, and bytes."""
+    return float("%.5g" % value)
 
 
 def fields_of(text: str) -> dict[str, int]:

@@ -22,6 +22,7 @@ MOST_ROWS = 50
 WAIT = "wait."
 _NO_SUM = re.compile(r"id$|^(min|max|mean|stddev)_")
 OLDEST = 10
+_NUMBERS = (int, float)  # bool is none
 
 _DATABASE, _BGWRITER, _CHECKPOINTER, _WAL, _IO = (
     "pg_stat_database.", "pg_stat_bgwriter.", "pg_stat_checkpointer.", "pg_stat_wal.", "pg_stat_io.<backend_type>.",
@@ -187,9 +188,10 @@ class PostgreSQL(Collector):
         return found
 
     def _count(self, found: dict[str, Any]) -> dict[str, float]:
-        flat = {name: value for name, value in flatten(found).items() if _declared(name)}
-        gauges = {name: value for name, value in flat.items() if _declared(name) == "gauge"}
-        counts = {name: value for name, value in flat.items() if name not in gauges}
+        told: dict[str, dict[str, float]] = {"": {}, "gauge": {}, "counter": {}}
+        for name, value in flatten(found).items():
+            told[_declared(name)][name] = value
+        gauges, counts = told["gauge"], told["counter"]
         rates = self._rates.of(counts, found["at"])
         # What never happened is not told: views of newer versions have hundreds of such numbers.
         return {**{name: rate for name, rate in rates.items() if counts[name]}, **gauges}
@@ -242,12 +244,14 @@ def flatten(found: dict[str, Any]) -> dict[str, float]:
             rows = row.items() if view == "pg_stat_io" else [("", row or {})]
             for who, values in rows:
                 prefix = f"{view}.{who}." if who else f"{view}."
-                flat.update({prefix + name: float(value) for name, value in _numbers(values).items()})
+                for name, value in values.items():
+                    if type(value) in _NUMBERS:
+                        flat[prefix + name] = float(value)
     return flat
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if isinstance(value, (int, float)) and value is not True}
+    return {name: value for name, value in row.items() if type(value) in _NUMBERS}
 
 
 def _grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Collection, Optional
 
 from ..system import CLOCK_TICKS, PAGE_KB, System
-from .base import Collector, NotAvailable, columns
+from .base import Collector, NotAvailable, columns, rounded
 
 POSTMASTER, BACKENDS, OTHERS = "postmaster", "client backends", "others"
 # The first words of a process's title, after "postgres: " and the cluster's name; all else is a client's backend.
@@ -81,7 +81,7 @@ class Processes(Collector):
             for name, rate in process.rates.items():
                 for column in (name, f"{process.kind}.{name}"):
                     values[column] = values.get(column, 0.0) + rate
-        values = {name: round(value, 4) for name, value in values.items()}
+        values = {name: rounded(value) if value else 0.0 for name, value in values.items()}
         return {**values, **_memory(self._known.values())}
 
     def _look(self, at: float) -> None:

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 
         def sample(self, source: str, t: float, values: dict[str, float]) -> None: ...
 
-        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float) -> None: ...
+        def allowed(self, directory: str) -> str: ...
+
+        def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None: ...
 
         def measure(
             self,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
             on_line: Callable[[str], None],
             watched: str = "stderr",
             go: str = "",
+            directory: str = "",
             look: Optional[Callable[[float], None]] = None,
             trace: Optional[Trace] = None,
         ) -> None: ...
@@ -122,6 +125,7 @@ class Workload(ABC):
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
     main: tuple[str, ...] = ()  # those of them that a summary of many steps shows; all where none is named
+    measures = True  # whether there is anything that a step of it could be asked for
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -163,6 +167,10 @@ class Workload(ABC):
     def runs_code(self, options: Options) -> bool:
         """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
         return bool((options.get("tracer") or {}).get("script"))
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        """Pure. What a step with these options yields; most tools yield the same whatever they are told."""
+        return self.metrics
 
     def metric(self, name: str) -> Optional[Metric]:
         """Pure. The metric of that name; None for none."""

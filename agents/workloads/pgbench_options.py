@@ -83,8 +83,8 @@ def _check_text(name: str, text: str) -> None:
     field = "script" if name == "script" else "scripts"
     for number, line in enumerate(text.splitlines(), start=1):
         if _SHELL.match(line):
-            where = f"line {number}: {line.strip()}" if field == "script" else f"{name}, line {number}: {line.strip()}"
-            raise _refused(field, where, "scripts without \\shell and \\setshell")
+            where = f"line {number}" if field == "script" else f"line {number} of {name}"
+            raise _refused(field, f"{where}: {line.strip()}", "scripts without \\shell and \\setshell")
 
 
 def _check_log(options: Options) -> None:

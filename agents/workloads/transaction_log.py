@@ -16,8 +16,9 @@ import time
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from itertools import compress
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ..histogram import Histogram, bucket_of, middle_of
 
@@ -31,8 +32,6 @@ SLOT_BITS = 4  # a heat map needs no more than 16 steps from 1 ms to 2 ms
 SLOT_BUCKETS = bucket_of(1 << 40, SLOT_BITS)  # 12 days in us
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # linux/falloc.h
 
-Counts = Iterable[tuple[int, int]]
-
 
 class Slots:
     """A coarse histogram for each second, or for as many seconds as keep them below SLOTS."""
@@ -41,10 +40,11 @@ class Slots:
         self.width_s = 1
         self._rows: dict[int, array[int]] = {}
 
-    def add(self, second: int, counts: Counts) -> None:
+    def add(self, second: int, counts: Mapping[int, int]) -> None:
+        """How many transactions of each bucket of SLOT_BITS ended in that second."""
         row = self._row(second // self.width_s)
-        for value, times in counts:
-            row[min(bucket_of(max(0, value), SLOT_BITS), SLOT_BUCKETS)] += times
+        for bucket, times in counts.items():
+            row[bucket] += times
 
     def _row(self, place: int) -> array[int]:
         if place not in self._rows:
@@ -99,48 +99,47 @@ class Reduction:
             tokens = [token for line in data.splitlines() for token in _sound(line, width)]
         self.unread += lines - len(tokens) // width
         self.lines += len(tokens) // width
-        latencies, scripts, seconds = tokens[2::width], tokens[3::width], tokens[4::width]
-        start = 0
-        while start < len(seconds):  # a thread writes its lines in the order of time
-            end = bisect_right(seconds, seconds[start], start)
-            self._second(int(seconds[start]), scripts[start:end], latencies[start:end])
-            start = end
+        latencies, scripts = tokens[2::width], tokens[3::width]
+        slot_of: dict[bytes, int] = {}
+        for script in set(scripts):
+            slot_of.update(self._tally(int(script), Counter(compress(latencies, map(script.__eq__, scripts)))))
+        self._seconds(tokens[4::width], latencies, slot_of)
         if self._rate:
             self._lags(latencies, tokens[6::width])
         if self._tries:
             self._retries(tokens[width - 1 :: width])
 
-    def _second(self, second: int, scripts: list[bytes], latencies: list[bytes]) -> None:
-        if scripts.count(scripts[0]) == len(scripts):
-            return self._tally(int(scripts[0]), second, Counter(latencies))
-        for script in set(scripts):
-            own = Counter(latency for latency, each in zip(latencies, scripts) if each == script)
-            self._tally(int(script), second, own)
-        return None
-
-    def _tally(self, script: int, second: int, counts: Counter[bytes]) -> None:
+    def _tally(self, script: int, counts: Counter[bytes]) -> dict[bytes, int]:
+        """The bucket of SLOT_BITS of each latency among these."""
         if script not in self.scripts:
             self.scripts[script], self.words[script] = Histogram(), Counter()
-        told = [token for token in counts if not token.isdigit()]
-        for token in told:
+        for token in [token for token in counts if not token.isdigit()]:
             self._word(script, token.decode(errors="replace"), counts.pop(token))
-        values = [(int(token), times) for token, times in counts.items()]
-        self.scripts[script].add(values)
-        self.slots.add(second, values)
+        values = list(map(int, counts))
+        self.scripts[script].add(values, list(counts.values()))
+        return {token: min(bucket_of(value, SLOT_BITS), SLOT_BUCKETS) for token, value in zip(counts, values)}
+
+    def _seconds(self, seconds: list[bytes], latencies: list[bytes], slot_of: dict[bytes, int]) -> None:
+        start = 0
+        while start < len(seconds):  # a thread writes its lines in the order of time
+            end = bisect_right(seconds, seconds[start], start)
+            counts = Counter(map(slot_of.get, latencies[start:end]))
+            counts.pop(None, None)  # words
+            self.slots.add(int(seconds[start]), counts)  # type: ignore[arg-type]
+            start = end
 
     def _word(self, script: int, word: str, times: int) -> None:
         if word in WORDS:
             self.words[script][word] += times
         elif word.startswith("-") and word[1:].isdigit():
-            self.scripts[script].add([(int(word), times)])
+            self.scripts[script].add([0], [times])  # the clock was set back
         else:
             self.unread += times
 
     def _lags(self, latencies: list[bytes], lags: list[bytes]) -> None:
         """Of what was run: a skipped transaction has none."""
-        if b"skipped" in latencies:
-            lags = [lag for lag, latency in zip(lags, latencies) if latency != b"skipped"]
-        self.lag.add((int(token), times) for token, times in Counter(lags).items())
+        counts = Counter(compress(lags, map(b"skipped".__ne__, latencies)))
+        self.lag.add(list(map(int, counts)), list(counts.values()))
 
     def _retries(self, column: list[bytes]) -> None:
         for token, times in Counter(column).items():

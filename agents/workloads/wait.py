@@ -15,6 +15,7 @@ class Wait(Workload):
     title = "Wait"
     help = "Lets time pass between two steps; what looks on goes on looking, and nothing is measured"
     metrics: dict[str, Metric] = {}
+    measures = False
     schema = {
         "type": "object",
         "title": "Wait",

@@ -54,9 +54,34 @@ class TokenViewSet(
         services.revoke_token(instance, by=services.user_of(self.request))
 
 
+class UserSerializer(serializers.ModelSerializer[User]):
+    class Meta:
+        model = User
+        fields = ["id", "username", "role", "is_active", "may_run_commands"]
+        read_only_fields = ["username", "role", "is_active"]
+        extra_kwargs = {"may_run_commands": {"required": True}}
+
+
+class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[User]):
+    """Who is on the team, and who may have programs of their own executed on hosts."""
+
+    queryset = User.objects.order_by("username")
+    serializer_class = UserSerializer
+    ordering_fields = ["username", "role"]
+    roles = {"partial_update": Role.ADMIN}
+
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        body = UserSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        user = self.get_object()
+        services.allow_commands(user, body.validated_data["may_run_commands"], by=services.user_of(request))
+        return Response(UserSerializer(user).data)
+
+
 class MeSerializer(serializers.Serializer[Any]):
     username = serializers.CharField()
     role = serializers.ChoiceField(choices=Role.choices, help_text="the token's role where that is less")
+    may_run_commands = serializers.BooleanField()
     token = TokenSerializer(allow_null=True, help_text="the token that asked; null in a session")
 
 
@@ -67,4 +92,6 @@ class MeViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request) -> Response:
         user = services.user_of(request)
         token = TokenSerializer(request.auth).data if isinstance(request.auth, ApiToken) else None
-        return Response({"username": user.username, "role": user.role, "token": token})
+        return Response(
+            {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands, "token": token}
+        )

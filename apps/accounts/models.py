@@ -27,6 +27,9 @@ class Role(models.TextChoices):
 
 class User(AbstractUser):
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
+    may_run_commands = models.BooleanField(
+        default=False, help_text="write and start workloads that execute programs or scripts of the user's own"
+    )
 
     def may(self, role: Role) -> bool:
         """Whether this user's role includes `role`."""

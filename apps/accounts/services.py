@@ -29,6 +29,13 @@ def require(user: User, role: Role, action: str) -> None:
         raise RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
 
 
+def require_commands(user: User, action: str) -> None:
+    """RoleError unless `user` may have programs of their own executed on hosts: no role includes that."""
+    if not user.may_run_commands:
+        hint = "an admin grants it: manage.py allow_commands NAME, or the API's users"
+        raise RoleError(action, f"{user} may not run commands", hint=hint)
+
+
 def save(row: models.Model) -> None:
     """Save a row that its own rules accept; PlanError names the first field that they refuse, and its value."""
     try:
@@ -89,6 +96,17 @@ def create_admin(name: str, *, reset: bool = False) -> User:
     save(user)
     audit(None, "user.create_admin", user, before=before, after={"role": user.role})
     return user
+
+
+@transaction.atomic
+def allow_commands(user: User, allowed: bool, *, by: User | None) -> None:
+    """Grant or take the permission to run commands; `by` None is whoever has a shell on the server."""
+    if by is not None:
+        require(by, Role.ADMIN, "allow commands")
+    before = {"may_run_commands": user.may_run_commands}
+    user.may_run_commands = allowed
+    user.save(update_fields=["may_run_commands"])
+    audit(by, "user.allow_commands", user, before=before, after={"may_run_commands": allowed})
 
 
 @transaction.atomic

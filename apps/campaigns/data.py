@@ -81,6 +81,14 @@ def _of_scale(step: Step, scale: Any) -> Step:
     return step if same else {**step, "options": {**step["options"], "scale": scale}}
 
 
+def brief(kind: str, options: Mapping[str, Any]) -> str:
+    """ "pgbench, scale 10, fillfactor 90", or "SQL, 3 steps"."""
+    parts = [f"{name} {value}" for name, value in options.items() if isinstance(value, str | int)]
+    if isinstance(options.get("steps"), list):
+        parts.append(f"{len(options['steps'])} steps")
+    return ", ".join([DATASETS[kind].title, *parts])
+
+
 def bytes_per_row() -> float:
     """Of pgbench_accounts, with its part of the index."""
     return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
-from apps.campaigns import steps
+from apps.campaigns import data, steps
 from apps.campaigns.steps import Step
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
@@ -66,6 +66,11 @@ class DataSet(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} r{self.revision}"
+
+    @property
+    def brief(self) -> str:
+        """How it is made, in short."""
+        return data.brief(self.kind, self.options)
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -310,6 +315,16 @@ class DataCopy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.database} on {self.host}"
+
+    @property
+    def brief(self) -> str:
+        """How it was made, in short."""
+        return data.brief(self.recipe["kind"], self.recipe["options"])
+
+    @property
+    def took(self) -> float:
+        """Seconds that its steps took in all."""
+        return float(sum(seconds for _, seconds in self.seconds))
 
 
 class DataUse(models.Model):

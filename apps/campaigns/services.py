@@ -18,7 +18,7 @@ from agents.protocol import REBOOT
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, save
+from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
@@ -88,10 +88,17 @@ def create_campaign(
         sources=list(COLLECTORS) if sources is None else sources,
         created_by=by,
     )
-    preview(campaign)
+    _check_permission(preview(campaign), by)
     save(campaign)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
     return campaign
+
+
+def _check_permission(planned: Preview, by: User) -> None:
+    """A factor may bring in what the workload does not run by itself."""
+    specs = {run.digest: run.spec for run in planned.runs}
+    if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
+        require_commands(by, "plan a campaign that runs commands")
 
 
 @transaction.atomic
@@ -228,7 +235,9 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     """
     require(by, Role.OPERATOR, "start campaign")
     _check_released(campaign.host)
-    planned = preview(campaign).runs
+    previewed = preview(campaign)
+    _check_permission(previewed, by)
+    planned = previewed.runs
     unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
     with transaction.atomic():
         enqueue(campaign, planned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
 
 def usual_role(kind: str) -> str:
     """Of a step that does not say it: one that measures nothing is there for what comes after it."""
-    return COOL if kind in WORKLOADS and not WORKLOADS[kind].metrics else MEASURE
+    return COOL if kind in WORKLOADS and not WORKLOADS[kind].measures else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
@@ -61,7 +61,7 @@ def read(raw: Any) -> list[Step]:
         rules.check_schema(f"steps.{place}", step, STEP)
     found = [{"role": usual_role(step["kind"]), **step} for step in raw]
     for place, step in enumerate(found):
-        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].metrics:
+        if step["role"] == MEASURE and not WORKLOADS[step["kind"]].measures:
             hint = "give it another role, such as cool"
             raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
     names = [step["name"] for step in found]
@@ -93,6 +93,11 @@ def _check_order(steps: Sequence[Step]) -> None:
     except Unplannable as error:
         field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
         raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
+
+
+def runs_code(steps: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of them executes a program or script that its author brought."""
+    return any(step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].runs_code(step["options"]) for step in steps)
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -162,13 +167,14 @@ def imported(steps: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _names(step: Mapping[str, Any]) -> list[str]:
-    return list(step["metrics"] if "metrics" in step else WORKLOADS[step["kind"]].metrics)
+    return list(step["metrics"] if "metrics" in step else WORKLOADS[step["kind"]].figures(step["options"]))
 
 
 def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
     if "metrics" in step:
         return Declared(**step["metrics"][name]) if name in step["metrics"] else None
-    return WORKLOADS[step["kind"]].metric(name)
+    kind = WORKLOADS[step["kind"]]
+    return kind.metric(name) or kind.figures(step["options"]).get(name)
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, save
+from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import steps
 from apps.campaigns.models import Workload
 
@@ -35,6 +35,8 @@ def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workl
 def _save(name: str, given: Any, description: str, by: User) -> Workload:
     wanted = steps.read(given)
     steps.check(wanted)
+    if steps.runs_code(wanted):
+        require_commands(by, "save workload")
     new = digest({"steps": wanted})
     latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
     if latest and latest.digest == new:

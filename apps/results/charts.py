@@ -40,8 +40,8 @@ MOST_MARKERS = 600
 MOST_MARKS = 200
 # Of one line, and of one heat map along the time: about as many as a wide screen has dots.
 MOST_POINTS, MOST_COLUMNS = 2000, 1000
-# How many letters of a step's name have room above a chart, in the mean of screens.
-WIDTH_LETTERS = 120
+# Of a chart, unless its page says it, and of a letter in the mean.
+WIDTH_PX, LETTER_PX = 1200, 7.5
 LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
 PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
@@ -125,7 +125,12 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
 
 
 def run_chart(
-    panels: Sequence[Panel], columns: Sequence[Column], marks: Sequence[Mark], axis: Axis, look: Theme
+    panels: Sequence[Panel],
+    columns: Sequence[Column],
+    marks: Sequence[Mark],
+    axis: Axis,
+    look: Theme,
+    width: int = WIDTH_PX,
 ) -> Figure:
     """A run on one time axis: its panels, stacked, each with a legend of its own; above them what happened when.
 
@@ -141,7 +146,7 @@ def run_chart(
     # What somebody zoomed into stays so while the same panels are drawn anew.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
-        _steps(axis, bool(placed), layout, look)
+        _steps(axis, bool(placed), layout, look, (width - MARGINS["l"] - MARGINS["r"]) / LETTER_PX)
     for place, panel in enumerate(drawn):
         top = (below - place * PANEL_PX - TITLE_PX) / inner
         bottom = (below - (place + 1) * PANEL_PX + FOOT_PX) / inner
@@ -156,9 +161,9 @@ def _range(axis: Axis) -> Figure:
     return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}
 
 
-def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme) -> None:
-    """Where several steps follow each other, or one only warms up: their names at the top, a line where each begins,
-    and a shade over what is not measured."""
+def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme, letters: float) -> None:
+    """Where several steps follow each other, or one only warms up: their names at the top, where there is room for so
+    many letters in all, a line where each begins, and a shade over what is not measured."""
     if all(step.role == MEASURE for step in axis.steps) and len(axis.steps) < 2:
         return
     yshift = LEGEND_PX - 14 if above_marks else LEGEND_PX - 30
@@ -175,14 +180,14 @@ def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme) -> None:
             layout["shapes"].append(shade | {"x0": step.begin, "x1": end, "layer": "below", "line": {"width": 0}})
         layout["shapes"].append(edge | {"x0": step.begin, "x1": step.begin})
         if seen[0] < seen[1]:
-            note = {"text": _fitting(step.title, (seen[1] - seen[0]) / max(last - begin, 1e-9)), "x": seen[0]}
+            room = int(letters * (seen[1] - seen[0]) / max(last - begin, 1e-9))
+            note = {"text": _fitting(step.title, room), "x": seen[0]}
             place = {"xref": "x", "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": yshift}
             layout["annotations"].append({**note, **place, "showarrow": False, "hovertext": step.title})
 
 
-def _fitting(title: str, share: float) -> str:
-    """As much of a name as there is room for above its step, which takes this share of the chart; a dot at least."""
-    room = int(share * WIDTH_LETTERS)
+def _fitting(title: str, room: int) -> str:
+    """As much of a name as there is room for above its step."""
     text = title if len(title) <= room else f"{title[: max(0, room - 1)]}…"
     return text.replace("<", "&lt;")
 
@@ -219,7 +224,8 @@ def _panel(
     layout["annotations"].append(title | {"yanchor": "bottom", "yshift": LEGEND_PX, "showarrow": False})
     if len(lines) > MOST_LINES:
         return _heat_map(lines, axis)
-    layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", "font": {"size": 11}}
+    look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
+    layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
     return _lines(lines, axis, legend, look)
 
 

@@ -13,7 +13,7 @@ from apps.campaigns.models import Run
 from apps.results.fold import Table, table_of
 from apps.results.models import Block, Series
 from apps.results.series import Panel, factor, panel_of
-from apps.results.thin import holes
+from apps.results.thin import edges, holes
 from apps.results.timeline import Axis
 
 Floats = NDArray[np.float64]
@@ -54,9 +54,10 @@ def _column(source: str, name: str, parts: list[tuple[Floats, Floats]]) -> Colum
     """The steps' parts in one line, with a gap between them."""
     panel = panel_of(source, name)
     assert panel  # noqa: S101 - for the type checker: only what a panel shows is read
-    gap = np.array([np.nan])
-    t = np.concatenate([piece for part, _ in parts for piece in (part[:1], part)][1:])
-    values = np.concatenate([piece for _, part in parts for piece in (gap, part)][1:])
+    t, values = parts[0]
+    for later, more in parts[1:]:
+        t = np.concatenate([t, *(edges(t[-1:], later[:1]) if len(t) and len(later) else ()), later])
+        values = np.concatenate([values, np.full(len(t) - len(values) - len(more), np.nan), more])
     return Column(source, name, panel.unit, panel, t, values * factor(source, name))
 
 
@@ -155,4 +156,6 @@ def _with_gaps(table: Table) -> Table:
     at = holes(table["t"])
     if not len(at):
         return table
-    return {name: np.insert(values, at, values[at - 1] if name == "t" else np.nan) for name, values in table.items()}
+    t, twice = table["t"], np.repeat(at, 2)
+    between = np.stack(edges(t[at - 1], t[at]), axis=1).ravel()
+    return {name: np.insert(values, twice, between if name == "t" else np.nan) for name, values in table.items()}

@@ -34,7 +34,7 @@ class Shown:
 def runs_of(campaign: Campaign) -> list[Run]:
     """The runs in order, at most MOST_RUNS, with the campaign's metric as `value`, in two queries."""
     runs = list(campaign.runs.order_by("position").defer("spec", "manifest")[:MOST_RUNS])
-    measured = queries.metric_values(campaign)
+    measured = queries.metric_values(campaign) if campaign.metric else {}
     for run in runs:
         run.value = measured.get(run.pk)  # type: ignore[attr-defined]
         run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
@@ -81,6 +81,12 @@ def _shown(artefact: Artefact) -> Shown:
     return Shown(artefact, content[-TAIL_BYTES:].decode("utf-8", "replace"), len(content) > TAIL_BYTES)
 
 
+def data_of(run: Run) -> dict[str, Any] | None:
+    """What its agent told last of its data set, as agents/protocol.py has it."""
+    event = run.events.filter(kind="dataset").order_by("-seq").first()
+    return event.data if event else None
+
+
 def timings_of(run: Run) -> list[tuple[str, float]]:
     """(phase, seconds), as the manifest has them."""
     timings = (run.manifest or {}).get("timings") or {}
@@ -108,6 +114,10 @@ def text_of(event: RunEvent) -> str:
         return f"step {data['step']} {'begins' if event.kind == 'measuring' else 'has ended'}"
     if event.kind == "outcome":
         return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
+    if event.kind == "dataset":
+        used = data["used"] or {}
+        told = f": {used['means']} in {used['seconds']} s, {used['reason']}" if used else ""
+        return f"{data['name']} ({data['database']}) is {data['state']}{told}"
     return str(data.get("message") or data)
 
 

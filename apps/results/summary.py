@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from apps.results.queries import labels_of
 
 # Wider than this a table of figures is turned round: a row for each level.
 MOST_COLUMNS = 8
+LARGER = {"ns": (("ms", 1e6), ("us", 1e3)), "KiB/s": (("GiB/s", 1024.0**2), ("MiB/s", 1024.0))}
 HEAD = ("level", "step", "figure", "unit", "better", "definition", "runs", "mean", "low", "high")
 
 
@@ -44,6 +45,19 @@ class Figure:
     definition: str
     cells: list[Cell]
 
+    def readable(self) -> Figure:
+        """The same in the largest unit that leaves every mean above one: a page's, for the raw ones are exact."""
+        means = [cell.mean for cell in self.cells if cell.mean]
+        for unit, factor in LARGER.get(self.unit, ()):
+            if means and min(means) >= factor:
+                return replace(self, unit=unit, cells=[_divided(cell, factor) for cell in self.cells])
+        return self
+
+
+def _divided(cell: Cell, factor: float) -> Cell:
+    mean, low, high = (None if value is None else value / factor for value in (cell.mean, cell.low, cell.high))
+    return Cell(cell.level, cell.n, mean, low, high)
+
 
 @dataclass(frozen=True)
 class SummaryTable:
@@ -63,8 +77,13 @@ class SummaryTable:
         return len(self.figures) > 2
 
     @property
+    def shown(self) -> list[Figure]:
+        return [one.readable() for one in self.figures]
+
+    @property
     def by_level(self) -> list[tuple[str, list[Cell]]]:
-        return [(level, [one.cells[place] for one in self.figures]) for place, level in enumerate(self.levels)]
+        shown = self.shown
+        return [(level, [one.cells[place] for one in shown]) for place, level in enumerate(self.levels)]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -19,6 +19,13 @@ def holes(t: Floats) -> NDArray[np.intp]:
     return np.flatnonzero(apart > GAP * np.median(apart)) + 1
 
 
+def edges(last: Floats, first: Floats) -> tuple[Floats, Floats]:
+    """Where the gaps between these samples begin and end: a missing sample belongs at either edge, or a heat map would
+    spread its last colours over them."""
+    margin = np.minimum(0.5, (first - last) / 3)
+    return last + margin, first - margin
+
+
 def extremes(values: Floats, most: int) -> NDArray[np.intp]:
     """Places of about `most` of the values, in order: of each stretch the smallest, the largest and a missing one."""
     if len(values) <= most:

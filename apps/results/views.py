@@ -22,6 +22,7 @@ from apps.accounts.pages import needs, page
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 
 LIVE_BATCH = 500
@@ -33,15 +34,15 @@ TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
     campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "profile__profile", "created_by"), pk=pk
+        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
     )
-    planned = campaign.state != Campaign.State.DRAFT
+    planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign) if planned else None,
-        "summary": _summary(campaign) if planned else None,
+        "table": queries.campaign_table(campaign) if planned and compares else None,
+        "summary": _summary(campaign) if planned and compares else None,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
@@ -116,7 +117,7 @@ def sent(export: exports.Export, row: Campaign | Run, name: str) -> HttpResponse
 
 @needs(Role.VIEWER)
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = get_object_or_404(Run.objects.select_related("campaign", "host", "facts"), pk=pk)
+    run = get_object_or_404(Run.objects.select_related("campaign__dataset", "host", "facts"), pk=pk)
     tab = request.GET.get("tab", "chart")
     if tab not in TABS:
         raise Http404(f"{tab} is not one of {', '.join(TABS)}")
@@ -125,7 +126,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context["breaks"] = breaks_at(run)
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
-        context |= _panels(request, run, context["as_table"])
+        context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
 
 
@@ -143,8 +144,14 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
-    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": list(run.marks.all())}
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
     return context | ({"rows": story.samples_of(run, shown, _axis(request, steps))} if as_table else {})
+
+
+def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
+    """The marks of the steps as they followed each other."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
 
 
 def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
@@ -186,7 +193,9 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
     axis = _axis(request, timeline.steps_of(run))
     columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look)
+    width = request.GET.get("width", "")
+    size = {"width": int(width)} if width.isdigit() else {}
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, **size)
     # What a page needs to add newer samples: of which event the newest is that can be here, and when its step began.
     figure |= {"seq": run.last_seq, "steps": axis.offsets()}
     # Arrays are written as they are, which takes a tenth of the time; nan becomes null.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agents.workloads import WORKLOADS
 from apps.results.measure import measure
 
+from .conftest import postgres_processes
 from .driver import Connection, of
 
 Spec = Callable[..., dict[str, Any]]
@@ -97,7 +104,7 @@ def test_samples_come_while_the_query_still_runs(agent: Connection, steps: Steps
 
 @pytest.mark.parametrize("shell", ["\\! touch {file}", "select 1 \\g |touch {file}", "select 1; \\! touch {file}"])
 def test_nothing_that_was_typed_is_a_command_of_psql(
-    agent: Connection, steps: Steps, tmp_path: Any, shell: str
+    agent: Connection, steps: Steps, tmp_path: Path, shell: str
 ) -> None:
     tmp_path.chmod(0o777)
     typed = shell.format(file=tmp_path / "touched")
@@ -118,7 +125,7 @@ def test_a_statement_that_takes_too_long_ends_the_run_with_the_server_s_words(ag
     assert "canceling statement due to statement timeout" in outcome["error"]["stderr"]
 
 
-def test_cancel_does_not_wait_for_the_query(agent: Connection, steps: Steps, data_dir: Any) -> None:
+def test_cancel_does_not_wait_for_the_query(agent: Connection, steps: Steps, data_dir: Path) -> None:
     run = agent.submit(steps(("measure", "sql", {"query": "select pg_sleep(600)", "times": 1})))
     agent.events(run, until="RUNNING")
     time.sleep(0.5)
@@ -175,3 +182,138 @@ def test_a_tracer_counts_the_reads_of_the_queries_and_nothing_else(
     assert ("tracer ns per event" in found) == timed
     if timed:
         assert 100 < found["tracer ns per event"].value < 10_000_000
+
+
+OLTP = {"tables": 2, "table_size": 500}
+
+
+def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, steps: Steps) -> None:
+    run_options = {**OLTP, "test": "oltp_read_write", "threads": 2, "time_s": 3, "histogram": True, "percentile": 99}
+    given = steps(
+        ("make", "sysbench", {**OLTP, "action": "prepare"}),
+        ("again", "sysbench", {**OLTP, "action": "prepare", "threads": 2}),
+        ("measure", "sysbench", run_options),
+    )
+
+    run = agent.submit(given)
+    events = agent.events(run)
+
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    found = figures(agent, run, "sysbench", run_options)
+    assert found["tps"].value > 10 and found["qps"].value == pytest.approx(20 * found["tps"].value, rel=0.05)
+    assert found["latency_avg"].value < found["latency_p99"].value <= found["latency_max"].value
+    assert (
+        WORKLOADS["sysbench"].figures(run_options).keys()
+        >= found.keys() - {"transactions"}
+        >= {"tps", "ignored_errors"}
+    )
+    assert found["tps"].definition.endswith("closed loop") and "tpmC" not in found
+    samples = of(events, "sample", source="sysbench", step="measure")
+    assert [round(each["t"]) for each in samples][:2] == [1, 2]
+    assert samples[0]["values"].keys() == {"threads", "tps", "qps", "latency_ms", "errors_per_s"}
+    assert of(events, "sample", source="cpu", step="again")
+
+
+OWN = """
+local common = require("own_common")
+sysbench.cmdline.options = {scale = {"Scale", 1}}
+function thread_init()
+  con = sysbench.sql.driver():connect()
+end
+function event()
+  con:query("select " .. common.number .. " + " .. sysbench.opt.scale)
+end
+"""
+
+
+def test_a_script_of_an_allowed_directory_is_started_there_and_tpmc_is_said(
+    agent: Connection, steps: Steps, data_dir: Path
+) -> None:
+    own = data_dir / "lua"
+    own.mkdir(mode=0o755, exist_ok=True)
+    (own / "own.lua").write_text(OWN)
+    (own / "own_common.lua").write_text("return {number = 41}")
+    options = {"directory": str(own), "script": "own.lua", "time_s": 1, "more": {"scale": 2}, "new_order_percent": 45}
+    spec = {**steps(("measure", "sysbench", options)), "allowed_paths": [{"kind": "directory", "path": str(data_dir)}]}
+
+    run = agent.submit(spec)
+
+    assert of(agent.events(run), "outcome") == [{"outcome": "ok", "error": None}]
+    found = figures(agent, run, "sysbench", options)
+    assert found["tpmC"].value == pytest.approx(27 * found["tps"].value)
+    assert found["tpmC"].definition.startswith("60 x tps x 45 %, what the script counts as new orders")
+
+
+def test_a_tracer_finds_the_backends_of_pgbench_and_of_sysbench(agent: Connection, steps: Steps) -> None:
+    asked = {"tool": "strace", "syscalls": ["recvfrom", "sendto"]}
+    load = {"builtin": "select-only", "clients": 2, "time_s": 3, "tracer": asked}
+    oltp = {**OLTP, "test": "oltp_point_select", "threads": 2, "time_s": 3, "tracer": asked}
+    make = {**OLTP, "action": "prepare"}
+
+    run = agent.submit(steps(("pgbench", "pgbench", load), ("make", "sysbench", make), ("oltp", "sysbench", oltp)))
+    events = agent.events(run)
+
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    told = [log["message"] for log in of(events, "log") if "attached" in log["message"]]
+    assert told == ["strace is attached to 2 processes"] * 2
+    for step in ("pgbench", "oltp"):
+        assert b"recvfrom" in agent.file(run, f"out/{step}/tracer.txt")
+
+
+SLEEP = {"query": "select pg_sleep(600)", "times": 1, "tracer": {"tool": "strace", "backends": "server"}}
+
+
+def attached(agent: Connection, run: str) -> list[int]:
+    """The traced processes, once they are."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        data = agent.call("read", run=run, path="events.ndjson", offset=0)["data"]
+        events = [json.loads(line) for line in base64.b64decode(data).splitlines()]
+        if any("is attached" in event["data"].get("message", "") for event in events):
+            (traced,) = [c["argv"][-1] for c in of(events, "command", purpose="tracer")]
+            return [int(pid) for pid in traced.split(",")]
+        time.sleep(0.2)
+    raise AssertionError("it was never attached")
+
+
+def test_cancelling_ends_the_tracer_too(agent: Connection, steps: Steps, data_dir: Path) -> None:
+    run = agent.submit(steps(("measure", "sql", SLEEP)))
+    assert len(attached(agent, run)) > 3
+
+    began = time.monotonic()
+    agent.call("cancel", run=run)
+    events = agent.events(run)
+
+    assert time.monotonic() - began < 8
+    assert of(events, "outcome") == [{"outcome": "cancelled", "error": None}]
+    assert agent.call("status", run=run)["clean"] is True
+    assert not postgres_processes(data_dir)
+
+
+def test_when_the_supervisor_dies_the_tracer_is_ended_before_those_whom_it_holds(
+    connect: Callable[[], Connection], steps: Steps, tmp_path: Path, data_dir: Path
+) -> None:
+    agent = connect()
+    run = agent.submit(steps(("measure", "sql", SLEEP)))
+    attached(agent, run)
+    state = (tmp_path / "spool/jobs" / run / "state.jsonl").read_text().splitlines()[-1]
+    os.kill(json.loads(state)["pid"], signal.SIGKILL)
+
+    hello = connect().call("hello")
+
+    ended = [line for line in hello["recovered"][0]["did"] if line.startswith("ended")]
+    assert ended[0].startswith("ended tracer") and (hello["busy"], hello["dirty"]) == (None, [])
+    assert not postgres_processes(data_dir)
+
+
+def test_a_tracer_that_is_killed_leaves_nobody_stopped(agent: Connection, steps: Steps) -> None:
+    run = agent.submit(steps(("measure", "sql", {**SLEEP, "query": "select pg_sleep(3)"})))
+    traced = attached(agent, run)
+    status = Path(f"/proc/{traced[0]}/status").read_text()
+    os.kill(int(status.partition("TracerPid:")[2].split()[0]), signal.SIGKILL)
+
+    events = agent.events(run)
+
+    (outcome,) = of(events, "outcome")
+    assert outcome["outcome"] == "failed" and "strace ended before the load" in outcome["error"]["message"]
+    assert agent.call("status", run=run)["clean"] is True

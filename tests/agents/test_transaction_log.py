@@ -37,7 +37,7 @@ def test_percentiles_are_those_of_the_values(percent: float) -> None:
     draw = random.Random(2)
     values = sorted(int(draw.lognormvariate(6, 1)) for _ in range(50_000))
     histogram = Histogram()
-    histogram.add((value, 1) for value in values)
+    histogram.add(values, [1] * len(values))
 
     exact = values[max(0, -(-int(percent * 1000) * len(values) // 100_000) - 1)]
     assert histogram.percentile(percent) == pytest.approx(exact, rel=0.004)
@@ -46,9 +46,9 @@ def test_percentiles_are_those_of_the_values(percent: float) -> None:
 
 def test_histograms_add_up_and_come_back_from_json() -> None:
     one, other, both = Histogram(), Histogram(), Histogram()
-    one.add([(5, 2), (700, 1)])
-    other.add([(1_000_000, 4)])
-    both.add([(5, 2), (700, 1), (1_000_000, 4)])
+    one.add([5, 700], [2, 1])
+    other.add([1_000_000], [4])
+    both.add([5, 700, 1_000_000], [2, 1, 4])
 
     one.merge(other)
 
@@ -106,7 +106,7 @@ def test_a_clock_that_was_set_back_makes_no_negative_latency() -> None:
 def test_long_runs_have_wider_slots() -> None:
     slots = Slots()
     for second in range(10_000):
-        slots.add(1_700_000_000 + second, [(1000, 2)])
+        slots.add(1_700_000_000 + second, {bucket_of(1000, transaction_log.SLOT_BITS): 2})
 
     rows = list(slots.rows())
 

@@ -1,4 +1,4 @@
-"""make bench: what settings, orchestration and observation cost, as ratios measured side by side in one run."""
+"""make bench: what settings, orchestration, observation and long series cost, side by side in one run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.results import stats
 from embedded import campaign
 from embedded.client import Client
 from embedded.loopback import Loopback
@@ -20,10 +18,9 @@ from embedded.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote
-from tests.benchmarks import settings
+from tests.benchmarks import observer, settings
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
-TPS = stats.Metric("tps", "tps", "higher")
 OPTIONS = {
     "builtin": "select-only",
     "scale": 10,
@@ -43,7 +40,6 @@ class Bench:
     client: Client
     host: dict[str, Any]
     seconds: int
-    campaigns: list[str] = field(default_factory=list)
 
     def by_hand(self, *cpulists: str) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of the shell loop on the same cluster and data."""
@@ -55,7 +51,7 @@ class Bench:
             wall = time.monotonic() - begun
         return wall, [float(line.split()[1]) for line in done.stdout.splitlines()]
 
-    def campaign(self, *cpulists: str, repetitions: int = 1, observed: bool = True) -> tuple[float, list[float]]:
+    def campaign(self, *cpulists: str, repetitions: int = 1) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of a campaign with these levels."""
         options = OPTIONS | {"time_s": self.seconds}
         workload = self.client.post("workloads/", name="bench", kind="pgbench", options=options)
@@ -72,7 +68,6 @@ class Bench:
             repetitions=repetitions,
             order="as_given",
         )
-        self.campaigns.append(created["id"])
         begun = time.monotonic()
         self.client.post(f"campaigns/{created['id']}/start/")
         time.sleep(len(cpulists) * repetitions * self.seconds)  # to ask is to disturb: nobody does while it measures
@@ -114,42 +109,18 @@ def overhead(bench: Bench, rounds: int) -> None:
     print(f"orchestration overhead, 12 runs of {bench.seconds} s: ratio {total:.3f} (aim <= 1.10)")
 
 
-def observer(bench: Bench, quads: int) -> None:
-    """TPS of observed runs against bare pgbench, A B B A; each pair of neighbours is one comparison."""
-    observed, bare = [], []
-    for number in range(quads):
-        for mine in (True, False, False, True):
-            (observed if mine else bare).append((bench.campaign("0-1") if mine else bench.by_hand("0-1"))[1][0])
-        print(f"  quad {number + 1}: observed {observed[-2:]}, bare {bare[-2:]}", flush=True)
-    found = stats.compare(bare, observed, metric=TPS, delta=0.01, blocked=True, names=("bare", "observed"))
-    ratio = 1 + found.ratio_percent / 100
-    low, high = (1 + bound / 100 for bound in found.interval) if found.interval else (float("nan"),) * 2
-    spread = f"95 % interval {low:.4f} to {high:.4f}"
-    print(f"observer's cost, {2 * quads} pairs: TPS ratio {ratio:.4f}, {spread} (aim >= 0.99)")
-
-
-def collectors(bench: Bench) -> None:
-    """What each collector cost in all runs of all campaigns, as the agent has measured it."""
-    costs: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for campaign_id in bench.campaigns:
-        for run in bench.client.get(f"runs/?campaign={campaign_id}&page_size=200")["results"]:
-            for cost in bench.client.get(f"runs/{run['id']}/observed/")["costs"]:
-                for name in ("samples", "seconds", "cpu_s", "apart_s", "wall_s"):
-                    costs[cost["source"]][name] += cost[name]
-    print(f"  {'collector':<12} {'samples':>8} {'cpu ms/sample':>14} {'wall ms/sample':>15} {'% of one cpu':>13}")
-    for source, cost in costs.items():
-        cpu = cost["cpu_s"] + cost["apart_s"]
-        per_sample = f"{1000 * cpu / cost['samples']:>14.3f} {1000 * cost['wall_s'] / cost['samples']:>15.3f}"
-        print(f"  {source:<12} {cost['samples']:>8.0f} {per_sample} {100 * cpu / cost['seconds']:>13.3f}")
-    share = 100 * (costs["all"]["cpu_s"] + costs["all"]["apart_s"]) / costs["all"]["seconds"]
-    print(f"all collectors: {share:.3f} % of one cpu (aim < 1)")
+def long_series() -> None:
+    """On a database of its own, which the embedded servers lend to one command."""
+    subprocess.run(
+        [sys.executable, "-m", "embedded", "run", "--", sys.executable, "-m", "tests.benchmarks.series"], check=False
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
-    parser.add_argument("--quads", type=int, default=6, help="A B B A of the observer benchmark (6)")
+    parser.add_argument("--quads", type=int, default=10, help="on off off on of the observer benchmark (10)")
     parser.add_argument("--pairs", type=int, default=30, help="of the settings benchmark (30)")
     options = parser.parse_args()
     if os.geteuid() == 0:
@@ -162,8 +133,8 @@ def main() -> int:
         bench = Bench(stack, client, campaign.register(client, Loopback(state)), options.seconds)
         bench.campaign("0-1")  # makes the cluster and its data, for both sides
         overhead(bench, options.rounds)
-        observer(bench, options.quads)
-        collectors(bench)
+    observer.measure(observer.parser().parse_args(["--quads", str(options.quads)]))
+    long_series()
     return 0
 
 

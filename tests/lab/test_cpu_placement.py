@@ -61,7 +61,6 @@ def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, a
         assert found(run, "execution_mean") > found(runs["no tracer"], "execution_mean")
     sentences = queries.campaign_table(campaign).overheads
     assert set(sentences) == {run.label for run in traced.values()}
-    print(sentences)
     assert differences(before, look(vm)) == {}
 
 

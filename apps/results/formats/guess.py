@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from agents.histogram import Histogram
 from apps.errors import FormatError
 from apps.results.formats import FORMATS
 
@@ -40,11 +41,14 @@ def as_json(result: Any) -> Any:
     derives from its fields are put in."""
     if is_dataclass(result) and not isinstance(result, type):
         told = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
-        return {name: as_json(value) for name, value in told.items() if value is not None and value != ()}
+        return {name: as_json(value) for name, value in told.items() if value not in (None, (), {})}
     if isinstance(result, dict):
         return {str(key): as_json(value) for key, value in result.items()}
     if isinstance(result, list | tuple):
         return [as_json(value) for value in result]
+    if isinstance(result, Histogram):
+        # Its percentiles are told beside it; the numbers of its buckets tell nobody anything.
+        return {name: value for name, value in result.as_json().items() if name != "buckets"}
     return result.isoformat() if isinstance(result, datetime) else result
 
 
@@ -56,6 +60,8 @@ def _derived(result: object) -> dict[str, Any]:
 
 def _is_plain(value: object) -> bool:
     # Views of what the fields hold already would only repeat it.
-    return isinstance(value, str | int | float) or (
-        isinstance(value, tuple) and all(isinstance(one, str | int | float) for one in value)
-    )
+    if isinstance(value, dict):
+        return _is_plain(tuple(value.values()))
+    if isinstance(value, tuple):
+        return all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, str | int | float)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import accumulate
 
+from agents.histogram import Histogram
 from apps.errors import FormatError
 from apps.results.formats.text import check_text, shown
 
@@ -25,7 +25,6 @@ _LINE = re.compile(
     rb"([0-9]{9,11}) ([0-9]{1,6})(?: ([0-9]{1,18}))?(?: ([0-9]{1,18}))?"
 )
 _ENDS = b"\r\n"
-_FINEST_BITS = 8
 PERCENTAGES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
@@ -49,44 +48,44 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Log:
-    """A log, reduced. `words` counts what has no latency; `extra_sums` are the sums of the columns after the sixth,
-    whose meaning `extra_names` gives. `bins`: lower bound in us -> transactions, each less than 1 % wide; the
-    `percentiles_us` (percentage -> us) come from them. `cut`: the last line was unfinished and is left out."""
+    """A log, reduced. `words` counts what has no latency; `latency_us` is of the rest. `extra_sums` are the sums of the
+    columns after the sixth, whose meaning `extra_names` gives. `cut`: the last line was unfinished and is left out."""
 
     transactions: int
-    timed: int
     words: tuple[tuple[str, int], ...]
     clients: tuple[int, ...]
     scripts: tuple[int, ...]
     columns: int
     first: Transaction
     last: Transaction
-    latency_min_us: int | None
-    latency_max_us: int | None
-    latency_sum_us: int
-    bins: tuple[tuple[int, int], ...]
-    percentiles_us: tuple[tuple[float, float], ...]
+    latency_us: Histogram
     extra_names: tuple[str, ...] = ()
     extra_sums: tuple[int, ...] = ()
     cut: bool = False
 
     @property
+    def timed(self) -> int:
+        return self.latency_us.count
+
+    @property
     def latency_avg_us(self) -> float | None:
-        return self.latency_sum_us / self.timed if self.timed else None
+        return self.latency_us.sum / self.timed if self.timed else None
+
+    @property
+    def percentiles_us(self) -> dict[str, float]:
+        """Within 1 %, by name; nothing where nothing was timed."""
+        return {f"p{one:g}": self.latency_us.percentile(one) for one in PERCENTAGES if self.timed}
 
 
 @dataclass
 class _Sums:
-    """What grows while the lines pass."""
+    """What grows while the lines pass, and does not grow with their number."""
 
     transactions: int = 0
-    latency_sum_us: int = 0
     words: Counter[str] = field(default_factory=Counter)
-    bins: Counter[int] = field(default_factory=Counter)
+    histogram: Histogram = field(default_factory=Histogram)
     clients: set[int] = field(default_factory=set)
     scripts: set[int] = field(default_factory=set)
-    lowest: int | None = None
-    highest: int = 0
     extra: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, one: Transaction) -> None:
@@ -97,11 +96,8 @@ class _Sums:
             self.extra[place] += value
         if one.latency_us is None:
             self.words[one.word] += 1
-            return
-        self.latency_sum_us += one.latency_us
-        self.bins[bin_of(one.latency_us)] += 1
-        self.lowest = one.latency_us if self.lowest is None else min(self.lowest, one.latency_us)
-        self.highest = max(self.highest, one.latency_us)
+        else:
+            self.histogram.add((one.latency_us,), (1,))
 
 
 def parse_log(raw: bytes) -> Log:
@@ -116,22 +112,15 @@ def parse_log(raw: bytes) -> Log:
         sums.add(last)
     if first is None or last is None:
         raise FormatError(WHERE, "no transaction in it", hint="give what pgbench -l wrote")
-    timed = sums.transactions - sums.words.total()
-    bins = tuple(sorted(sums.bins.items()))
     return Log(
         transactions=sums.transactions,
-        timed=timed,
         words=tuple(sorted(sums.words.items())),
         clients=tuple(sorted(sums.clients)),
         scripts=tuple(sorted(sums.scripts)),
         columns=first.columns,
         first=first,
         last=last,
-        latency_min_us=sums.lowest,
-        latency_max_us=sums.highest if timed else None,
-        latency_sum_us=sums.latency_sum_us,
-        bins=bins,
-        percentiles_us=tuple((one, percentile_us(bins, one)) for one in PERCENTAGES if timed),
+        latency_us=sums.histogram,
         extra_names=_extra_names(first.columns, sums.words),
         extra_sums=tuple(sums.extra[: first.columns - 6]),
         cut=_is_cut(raw),
@@ -179,20 +168,3 @@ def _extra_names(columns: int, words: Counter[str]) -> tuple[str, ...]:
         # Only a schedule (-R) that is late (-L) skips.
         return (LAG if words["skipped"] else LAG_OR_RETRIES,)
     return ()
-
-
-def percentile_us(bins: tuple[tuple[int, int], ...], percentage: float) -> float:
-    """The latency that this share of the transactions does not exceed, within 1 %: the middle of its bin."""
-    wanted = percentage / 100 * sum(count for _, count in bins)
-    reached = accumulate(count for _, count in bins)
-    lower = next(lower for (lower, _), seen in zip(bins, reached, strict=True) if seen >= wanted)
-    return lower + ((1 << _shift(lower)) - 1) / 2
-
-
-def _shift(us: int) -> int:
-    return max(0, us.bit_length() - _FINEST_BITS)
-
-
-def bin_of(us: int) -> int:
-    """The lower bound of the bin of a latency: exact up to 255 us, then 128 bins for each doubling."""
-    return us >> _shift(us) << _shift(us)

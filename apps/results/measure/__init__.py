@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from apps.errors import WorkloadError
+from apps.results.measure.command import measure_command
 from apps.results.measure.figures import Measurement, Options, Outputs
 from apps.results.measure.fio import measure_fio
 from apps.results.measure.pg_tests import measure_pg_test_fsync, measure_pg_test_timing
@@ -27,6 +28,7 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pg_test_timing": measure_pg_test_timing,
     "sysbench": measure_sysbench,
     "sql": measure_sql,
+    "command": measure_command,
 }
 
 

@@ -53,6 +53,7 @@ WRITERS = {
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
+    "User.partial_update": Role.ADMIN,
 }
 
 
@@ -113,6 +114,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Decision": decision.pk,
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
+        "User": tuner.pk,
     }
 
 

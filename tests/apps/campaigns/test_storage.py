@@ -24,7 +24,6 @@ from tests.factories import FACTS, make_host
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECTIONS = ("rand-libaio", "seq-libaio", "rand-sync", "seq-sync")
-SMALL = {"numjobs": 2, "ramp_time": 1, "size": "8m", "runtime": 2}
 MOUNTS = [
     {"mounted_on": "/", "type": "ext4", "device": "/dev/vda1", "options": [], "free_kb": 200 << 20},
     {"mounted_on": "/data01", "type": "xfs", "device": "/dev/nvme0n1", "options": [], "free_kb": 40 << 20},
@@ -99,20 +98,10 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(("umount", mount), check=True, timeout=60)
 
 
-def small(host: Host) -> list[dict[str, Any]]:
-    """The recipe's own steps, of seconds."""
-    wanted = recipes.steps(recipes.get("storage"), paths.known(host))
-    text = wanted[2]["options"]["job_file"]
-    for key, value in SMALL.items():
-        text = "\n".join(f"{key}={value}" if line.startswith(f"{key}=") else line for line in text.splitlines())
-    seconds = {"steps.fsync.secs_per_test": 1, "steps.timing.duration_s": 1, "steps.fio.job_file": text}
-    return steps.patch(wanted, seconds)
-
-
 def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: User, mounted: Path) -> None:
     paths.allow(host, str(mounted), "directory", by=admin)
     contact.check_host(host)
-    workload = workloads.save_workload("storage-small", small(host), by=admin)
+    workload = workloads.save_workload("storage-small", campaigns.small_storage(host), by=admin)
     campaign = services.create_from_recipe(
         by=admin, host=host, recipe="storage", workload=workload, repetitions=1, seed=1
     )

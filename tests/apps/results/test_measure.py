@@ -159,4 +159,4 @@ def test_known_metrics_agree_with_what_is_measured() -> None:
 
 
 def test_the_outputs_of_every_workload_can_be_read() -> None:
-    assert MEASURE.keys() == {kind for kind, workload in WORKLOADS.items() if workload.metrics}
+    assert MEASURE.keys() == {kind for kind, workload in WORKLOADS.items() if workload.measures}

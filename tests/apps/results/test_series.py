@@ -258,7 +258,16 @@ def test_many_lines_of_a_long_run_are_a_heat_map_of_peaks(browser: Client, run: 
 def test_where_no_sample_was_taken_the_line_has_a_gap(browser: Client, run: Run) -> None:
     tell(run, *(sample(float(t), MemFree=1024.0**2) for t in (0, 1, 2, 3, 30, 31)))
 
-    assert [value for _, value in lines(browser, run, panel="memory.memory")["MemFree"]] == [1, 1, 1, 1, None, 1, 1]
+    assert [value for _, value in lines(browser, run, panel="memory.memory")["MemFree"]] == [
+        1,
+        1,
+        1,
+        1,
+        None,
+        None,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("query", ["from=x", "from=5&to=5", "to=nan"])
@@ -323,7 +332,7 @@ def test_steps_follow_each_other_on_one_axis_with_a_gap_between(browser: Client,
     figure = browser.get(reverse("run_figure", args=[run.pk]), {"panel": "memory.memory"}).json()
 
     (line,) = [trace for trace in figure["data"] if trace["name"] == "MemFree"]
-    assert (line["x"][0], line["x"][19], line["y"][20], line["x"][21]) == (0.0, 19.0, None, 30.0)
+    assert (line["x"][0], line["x"][19], line["y"][20:22], line["x"][22]) == (0.0, 19.0, [None, None], 30.0)
     assert figure["layout"]["xaxis"]["title"]["text"] == "seconds since the first step began"
     assert figure["steps"] == {"fill": 0.0, "idx1": 30.0}
 

@@ -116,6 +116,20 @@ def test_page_csv_and_api_say_the_same(client: Client, campaign: Campaign, admin
     assert rows[1][:3] == ["1 cpu", "oltp", "tps"] and float(rows[1][7]) == told["figures"][0]["cells"][0]["mean"]
 
 
+def test_a_page_shows_figures_in_units_that_people_read(campaign: Campaign) -> None:
+    Measurement.objects.filter(name="rand read clat_p99").update(value=2_500_000)
+    Measurement.objects.filter(name="seq read bw").update(value=2048)
+
+    table = summary_table(campaign)
+
+    shown = {one.name: (one.unit, one.cells[0].mean) for one in table.shown}
+    assert shown["rand read clat_p99"] == ("ms", pytest.approx(2.5)) and shown["seq read bw"] == (
+        "MiB/s",
+        pytest.approx(2),
+    )
+    assert {one.name: one.unit for one in table.figures}["rand read clat_p99"] == "ns"
+
+
 def test_a_campaign_of_one_figure_has_no_second_table(client: Client, admin: User) -> None:
     client.force_login(admin)
     campaign = make_campaign(Campaign.State.FINISHED, by=admin)

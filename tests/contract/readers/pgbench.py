@@ -71,10 +71,10 @@ def log_values(raw: bytes) -> dict[str, Any]:
         "first_transaction_no": found.first.number,
         "rows": found.transactions,
         "script_nos": list(found.scripts),
-        "sum_latency_us": found.latency_sum_us,
+        "sum_latency_us": found.latency_us.sum,
         "sum_sixth": found.extra_sums[0] if found.extra_sums else None,
-        "min_latency_us": found.latency_min_us,
-        "max_latency_us": found.latency_max_us,
+        "min_latency_us": found.latency_us.low,
+        "max_latency_us": found.latency_us.high,
         "timed": found.timed,
         "words": dict(found.words),
     }

@@ -1,0 +1,103 @@
+"""command: a program of the team's own, with what it prints declared as figures. No shell, and not for everybody."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Optional
+
+from ..errors import Unplannable
+from .base import DAY_S, Context, Metric, Options, Workload
+
+if TYPE_CHECKING:
+    from .base import Stage
+
+_LINES = {"type": "string", "maxLength": 100000}
+
+
+class Command(Workload):
+    kind = "command"
+    title = "Command"
+    help = "A program of your own; what it prints is read by regular expressions. Needs the permission to run commands"
+    metrics: dict[str, Metric] = {}
+    schema = {
+        "type": "object",
+        "title": "Command",
+        "properties": {
+            "program": {
+                "type": "string",
+                "pattern": r"^[^\s\x00-\x1f-][^\x00-\x1f]{0,1000}$",
+                "title": "Program",
+                "description": "An absolute path, or a name on the PATH of the host. No shell is between",
+            },
+            "arguments": {
+                **_LINES,
+                "title": "Arguments",
+                "description": "One a line, passed as they are: no quotes, nothing expanded",
+            },
+            "patterns": {
+                **_LINES,
+                "title": "Figures in its output",
+                "description": "One regular expression a line; each named group is a figure, such as "
+                "(?P<tps>[0-9.]+) transactions; what matches last counts",
+            },
+            "figures": {
+                "type": "object",
+                "title": "Units and directions of the figures",
+                "propertyNames": {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]{0,39}$"},
+                "additionalProperties": {
+                    "type": "object",
+                    "properties": {
+                        "unit": {"type": "string", "pattern": r"^[^\x00-\x1f]{1,20}$"},
+                        "better": {"type": "string", "enum": ["higher", "lower"]},
+                    },
+                    "required": ["unit", "better"],
+                    "additionalProperties": False,
+                },
+            },
+            "limit_s": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": int(7 * DAY_S),
+                "title": "Seconds that it may take",
+                "default": 3600,
+            },
+        },
+        "required": ["program"],
+        "additionalProperties": False,
+    }
+
+    def check(self, options: Options) -> None:
+        named = {name for line in patterns(options) for name in _groups(line)}
+        declared = set(options.get("figures", {}))
+        for name in sorted(named - declared):
+            accepted = f"unit and better of {name}, which a pattern names"
+            raise Unplannable(f"command.figures.{name}", None, accepted)
+        for name in sorted(declared - named):
+            raise Unplannable(f"command.figures.{name}", options["figures"][name], "figures that a pattern names")
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        return {name: Metric(each["unit"], each["better"]) for name, each in options.get("figures", {}).items()}
+
+    def runs_code(self, options: Options) -> bool:
+        return True
+
+    def argv(self, options: Options, context: Context) -> list[str]:
+        return [context.program, *(line for line in options.get("arguments", "").splitlines() if line)]
+
+    def measure(self, options: Options, stage: Stage) -> None:
+        argv = self.argv(options, Context(stage.tool(options["program"]), str(stage.out), ""))
+        stage.measure(argv, limit_s=float(options.get("limit_s", 3600)), total_s=None, on_line=lambda line: None)
+
+
+def patterns(options: dict[str, Any]) -> list[str]:
+    return [line for line in options.get("patterns", "").splitlines() if line.strip()]
+
+
+def _groups(line: str) -> list[str]:
+    try:
+        compiled: Optional[re.Pattern[str]] = re.compile(line)
+    except re.error as error:
+        raise Unplannable("command.patterns", line, f"a regular expression of Python's ({error})") from error
+    if not compiled or not compiled.groupindex:
+        raise Unplannable("command.patterns", line, "a pattern with a named group, such as (?P<tps>[0-9.]+)")
+    return list(compiled.groupindex)

@@ -1,0 +1,199 @@
+"""sysbench: its own oltp_* scripts, or a directory of scripts in Lua that a host's owner allowed, such as TPC-C."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Optional
+
+from .. import tracer
+from ..errors import Unplannable
+from ..paths import PATH
+from .base import DAY_S, TRACED, Context, Metric, Named, Options, Trace, Workload
+
+if TYPE_CHECKING:
+    from .base import Stage
+
+BUILTIN = (
+    "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
+    "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
+)  # fmt: skip
+# Ours and sysbench's names of what `prepare` and `run` both take.
+_BOTH = {"threads": "threads", "tables": "tables", "table_size": "table_size"}
+_RUN = {
+    "events": "events", "rate": "rate", "percentile": "percentile", "rand_type": "rand-type", "rand_seed": "rand-seed",
+    "report_interval_s": "report-interval",
+}  # fmt: skip
+# What of a script's own options would be sysbench's instead: where it connects, which files it reads.
+_RESERVED = re.compile(r"^(pgsql|mysql|db|config|luajit|help|version|verbosity)(-|$)")
+_INTERVAL = re.compile(
+    r"^\[ ([\d.]+)s \] thds: (\d+) tps: ([\d.]+) qps: ([\d.]+) .*lat \(ms,\d+%\): ([\d.]+) err/s:? ([\d.]+)"
+)
+
+
+class Sysbench(Workload):
+    kind = "sysbench"
+    title = "sysbench"
+    help = "oltp_* of sysbench, or your own Lua, such as TPC-C; a closed loop unless a rate is given"
+    tools = ("sysbench",)
+    needs_postgres = True
+    metrics = {
+        "tps": Metric("tps", "higher"),
+        "qps": Metric("qps", "higher"),
+        "tpmC": Metric("tpmC", "higher"),
+        **{f"latency_{name}": Metric("ms", "lower") for name in ("avg", "min", "max", "p95")},
+        "ignored_errors_per_s": Metric("errors/s", "lower"),
+        "ignored_errors": Metric("errors", "lower"),
+        "reconnects": Metric("reconnects", "lower"),
+        **TRACED,
+    }
+    main = ("tps", "tpmC", "latency_avg", "latency_p95", "ignored_errors_per_s")
+    schema = {
+        "type": "object",
+        "title": "sysbench",
+        "properties": {
+            "action": {
+                "type": "string",
+                "enum": ["run", "prepare", "cleanup"],
+                "title": "Command",
+                "description": "prepare makes the tables anew: what cleanup would remove is removed first",
+                "default": "run",
+            },
+            "test": {"type": "string", "enum": list(BUILTIN), "title": "Test", "default": "oltp_read_only"},
+            "directory": {
+                "type": "string",
+                "pattern": PATH,
+                "title": "Directory of your own Lua",
+                "description": "An allowed directory of the host, in which the script is started",
+            },
+            "script": {
+                "type": "string",
+                "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\.lua$",
+                "title": "Your own script",
+                "description": "Instead of a test: a file of that directory, such as tpcc.lua",
+            },
+            "threads": {"type": "integer", "minimum": 1, "maximum": 10000, "title": "Threads", "default": 1},
+            "time_s": {"type": "integer", "minimum": 1, "title": "Seconds", "default": 10},
+            "events": {"type": "integer", "minimum": 1, "title": "Events in all", "description": "Instead of seconds"},
+            "rate": {"type": "integer", "minimum": 1, "title": "Transactions per second (rate)"},
+            "tables": {"type": "integer", "minimum": 1, "maximum": 10000, "title": "Tables", "default": 1},
+            "table_size": {"type": "integer", "minimum": 1, "title": "Rows of each table", "default": 10000},
+            "report_interval_s": {"type": "integer", "minimum": 0, "title": "Report every ... s", "default": 1},
+            "percentile": {"type": "integer", "minimum": 0, "maximum": 100, "title": "Percentile", "default": 95},
+            "histogram": {"type": "boolean", "title": "Latency histogram", "default": False},
+            "rand_type": {
+                "type": "string",
+                "enum": ["uniform", "gaussian", "special", "pareto", "zipfian"],
+                "title": "Random numbers (rand-type)",
+            },
+            "rand_seed": {"type": "integer", "minimum": 0, "title": "Seed of them (rand-seed)"},
+            "more": {
+                "type": "object",
+                "title": "Options of the script",
+                "description": "Such as range_size = 100, or scale = 10 of TPC-C",
+                "propertyNames": {"type": "string", "pattern": r"^[A-Za-z0-9_-]{1,60}$"},
+                "additionalProperties": {"type": ["number", "string", "boolean"], "maxLength": 1000},
+            },
+            "new_order_percent": {
+                "type": "number",
+                "minimum": 0.1,
+                "maximum": 100,
+                "title": "New orders, % of the script's transactions",
+                "description": "Of TPC-C: tpmC is 60 x their rate. 100 where the script counts only new orders",
+            },
+            "tracer": tracer.SCHEMA,
+        },
+        "additionalProperties": False,
+    }
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        """The percentile is the one that was asked for, and 0 asks for none."""
+        asked = options.get("percentile", 95)
+        named = {f"latency_p{asked}": self.metrics["latency_p95"]} if asked else {}
+        rest = {name: metric for name, metric in self.metrics.items() if name != "latency_p95"}
+        return {**rest, **named}
+
+    def check(self, options: Options) -> None:
+        tracer.check(self.kind, options)
+        if ("directory" in options) != ("script" in options):
+            missing = "script" if "directory" in options else "directory"
+            raise Unplannable(f"sysbench.{missing}", None, "both a directory and a script of it, or neither")
+        for one, other in (("script", "test"), ("events", "time_s")):
+            if one in options and other in options:
+                raise Unplannable(f"sysbench.{one}", options[one], f"either {one} or {other}")
+        for name in options.get("more", {}):
+            # sysbench takes a-b for a_b.
+            plain = name.replace("_", "-").lower()
+            if _RESERVED.match(plain) or plain in {*_BOTH.values(), *_RUN.values(), "table-size", "time", "histogram"}:
+                raise Unplannable(f"sysbench.more.{name}", options["more"][name], "options that the script defines")
+
+    def paths(self, options: Options) -> list[Named]:
+        return [Named("directory", options["directory"], "directory")] if "directory" in options else []
+
+    def argv(self, options: Options, context: Context, action: str = "") -> list[str]:
+        """`context.scratch` is the directory of an own script."""
+        script = f"{context.scratch}/{options['script']}" if "script" in options else options.get("test", BUILTIN[0])
+        action = action or options.get("action", "run")
+        values = {"threads": 1, "report_interval_s": 1, "percentile": 95, **options}
+        if "script" not in options:
+            values = {"tables": 1, "table_size": 10000, **values}
+        names = _BOTH if action != "run" else {**_BOTH, **_RUN}
+        given = [f"--{word}={values[name]}" for name, word in names.items() if name in values]
+        if action == "run":
+            given.append(f"--time={0 if 'events' in options else options.get('time_s', 10)}")
+            given += ["--histogram=on"] if options.get("histogram") else []
+        given += [f"--{name}={_spell(value)}" for name, value in sorted(options.get("more", {}).items())]
+        return [context.program, script, "--db-driver=pgsql", *given, action]
+
+    def duration(self, options: Options) -> Optional[float]:
+        timed = options.get("action", "run") == "run" and "events" not in options
+        return float(options.get("time_s", 10)) if timed else None
+
+    def measure(self, options: Options, stage: Stage) -> None:
+        own = stage.allowed(options["directory"]) if "directory" in options else ""
+        context, seconds = Context(stage.tool("sysbench"), str(stage.out), own), self.duration(options)
+        connection = [f"--pgsql-{name}={value}" for name, value in _connection(stage.cluster.env).items()]
+
+        def line(action: str) -> list[str]:
+            program, *rest = self.argv(options, context, action)
+            return [program, *rest[:-1], *connection, rest[-1]]
+
+        def on_line(text: str) -> None:
+            found = interval(text)
+            if found:
+                stage.sample("sysbench", *found)
+
+        action = options.get("action", "run")
+        if action == "prepare":
+            stage.execute(line("cleanup"), purpose="cleanup", limit_s=DAY_S, directory=own)
+        stage.measure(
+            line(action),
+            limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + 120.0,
+            total_s=seconds,
+            on_line=on_line,
+            watched="stdout",
+            directory=own,
+            trace=Trace(tracer.wanted(options), APPLICATION, options.get("threads", 1)),
+        )
+
+
+APPLICATION = "sysbench"
+
+
+def _connection(env: dict[str, str]) -> dict[str, Any]:
+    """How sysbench is told what other clients read from their environment, and its backends from theirs."""
+    database = env["PGDATABASE"].replace("\\", "\\\\").replace("'", "\\'")
+    named = f"dbname='{database}' application_name={APPLICATION}"
+    return {"host": env["PGHOST"], "port": env["PGPORT"], "user": env["PGUSER"], "db": named}
+
+
+def _spell(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def interval(line: str) -> Optional[tuple[float, dict[str, float]]]:
+    """Pure. A line of --report-interval: (seconds since the start, figures); None for any other line."""
+    found = _INTERVAL.match(line)
+    if not found:
+        return None
+    t, threads, tps, qps, latency, errors = map(float, found.groups())
+    return t, {"threads": threads, "tps": tps, "qps": qps, "latency_ms": latency, "errors_per_s": errors}

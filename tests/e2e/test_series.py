@@ -1,0 +1,94 @@
+"""The chart of a long run: looked at closer, by step, and by address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from apps.campaigns.models import Run
+from apps.results import fold
+from tests.apps.results.test_series import BEGAN, tell
+
+pytestmark = pytest.mark.e2e
+
+
+def long(run: Run) -> None:
+    """Two steps, of an hour each, with a spike in the second."""
+    run.events.filter(kind__in=("measuring", "sample", "progress")).delete()
+    run.series.all().delete()
+    steps = [("fill", "warm"), ("idx1", "measure")]
+    run.spec["steps"] = [{"name": name, "role": role, "kind": "pgbench", "options": {}} for name, role in steps]
+    run.save()
+    for place, (name, _) in enumerate(steps):
+        began = BEGAN + 3700 * place
+        tell(run, ("measured", {"step": name, "began": began, "ended": began + 3600, "costs": {}}))
+        tps = np.full(3600, 9000.0)
+        tps[1800] = 1200.0
+        fold.append(run, name, "pgbench", {"t": np.arange(3600.0), "tps": tps})
+
+
+def settled(page: Page) -> None:
+    page.wait_for_selector(".plot[data-drawn]")
+    page.wait_for_timeout(900)
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def points(page: Page) -> int:
+    return int(page.evaluate("document.getElementById('run-chart').data[0].x.length"))
+
+
+def test_a_closer_look_is_finer_and_has_an_address_and_a_way_back(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    run = team["ok_run"]
+    long(run)
+    page = open_as(team["operator"])
+    page.goto(f"/runs/{run.pk}/")
+    settled(page)
+    whole = points(page)
+    box = page.locator("#run-chart .nsewdrag").first.bounding_box()
+    assert box
+
+    page.mouse.move(box["x"] + 700, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 800, box["y"] + 60, steps=4)
+    page.mouse.up()
+    settled(page)
+
+    begin, end = (float(query(page)[name][0]) for name in ("from", "to"))
+    assert 3700 < begin < end < 6000
+    assert points(page) == pytest.approx(end - begin, abs=4) and points(page) < whole
+    assert page.get_by_text("Show the whole time").is_visible()
+    assert "from=" in str(page.get_by_role("link", name="CSV").get_attribute("href"))
+    page.reload()
+    settled(page)
+    assert points(page) == pytest.approx(end - begin, abs=4)
+
+    page.get_by_text("Show the whole time").click()
+    settled(page)
+    assert (points(page), "from" in query(page)) == (whole, False)
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_a_step_is_chosen_and_its_address_kept(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    run = team["ok_run"]
+    long(run)
+    page = open_as(team["operator"])
+    page.goto(f"/runs/{run.pk}/?from=10&to=20")
+    settled(page)
+
+    page.locator("details.chooser summary").click()
+    page.select_option("#chart-step", "idx1")
+    settled(page)
+
+    assert (query(page)["step"], "from" in query(page)) == (["idx1"], False)
+    title = page.evaluate("document.getElementById('run-chart').layout.xaxis.title.text")
+    assert title == "seconds since the step began"

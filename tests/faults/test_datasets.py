@@ -1,0 +1,164 @@
+"""SIGKILL of the agent, and the power cut off PostgreSQL with it, at every boundary of what is done to a data set: the
+next run has the data as they were made, and nothing is left behind.
+
+A boundary lies before and after each record of datasets.json, each tool that makes, copies or drops, each load, and
+each word in the database's comment of what is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agents import protocol
+from agents.datasets.making import Making, Tools
+from agents.datasets.shelf import Shelf
+from agents.processes import working_in
+from agents.rpc import Agent
+from agents.spool import Spool, read_log
+from agents.stage import Stage
+from agents.system import System
+from tests.agents.dying import Death, run
+from tests.faults.matrix import bin_dir
+
+SEED = 20260601
+PLAIN_DATABASES = 3  # template0, template1, postgres
+# Fails unless the data are as pgbench makes them.
+AS_MADE = """
+select 1 / (case when (select count(*) from pgbench_accounts where abalance = 0) = 100000
+  and (select count(*) from pgbench_history) = 0 then 1 else 0 end);
+"""
+
+
+class House:
+    """A spool and a cluster with one data set; `reset` says what runs that write get."""
+
+    def __init__(self, root: Path, reset: str) -> None:
+        self.data_dir = root / "data"
+        self.data_dir.mkdir(mode=0o755)
+        self.spool, self.reset = Spool(root / "spool", System()), reset
+        self.spool.prepare()
+
+    def live(self, at: int = 0, **load: Any) -> tuple[Death, list[dict[str, Any]]]:
+        """A run that is killed at boundary `at`, or not: what was counted, and its events. Without a load it only makes
+        the data."""
+        death, name = Death(at, sparse=True), str(uuid.uuid4())
+        options = {"clients": 1, "transactions": 5, "progress_s": 0, **load}
+        spec = {
+            "version": 1,
+            "target": {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.data_dir), "os_user": ""},
+            "settings": {},
+            "dataset": {"kind": "pgbench", "options": {}, "reset": self.reset},
+            "steps": [{"name": "load", "kind": "pgbench", "options": options}] if load else [],
+            "collect": {"interval_s": 1, "sources": []},
+        }
+        job = self.spool.create({"run": name, "epoch": 1, "digest": protocol.digest(spec), "spec": spec})
+        job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
+
+        def live() -> None:
+            around_the_data(death)
+            run(self.spool, name)
+
+        death.of(live)
+        return death, read_log(job.path / "events.ndjson")[0]
+
+    def cut_power(self) -> None:
+        """Nothing of PostgreSQL gets a chance to clean up."""
+        system = self.spool.system
+        for pgdata in self.data_dir.glob("*/pgdata"):
+            while victims := working_in(system, str(pgdata)):
+                for process in victims:
+                    os.kill(process.pid, signal.SIGKILL)
+                system.sleep(0.01)
+
+    def recover(self) -> None:
+        agent = Agent(self.spool, "test", lambda *ignored: None)
+        while agent.hello()["busy"]:
+            self.spool.system.sleep(0.005)
+
+    def check(self) -> None:
+        """The next run has the data as they were made, and what the dead one left is gone."""
+        _, events = self.live(script=AS_MADE)
+        outcome = next(event["data"] for event in events if event["kind"] == "outcome")
+        assert outcome == {"outcome": "ok", "error": None}, outcome
+        (home,) = (path.parent for path in self.data_dir.glob("*/datasets.json"))
+        (entry,) = json.loads((home / "datasets.json").read_text())["datasets"].values()
+        databases = [path for path in (home / "pgdata/base").iterdir() if path.name.isdigit()]
+        assert entry["state"] == "pristine" and len(databases) == PLAIN_DATABASES + 1
+
+    def forget(self) -> None:
+        for home in self.data_dir.iterdir():
+            shutil.rmtree(home)
+
+
+def around_the_data(death: Death) -> None:
+    """Patches: only for a forked process."""
+    Shelf._write = death.around(Shelf._write, lambda shelf: "datasets.json")  # type: ignore[method-assign]
+    Tools.execute = death.around(Tools.execute, lambda tools, purpose, *rest: purpose)  # type: ignore[method-assign]
+    Stage.measure = death.around(Stage.measure, lambda stage, *rest: "load")  # type: ignore[method-assign]
+    Making._comment = death.around(Making._comment, lambda making, began: f"comment {began}")  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def house(request: pytest.FixtureRequest) -> Iterator[House]:
+    root = Path(tempfile.mkdtemp(prefix="pg-data-"))
+    root.chmod(0o755)
+    yield House(root, request.param)
+    shutil.rmtree(root)
+
+
+def killed(house: House, at: int, **load: Any) -> str:
+    """Where it was; every second time PostgreSQL dies with its agent."""
+    death, _ = house.live(at, **load)
+    if at % 2:
+        house.cut_power()
+    house.recover()
+    house.check()
+    return death.trail[-1]
+
+
+def every(house: House, kills: int, capsys: pytest.CaptureFixture[str], afresh: bool, **load: Any) -> None:
+    """`kills` of the boundaries, 0 for all, the same each time; `afresh` with no cluster before each."""
+    house.live(script="select 1")
+    if afresh:
+        house.forget()
+    death, _ = house.live(**load)
+    everywhere = list(range(1, len(death.trail) + 1))
+    chosen = sorted(Random(SEED).sample(everywhere, min(kills, len(everywhere)))) if kills else everywhere
+    for at in chosen:
+        if afresh:
+            house.forget()
+        where = killed(house, at, **load)
+        with capsys.disabled():
+            sys.stdout.write(f"\n{at} of {len(everywhere)}: {where}")
+
+
+KILLS = [pytest.param(4, id="some"), pytest.param(0, id="all", marks=pytest.mark.slow)]
+WRITES = {"builtin": "tpcb-like"}
+
+
+@pytest.mark.parametrize("kills", KILLS)
+@pytest.mark.parametrize("house", ["auto"], indirect=True)
+def test_data_whose_making_was_killed_are_whole_for_the_next_run(
+    house: House, kills: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every(house, kills, capsys, afresh=True)
+
+
+@pytest.mark.parametrize("kills", KILLS)
+@pytest.mark.parametrize("house", ["copy", "reinit"], indirect=True)
+def test_a_run_that_writes_and_is_killed_disturbs_no_later_one(
+    house: House, kills: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every(house, kills, capsys, afresh=False, **WRITES)
