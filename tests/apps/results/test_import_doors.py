@@ -17,7 +17,7 @@ from apps.campaigns.models import Campaign
 from apps.errors import PlanError, RoleError
 from apps.hosts import services as hosts
 from apps.hosts.models import Host
-from apps.results import import_views, services
+from apps.results import services, transfer
 from apps.results.models import Import
 from tests.apps.results.test_import import SAID, imported, rows, sample
 from tests.factories import browser, make_user, script
@@ -194,7 +194,7 @@ def test_a_draft_can_be_forgotten_and_a_campaign_cannot(operator: User) -> None:
 
 
 def test_an_upload_that_is_too_large_is_refused(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_views, "LARGEST_UPLOAD", 100)
+    monkeypatch.setattr(transfer, "LARGEST_UPLOAD", 100)
     client = browser(operator)
 
     page = client.post(reverse("import_new"), sent(), format="multipart")
