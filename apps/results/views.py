@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.contrib import messages
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
@@ -25,6 +24,7 @@ from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
+from apps.results.transfer import download
 
 LIVE_BATCH = 500
 SUMMARISED = 500  # runs
@@ -93,27 +93,14 @@ def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
     if name not in exports.CAMPAIGN:
         raise Http404(f"{name} is not one of {', '.join(exports.CAMPAIGN)}")
-    return sent(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
+    return download(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
 
 
 @needs(Role.VIEWER)
 def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
     if name not in exports.RUN:
         raise Http404(f"{name} is not one of {', '.join(exports.RUN)}")
-    return sent(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
-
-
-def sent(export: exports.Export, row: Campaign | Run, name: str) -> HttpResponseBase:
-    """A download that no browser interprets, sent while it is made."""
-    made = export.make(row)
-    name = f"{row._meta.model_name}-{row.pk}-{name}"
-    if isinstance(made, Iterable) and not hasattr(made, "read"):
-        response: HttpResponseBase = StreamingHttpResponse(made, content_type=export.content_type)
-        response["Content-Disposition"] = f'attachment; filename="{name}"'
-    else:
-        response = FileResponse(made, as_attachment=True, filename=name, content_type=export.content_type)
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return download(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
 
 
 @needs(Role.VIEWER)
