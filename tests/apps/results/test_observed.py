@@ -134,7 +134,7 @@ def test_the_page_lists_panels_checkpoints_totals_and_costs(run: Run, browser: C
 
 
 def test_the_csv_has_all_samples_with_their_source(run: Run, browser: Client) -> None:
-    head = browser.get(reverse("run_csv", args=[run.pk])).content.decode().splitlines()[0]
+    head = browser.get(reverse("run_csv", args=[run.pk])).getvalue().decode().splitlines()[0]
 
     assert head.split(",") == [
         "t (s)",

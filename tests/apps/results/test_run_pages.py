@@ -147,7 +147,7 @@ def test_the_csv_has_every_run_and_no_formulas(client: Client, team: dict[str, A
 
     answer = client.get(reverse("campaign_csv", args=[failed.campaign_id]))
 
-    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    rows = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
     assert len(rows) == 15
     assert {row["outcome"] for row in rows} == {"ok", "failed", "not_in_effect"}
     assert rows[failed.position]["error"] == "'=HYPERLINK(1)"

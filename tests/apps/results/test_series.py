@@ -355,7 +355,7 @@ def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
 
     answer = browser.get(reverse("run_csv", args=[run.pk]), {"panel": "memory.memory", "from": "18", "to": "31"})
 
-    rows = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    rows = answer.getvalue().decode().splitlines()
     assert rows[0] == "step,t (s),memory MemFree (GiB)"
     assert [row.rsplit(",", 1)[0] for row in rows[1:]] == [
         "fill,17.0", "fill,18.0", "fill,19.0", "idx1,30.0", "idx1,31.0", "idx1,32.0",
