@@ -176,6 +176,14 @@ def test_a_line_that_fio_does_not_print_is_refused_with_its_place(wrong: str, ri
         read(OLD.replace(wrong, right))
 
 
+def test_the_latency_of_syncs_below_writes_is_refused() -> None:
+    raw = (SAMPLES / "fio-3.33-fsync.txt").read_bytes()
+    heading = next(line for line in raw.splitlines(keepends=True) if line.strip().startswith(b"fsync/fdatasync"))
+
+    with pytest.raises(FormatError, match=r"line \d+"):
+        parse_fio_text(raw.replace(heading, b""))
+
+
 def test_two_runs_in_one_file_are_refused() -> None:
     with pytest.raises(FormatError, match="give one run at a time"):
         read(OLD + OLD)

@@ -197,6 +197,8 @@ class _Draft:
             self.block = header["name"], _NS[header["unit"]]
         elif " prio " not in text and not _DISTRIBUTION.fullmatch(text):
             found = _found(_LATENCY, text)
+            if (found["name"] == "sync") != (self.direction == "sync"):
+                raise ValueError(text)
             fields, factor = _fields(found["rest"]), _NS[found["unit"]]
             figures: dict[str, Any] = {key: round(_count(fields[name]) * factor, 3) for key, name in _NAMES.items()}
             latencies = self._latencies_with(found["name"])

@@ -11,13 +11,14 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
 
 from apps.accounts.models import Role, User
-from apps.campaigns.models import Artefact, Campaign
+from apps.campaigns.models import Artefact, Campaign, DataCopy, DataSet
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Series
 from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
+FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
 READERS = {"Import.retrieve": Role.OPERATOR}
 WRITERS = {
     "Host.create": Role.ADMIN,
@@ -39,6 +40,10 @@ WRITERS = {
     "Profile.revise": Role.TUNER,
     "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
+    "Workload.check": Role.OPERATOR,
+    "DataSet.create": Role.TUNER,
+    "DataSet.prepare": Role.OPERATOR,
+    "DataCopy.remove": Role.OPERATOR,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
     "Campaign.cancel": Role.OPERATOR,
@@ -94,6 +99,13 @@ def rows(tuner: User) -> dict[str, Any]:
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
+    dataset = DataSet.objects.create(
+        name="accounts", kind="pgbench", options={"scale": 1}, digest="0" * 64, author=tuner
+    )
+    target = {"kind": "private", "bin_dir": "/usr/lib/postgresql/18/bin"}
+    copy = DataCopy.objects.create(
+        host=campaign.host, dataset=dataset, recipe={}, major=18, target=target, state="pristine"
+    )
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -103,7 +115,12 @@ def rows(tuner: User) -> dict[str, Any]:
         "Recipe": "cpu-scaling",
         "Workload": campaign.workload_id,
         "Campaign": campaign.pk,
+        "DataSet": dataset.pk,
+        "DataCopy": copy.pk,
         "Results": campaign.pk,
+        "Summary": campaign.pk,
+        "CampaignExport": campaign.pk,
+        "RunExport": run.pk,
         "Run": run.pk,
         "Proof": run.pk,
         "Observed": run.pk,
@@ -128,7 +145,9 @@ def test_the_table_of_addresses_is_read() -> None:
 
 @pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
 def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
-    url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
+    keys = dict.fromkeys(endpoint.keys, rows[endpoint.room])
+    file = FILES.get(endpoint.room)
+    url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
     query = {"from": 1, "to": until, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
 
