@@ -131,6 +131,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# A folder of outputs that is imported; Django takes a hundred files.
+DATA_UPLOAD_MAX_NUMBER_FILES = 1000
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = False
@@ -178,6 +181,9 @@ SPECTACULAR_SETTINGS = {
         "HostState": "apps.hosts.models.Host.State",
         "HostKeyState": "apps.hosts.models.HostKey.State",
         "CampaignState": "apps.campaigns.models.Campaign.State",
+        "CampaignKind": "apps.campaigns.models.Campaign.Kind",
+        "DataCopyState": "apps.campaigns.models.DataCopy.State",
+        "DataSetReset": "agents.datasets.RESETS",
         "RunState": "apps.campaigns.models.Run.State",
     },
     "SWAGGER_UI_DIST": "SIDECAR",

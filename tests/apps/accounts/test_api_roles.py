@@ -11,11 +11,11 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
 
 from apps.accounts.models import Role, User
-from apps.campaigns.models import Artefact, Campaign, DataCopy, DataSet
+from apps.campaigns.models import Artefact, Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Series
-from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
+from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
 FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
@@ -99,13 +99,7 @@ def rows(tuner: User) -> dict[str, Any]:
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
-    dataset = DataSet.objects.create(
-        name="accounts", kind="pgbench", options={"scale": 1}, digest="0" * 64, author=tuner
-    )
-    target = {"kind": "private", "bin_dir": "/usr/lib/postgresql/18/bin"}
-    copy = DataCopy.objects.create(
-        host=campaign.host, dataset=dataset, recipe={}, major=18, target=target, state="pristine"
-    )
+    copy = make_copy(host=campaign.host, by=tuner)
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -114,9 +108,9 @@ def rows(tuner: User) -> dict[str, Any]:
         "Setting": "cpu_affinity",
         "Recipe": "cpu-scaling",
         "Workload": campaign.workload_id,
-        "Campaign": campaign.pk,
-        "DataSet": dataset.pk,
+        "DataSet": copy.dataset_id,
         "DataCopy": copy.pk,
+        "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,
         "CampaignExport": campaign.pk,
