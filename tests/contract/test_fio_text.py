@@ -96,6 +96,20 @@ def test_each_line_and_each_block_has_its_own_unit() -> None:
     assert mixed.iops_spread and mixed.iops_spread.mean == 200000.5
 
 
+def test_a_mixed_line_of_nothing_beside_the_others_is_no_direction() -> None:
+    beside = "  mixed: IOPS=0, BW=0 (0)(0B/2000msec)\n    clat (usec): min=1, max=2, avg= 1.50, stdev= 0.50\n  cpu  "
+
+    job = read(OLD.replace("  cpu  ", beside)).jobs[0]
+
+    assert list(job.directions) == ["read"]
+
+
+def test_bandwidth_in_bits_is_told_in_bytes() -> None:
+    report = read(NEWER_LINES.replace("BW=11.4GiB/s (12.3GB/s)", "BW=182Mibit/s (191Mbit/s)"))
+
+    assert report.jobs[0].directions["mixed"].bw_kib_s == 182 * 128
+
+
 def test_text_and_json_of_the_same_run_agree_within_the_text_s_rounding() -> None:
     raw = (SAMPLES / "fio-3.33-document_job_both.txt").read_bytes()
 

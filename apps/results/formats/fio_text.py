@@ -76,12 +76,13 @@ class TextReport:
 
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _COUNT = rf"{NUMBER}[kKMGTPE]?"
-_BYTES = rf"{NUMBER}[kKMGTPE]?i?B"
+_BYTES = rf"{NUMBER}[kKMGTPE]?i?(?:B|bit)"
 _NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000}
-_KIB = {"KiB": 1.0, "KB": 1.0, "MiB": 1024.0, "MB": 1024.0, "kB": 1000 / 1024}
+# Samples are in KiB/s whatever kb_base and unit_base make of their label.
+_KIB = {"KiB": 1.0, "KB": 1.0, "kB": 1.0, "MiB": 1024.0, "MB": 1024.0}
 
 _NEW = re.compile(
-    rf"(?P<direction>read|write|trim|mixed): IOPS=(?P<iops>{_COUNT}), BW=(?P<bw>{_BYTES})/s \([^)]*\)"
+    rf"(?P<direction>read|write|trim|mixed): IOPS=(?P<iops>{_COUNT}), BW=(?P<bw>{_BYTES}/s|0) \([^)]*\)"
     rf"\((?P<io>{_BYTES})/(?P<ms>{INT})msec\)(?:; .*)?"
 )
 _OLD = re.compile(
@@ -122,13 +123,14 @@ def _count(text: str) -> float:
 
 
 def _bytes(text: str, old: bool) -> int:
-    """66.7MiB -> 69939999. Where `old`, MB means the same."""
+    """66.7MiB -> 69939999. Where `old`, MB means the same. unit_base=1 makes bits of them, and 0 has no unit."""
     match = _found(_COUNTED_BYTES, text)
-    return round(float(match[1]) * math.pow(1024 if match[3] or old else 1000, _POWERS[match[2]]))
+    bits = 8 if match[4] == "bit" else 1
+    return round(float(match[1]) * math.pow(1024 if match[3] or old else 1000, _POWERS[match[2]]) / bits)
 
 
 _COUNTED = re.compile(rf"({NUMBER})([kKMGTPE]?)")
-_COUNTED_BYTES = re.compile(rf"({NUMBER})([kKMGTPE]?)(i?)B")
+_COUNTED_BYTES = re.compile(rf"({NUMBER})([kKMGTPE]?)(i?)(B|bit|)")
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -184,7 +186,7 @@ class _Draft:
         self.direction = found["direction"]
         self.rates[self.direction] = {
             "iops": _count(found["iops"]),
-            "bw_kib_s": round(_bytes(found["bw"], old=not new) / 1024),
+            "bw_kib_s": round(_bytes(found["bw"].removesuffix("/s"), old=not new) / 1024),
             "io_bytes": _bytes(found["io"], old=not new),
             "runtime_ms": int(found["ms"]),
         }
@@ -231,9 +233,9 @@ class _Draft:
     def job(self) -> TextJob:
         issued = self.issued or (0, 0, 0)
         totals = dict(zip(DIRECTIONS, (*issued, sum(issued)), strict=True))
-        directions = {
-            name: _direction(self.rates[name], total) if name in self.rates else None for name, total in totals.items()
-        }
+        # 3.x prints a mixed line of nothing beside the others' (unified_rw_reporting=both).
+        moved = {name: rate for name, rate in self.rates.items() if rate.get("io_bytes")}
+        directions = {name: _direction(moved[name], totals[name]) if name in moved else None for name in DIRECTIONS}
         return TextJob(
             name=self.name,
             groupid=int(self.head["groupid"]),
