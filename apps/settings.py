@@ -131,6 +131,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# A folder of outputs that is imported; Django takes a hundred files.
+DATA_UPLOAD_MAX_NUMBER_FILES = 1000
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = False

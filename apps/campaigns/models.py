@@ -41,6 +41,11 @@ class Workload(models.Model):
         """Its tools, such as "sql, pgbench"."""
         return steps.kinds(self.steps)
 
+    @property
+    def imported(self) -> bool:
+        """Whether it only tells what was measured elsewhere."""
+        return steps.imported(self.steps)
+
 
 class DataSet(models.Model):
     """How data are made: by pgbench, or by SQL. Changing one makes the next revision."""

@@ -11,7 +11,7 @@ from agents.collectors import COLLECTORS
 from agents.protocol import ROLES
 from apps.campaigns import queries
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent, Workload
-from apps.campaigns.steps import single
+from apps.campaigns.steps import loops, single
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
@@ -291,10 +291,17 @@ class RunSerializer(RunRowSerializer):
     facts = serializers.IntegerField(
         source="facts.number", allow_null=True, default=None, help_text="version of the host's facts when it started"
     )
+    loops = serializers.SerializerMethodField(
+        help_text="measured step -> closed (a transaction waits for the end of the last one, and latencies leave out "
+        "that wait: coordinated omission) or open (a rate says when it begins, and latencies include the lag)"
+    )
     host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest", "facts", "host_changes"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "loops", "manifest", "facts", "host_changes"]
+
+    def get_loops(self, run: Run) -> dict[str, str]:
+        return loops(run.spec)
 
     @extend_schema_field(BreakSerializer(many=True))
     def get_host_changes(self, run: Run) -> Any:

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from apps.campaigns.api import FileRenderer
 from apps.campaigns.models import Run
 from apps.results import exports
-from apps.results.views import sent
+from apps.results.transfer import download
 
 BINARY: Any = {(200, "application/octet-stream"): OpenApiTypes.BINARY}
 
@@ -41,7 +41,7 @@ class CampaignExportViewSet(viewsets.ViewSet):
     @extend_schema(parameters=_named(exports.CAMPAIGN), responses=BINARY)
     def retrieve(self, request: Request, campaign: UUID, file: str) -> HttpResponseBase:
         export = _chosen(exports.CAMPAIGN, file)
-        return sent(export, get_object_or_404(exports.campaigns(), pk=campaign), file)
+        return download(export, get_object_or_404(exports.campaigns(), pk=campaign), file)
 
 
 class RunExportViewSet(viewsets.ViewSet):
@@ -51,4 +51,4 @@ class RunExportViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=_named(exports.RUN), responses=BINARY)
     def retrieve(self, request: Request, run: UUID, file: str) -> HttpResponseBase:
-        return sent(_chosen(exports.RUN, file), get_object_or_404(Run, pk=run), file)
+        return download(_chosen(exports.RUN, file), get_object_or_404(Run, pk=run), file)

@@ -17,9 +17,9 @@ from apps.accounts.services import user_of
 from apps.campaigns import steps
 from apps.campaigns.serializers import CampaignSerializer, FactorSerializer
 from apps.results import services
-from apps.results.import_views import check_length, contents
 from apps.results.imports.understand import FoundRun, Understood
 from apps.results.models import Import
+from apps.results.transfer import check_length, contents
 
 SHOWN_RUNS = 1000
 

@@ -82,7 +82,7 @@ def columns_of(found: Understood) -> list[Column]:
 
 
 def _first(cells: list[str]) -> list[str]:
-    return [cell[:24] for cell in list(dict.fromkeys(cells))[:SAMPLES]]
+    return [cell if len(cell) < 28 else cell[:25] + "…" for cell in list(dict.fromkeys(cells))[:SAMPLES]]
 
 
 def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:

@@ -6,11 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
-from django.utils.datastructures import MultiValueDict
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page, sentence
@@ -19,34 +17,14 @@ from apps.errors import PlanError, RoleError
 from apps.results import services
 from apps.results.import_forms import ImportForm, columns_of, said_of
 from apps.results.imports.columns import USES
-from apps.results.imports.files import LARGEST_UPLOAD
 from apps.results.imports.understand import Understood
 from apps.results.models import Import
+from apps.results.transfer import check_length, contents
 
 SHOWN_RUNS = 200
 SHOWN_NOTES = 100
 SHOWN_IMPORTS = 50
 SHOWN_FIGURES = 6
-
-
-def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
-    """(name, content) of the files of a request. PlanError when they are more than is taken at once."""
-    given = [each for name in sent for each in sent.getlist(name)]
-    total = sum(each.size or 0 for each in given)
-    if total > LARGEST_UPLOAD:
-        raise _too_large(total)
-    return [(each.name or "", each.read()) for each in given]
-
-
-def check_length(length: str) -> None:
-    """PlanError before anything of the body is read; a multipart body is a little longer than its files."""
-    if length.isdigit() and int(length) > LARGEST_UPLOAD + 1024**2:
-        raise _too_large(int(length))
-
-
-def _too_large(size: int) -> PlanError:
-    hint = "zip them, or import in parts"
-    return PlanError("files", f"{size} bytes; at most {LARGEST_UPLOAD} are taken at once", hint=hint)
 
 
 @needs(Role.OPERATOR)

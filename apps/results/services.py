@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.db import transaction
@@ -21,7 +21,7 @@ from apps.hosts.services import archive_host
 from apps.results.imports import files, mapping
 from apps.results.imports.files import File
 from apps.results.imports.reading import FIGURES
-from apps.results.imports.understand import FoundRun, Understood, problem, understand
+from apps.results.imports.understand import FoundRun, Note, Understood, problem, understand
 from apps.results.models import Import, ImportedFile, Measurement
 from apps.tuning.models import Revision
 
@@ -82,7 +82,17 @@ def _draft(kept: Import) -> Import:
 def preview(kept: Import) -> Understood:
     """What committing would make of a draft; nothing is written."""
     found = [File(file.path, bytes(file.content or b"")) for file in kept.files.all()]
-    return understand(sorted(found, key=lambda file: files.natural(file.path)), kept.mapping)
+    told = understand(sorted(found, key=lambda file: files.natural(file.path)), kept.mapping)
+    return replace(told, notes=[*told.notes, *_known(kept)])
+
+
+def _known(kept: Import) -> Iterator[Note]:
+    """Files that are in a campaign already: counted twice, they would look like another measurement."""
+    digests = kept.files.filter(size__gt=0).values("sha256")
+    others = ImportedFile.objects.filter(sha256__in=digests, of__campaign__isnull=False).exclude(of=kept)
+    same = dict(others.order_by("pk").values_list("sha256", "of__campaign__name"))
+    for file in kept.files.filter(sha256__in=same).defer("content"):
+        yield Note("warning", file.path, f"the same file is in the campaign {same[file.sha256]}", "leave it out here")
 
 
 @transaction.atomic
@@ -172,7 +182,10 @@ def _write_runs(campaign: Campaign, found: Sequence[FoundRun], digests: Mapping[
 
 def _spec(run: FoundRun, digests: Mapping[str, str]) -> dict[str, Any]:
     """In the shape of agents/protocol.py, and nothing that an agent would take: what is known of a run elsewhere."""
-    listed = [{"name": name, "role": "measure", "kind": step.kind, "options": {}} for name, step in run.steps.items()]
+    listed = [
+        {"name": name, "role": "measure", "kind": step.kind, "options": dict(step.options)}
+        for name, step in run.steps.items()
+    ]
     source = {
         f"out/{name}/{output}": {"from": path, "sha256": digests.get(path.partition(", line ")[0], "")}
         for name, step in run.steps.items()

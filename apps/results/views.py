@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.contrib import messages
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
@@ -19,11 +18,13 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
+from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
+from apps.results.transfer import download
 
 LIVE_BATCH = 500
 SUMMARISED = 500  # runs
@@ -92,27 +93,14 @@ def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
     if name not in exports.CAMPAIGN:
         raise Http404(f"{name} is not one of {', '.join(exports.CAMPAIGN)}")
-    return sent(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
+    return download(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
 
 
 @needs(Role.VIEWER)
 def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
     if name not in exports.RUN:
         raise Http404(f"{name} is not one of {', '.join(exports.RUN)}")
-    return sent(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
-
-
-def sent(export: exports.Export, row: Campaign | Run, name: str) -> HttpResponseBase:
-    """A download that no browser interprets, sent while it is made."""
-    made = export.make(row)
-    name = f"{row._meta.model_name}-{row.pk}-{name}"
-    if isinstance(made, Iterable) and not hasattr(made, "read"):
-        response: HttpResponseBase = StreamingHttpResponse(made, content_type=export.content_type)
-        response["Content-Disposition"] = f'attachment; filename="{name}"'
-    else:
-        response = FileResponse(made, as_attachment=True, filename=name, content_type=export.content_type)
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return download(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
 
 
 @needs(Role.VIEWER)
@@ -174,7 +162,9 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
     if tab == "chart":
         measures = run.campaign.kind != Campaign.Kind.PREPARATION
         drawn = measures and (run.ingested_at is None or run.series.exists())
-        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
+        closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
+        found = list(run.measurements.all())
+        return {"measurements": found, "sentence": story.sentence_of(run), "drawn": drawn, "closed": closed}
     if tab == "settings":
         return {"proof": story.proof_of(run)}
     if tab == "commands":
@@ -238,7 +228,8 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     run = get_object_or_404(Run, pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
-    head, rows, _ = story.table_of(samples.run_columns(run, shown, _axis(request, timeline.steps_of(run))))
+    axis = _axis(request, timeline.steps_of(run))
+    head, rows, _ = story.table_of(samples.run_columns(run, shown, axis), axis)
     response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
     return response

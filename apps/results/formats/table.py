@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from apps.errors import FormatError
 
-MOST_COLUMNS = 150
+MOST_COLUMNS = 120
 MOST_ROWS = 100_000
 LONGEST_CELL = 10_000
 _DELIMITERS = (",", ";", "\t")

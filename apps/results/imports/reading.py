@@ -26,6 +26,7 @@ OUTPUTS = {
     "pgbench": ("pgbench", "stdout"),
     "pgbench-stderr": ("pgbench", "stderr"),
     "fio": ("fio", "fio.json"),
+    "fio-text": ("fio", "fio.txt"),
     "fio-stderr": ("fio", "stderr"),
     "sysbench": ("sysbench", "stdout"),
     "sysbench-failure": ("sysbench", "stdout"),
@@ -49,7 +50,7 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     """An output. FormatError where no tool of ours wrote it; what was aborted or cut is a reading with an error."""
     kind, name = _told(entry, output, stderr)
     if kind not in MEASURE or kind == FIGURES:
-        known = ", ".join(sorted({kind for kind, _ in OUTPUTS.values()} & MEASURE.keys()))
+        known = ", ".join(sorted(MEASURE.keys() - {FIGURES, "command", "sql"}))
         raise FormatError(output.path, f"{kind} gives no figures to compare", hint=f"output of {known}, or a .csv")
     outputs = {name: (output.path, output.content)}
     if stderr and name != "stderr":

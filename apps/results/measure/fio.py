@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from apps.results.formats.fio import DIRECTIONS, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from apps.results.formats.fio_text import TextReport, parse_fio_text
 from apps.results.formats.histogram import Histogram
 from apps.results.measure.figures import Measurement, Options, Outputs, distinct, incomplete
 
@@ -19,8 +20,11 @@ Clones = Sequence[Job]
 
 
 def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
+    """`fio.txt` is the text of an old run; ours print JSON, which is exact."""
     said = parse_fio_stderr(outputs.get("stderr", b""))
-    report = parse_fio(outputs.get("fio.json", b""))
+    report = parse_fio_text(outputs["fio.txt"]) if "fio.txt" in outputs else parse_fio(outputs.get("fio.json", b""))
+    if isinstance(report, TextReport) and report.missing:
+        raise incomplete("fio", f"its text ends before {report.missing[0]}", said or report.other_lines)
     failed = [job for job in report.jobs if job.error]
     if failed:
         raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said or report.other_lines)

@@ -17,7 +17,7 @@ from apps.campaigns.models import Campaign
 from apps.errors import PlanError, RoleError
 from apps.hosts import services as hosts
 from apps.hosts.models import Host
-from apps.results import import_views, services
+from apps.results import services, transfer
 from apps.results.models import Import
 from tests.apps.results.test_import import SAID, imported, rows, sample
 from tests.factories import browser, make_user, script
@@ -172,6 +172,15 @@ def test_the_page_shows_what_was_understood_and_keeps_what_was_typed(operator: U
     assert (campaign.delta, campaign.metric, campaign.question) == (0.05, "idx1", "Do huge pages pay?")
 
 
+def test_a_file_that_is_in_a_campaign_already_is_named(operator: User) -> None:
+    imported(operator, ("select.out", PGBENCH))
+
+    kept, new = services.upload([("select.out", PGBENCH), ("other.out", sample("pgbench-14-select.out"))], by=operator)
+
+    told = [(note.severity, note.place, note.message) for note in services.preview(kept).notes]
+    assert new and told == [("warning", "select.out", "the same file is in the campaign old")]
+
+
 def test_a_draft_can_be_forgotten_and_a_campaign_cannot(operator: User) -> None:
     client = browser(operator)
     draft, _ = services.upload([("t.csv", CSV)], by=operator)
@@ -185,7 +194,7 @@ def test_a_draft_can_be_forgotten_and_a_campaign_cannot(operator: User) -> None:
 
 
 def test_an_upload_that_is_too_large_is_refused(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_views, "LARGEST_UPLOAD", 100)
+    monkeypatch.setattr(transfer, "LARGEST_UPLOAD", 100)
     client = browser(operator)
 
     page = client.post(reverse("import_new"), sent(), format="multipart")

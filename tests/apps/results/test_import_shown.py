@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries, services
 from apps.results.models import Measurement
+from apps.results.summary import summary_table
 from tests.apps.results.test_import import SAID, imported, rows, sample
 from tests.factories import browser
 
@@ -77,6 +78,33 @@ def test_a_folder_of_outputs_ends_in_the_expected_table(folder: Campaign) -> Non
         assert ok == len(figures)
         assert mean == pytest.approx(exp(sum(log(each) for each in figures) / len(figures)), rel=1e-12)
     assert [step["kind"] for step in folder.steps] == ["fio", "pgbench", "sysbench"]
+
+
+def summary(campaign: Campaign) -> dict[tuple[str, str], tuple[float | None, int]]:
+    """(step.figure, level) -> (mean, runs), of the summary table."""
+    figures = summary_table(campaign).figures
+    return {(f"{one.step}.{one.name}", cell.level): (cell.mean, cell.n) for one in figures for cell in one.cells}
+
+
+def test_the_summary_of_a_folder_tells_the_expected_figures_of_every_tool(folder: Campaign) -> None:
+    told = summary(folder)
+
+    for metric in ("pgbench.tps", "fio.rw-rand-libaio-mysql-ext4 iops", "sysbench.tps"):
+        for level in ("local", "network"):
+            figures = EXPECTED[metric, level]
+            mean = exp(sum(log(each) for each in figures) / len(figures))
+            assert told[metric, level] == (pytest.approx(mean, rel=1e-12), len(figures))
+
+
+def test_the_summary_of_a_table_tells_its_figures(operator: User) -> None:
+    told = summary(imported(operator, ("dataHP.csv", CSV), metric="idx1"))
+
+    expected = {
+        ("measure.idx1", "128MB"): 0.175,
+        ("measure.seq", "16MB"): 33.516,
+        ("measure.idx2", "128kB"): 0.153,
+    }
+    assert {key: told[key] for key in expected} == {key: (pytest.approx(each), 1) for key, each in expected.items()}
 
 
 def test_an_aborted_pgbench_is_a_failed_run_and_never_a_figure(folder: Campaign) -> None:
