@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +55,11 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(agent: Connection, bin_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    data_dir = tmp_path_factory.mktemp("data")
-    for directory in (data_dir, data_dir.parent, data_dir.parent.parent):
-        directory.chmod(0o755)
-    return Cluster(agent, bin_dir, data_dir)
+def cluster(agent: Connection, bin_dir: str) -> Iterator[Cluster]:
+    data_dir = Path(tempfile.mkdtemp(prefix="pg-data-"))  # below pytest's own, the service account reaches nothing
+    data_dir.chmod(0o755)
+    yield Cluster(agent, bin_dir, data_dir)
+    shutil.rmtree(data_dir)
 
 
 def pgbench(**options: Any) -> dict[str, Any]:

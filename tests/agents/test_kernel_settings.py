@@ -261,7 +261,7 @@ def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec
 
     proof = of(events, "proof", subject=SHARE)[0]
     assert proof["found"] < 0.01 and proof["evidence"]["bytes"] > 50 << 20
-    assert not of(events, "command", purpose="initialise")
+    assert not of(events, "command", purpose="dataset g")
 
 
 @pytest.mark.proves("cache", where="here")
