@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -34,6 +35,10 @@ INCLUDE = "proving_ground.conf"
 SOCKET_NAME = ".s.PGSQL.5432"
 MAX_SOCKET = 107  # sun_path, with its closing zero
 READY_S = 120.0
+# Parameters that trade what survives a crash of the host for speed.
+_CARELESS = re.compile(
+    r"^(?:fsync|full_page_writes) *= *'?(?:off|of|false|fals|fal|fa|f|no|n|0)\b", re.MULTILINE | re.IGNORECASE
+)
 NAMESPACE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 
 Execute = Callable[..., None]
@@ -127,8 +132,9 @@ class Cluster(Target):
         """initdb, unless an earlier run left a complete cluster."""
         self._own(self.home)
         self._own(self.socket_dir)
-        if self.pgdata.exists():
+        if self.pgdata.exists() and not self._spoiled():
             return
+        shutil.rmtree(self.pgdata, ignore_errors=True)
         fresh = self.home / "pgdata.new"
         shutil.rmtree(fresh, ignore_errors=True)
         shelf.forget(self.home)
@@ -138,6 +144,14 @@ class Cluster(Target):
         with (fresh / "postgresql.conf").open("a") as file:
             file.write(f"\ninclude '{INCLUDE}'\n")
         os.rename(fresh, self.pgdata)
+
+    def _spoiled(self) -> bool:
+        """Whether the host went down under a server that did not wait for its disk: nothing there can be believed."""
+        text = self._system.text(self.conf_file)
+        if not _CARELESS.search(text) or text.startswith(_boot_line(self._system)):
+            return False
+        told = self._run([str(self.bin_dir / "pg_controldata"), "-D", str(self.pgdata)], {}).stdout
+        return not re.search(r"^Database cluster state: +shut down$", told, re.MULTILINE)
 
     def _own(self, directory: Path) -> None:
         """Make a directory private to the account. HostFailure when somebody else has put something there."""
@@ -162,7 +176,7 @@ class Cluster(Target):
             "log_checkpoints": "on",
             "log_line_prefix": "%n [%p] ",
         }
-        lines = [conf_line(name, value) for name, value in {**ours, **conf}.items()]
+        lines = [_boot_line(self._system), *(conf_line(name, value) for name, value in {**ours, **conf}.items())]
         account = self.account
         owner = None if account.user is None else (account.user, account.group or 0)
         replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode(), owner)
@@ -200,6 +214,11 @@ class Cluster(Target):
         if not lines or lines[0] == "" or len(lines) < 8:
             return False
         return lines[7].strip() == "ready"
+
+
+def _boot_line(system: System) -> str:
+    """By which a later run knows whether the host has been down since."""
+    return f"# written in boot {system.boot_id()}"
 
 
 def _tail(path: Path) -> str:

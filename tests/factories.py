@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import issue_token
-from apps.campaigns import queue, services, workloads
-from apps.campaigns.models import Campaign, Run, Workload
+from apps.campaigns import datasets, queue, services, workloads
+from apps.campaigns.models import Campaign, DataCopy, Run, Workload
 from apps.campaigns.steps import single
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
@@ -102,6 +102,16 @@ def make_workload(name: str = "", by: User | None = None, **options: Any) -> Wor
     """A pgbench workload of two seconds."""
     name = name or f"workload-{next(_numbers)}"
     return workloads.save_workload(name, single("pgbench", OPTIONS | options), by=by or make_user(Role.TUNER))
+
+
+def make_copy(host: Host | None = None, by: User | None = None) -> DataCopy:
+    """A pristine data set on a host."""
+    number = next(_numbers)
+    made = datasets.save_dataset(f"data-{number}", "pgbench", {"scale": number}, by=by or make_user(Role.TUNER))
+    target = {"kind": "private", "bin_dir": "/usr/lib/postgresql/18/bin", "data_dir": "/var/lib/x", "os_user": ""}
+    about = {"dataset": made, "recipe": {"kind": "pgbench", "options": {}}, "major": 18, "seconds": [["g", 1.5]]}
+    where = {"host": host or make_host(), "home": "/var/lib/x/1", "database": "ds_1", "target": target}
+    return DataCopy.objects.create(fingerprint=made.digest, state=DataCopy.State.PRISTINE, **about, **where)
 
 
 def make_campaign(

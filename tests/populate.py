@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.campaigns import queue, services, workloads
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns import copies, datasets, preparing, queue, services, workloads
+from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.campaigns.steps import single
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
@@ -299,6 +299,71 @@ def workload(by: User, name: str = "tpcb-small") -> Any:
     return workloads.save_workload(name, single("pgbench", options), description="a small TPC-B", by=by)
 
 
+def dataset(by: User, name: str = "accounts") -> DataSet:
+    options = {"scale": 4000, "fillfactor": 90, "foreign_keys": True}
+    return datasets.save_dataset(name, "pgbench", options, description="64 GB, twice the memory of bench-01", by=by)
+
+
+MADE = [["d", 0.02], ["t", 0.05], ["g", 618.4], ["v", 40.2], ["p", 244.9], ["f", 95.0]]
+
+
+def data_told(dataset: DataSet, state: str, **changes: Any) -> dict[str, Any]:
+    """An event of kind dataset, as an agent tells it."""
+    fingerprint = dataset.digest
+    return {
+        "fingerprint": fingerprint,
+        "home": "/var/lib/proving-ground/clusters/3f2a90c1d7aa",
+        "name": str(dataset),
+        "kind": dataset.kind,
+        "options": dataset.options,
+        "major": 17,
+        "database": f"ds_{fingerprint[:12]}",
+        "state": state,
+        "size": 63_412_000_000 if state != "preparing" else None,
+        "seconds": MADE if state != "preparing" else None,
+        "made_by": None,
+        "made_at": 1780000000.0 if state != "preparing" else None,
+        "relations": {"public.pgbench_accounts": {"bytes": 54_000_000_000, "rows": 400_000_000}},
+        "used": None,
+        **changes,
+    }
+
+
+def preparation(by: User, of: DataSet, on: Host, at: datetime, *, ended: bool = True) -> Campaign:
+    """A data set that was made on a host, or is being made."""
+    made = preparing.prepare(of, on, by=by)
+    run = made.runs.get()
+    begin(run, at)
+    events: list[tuple[float, str, dict[str, Any]]] = [
+        (1.0, "state", {"state": "RUNNING", "step": "dataset"}),
+        (2.0, "dataset", data_told(of, "preparing")),
+    ]
+    note = "g: generate data, by the client, 120,000,000 of 400,000,000 rows"
+    events.append((190.0, "progress", {"step": "dataset", "done": 0.19, "eta_s": 810.0, "note": note}))
+    used = {
+        "means": "prepared",
+        "reason": "for runs to come, and it had to be made first",
+        "seconds": 0.4,
+        "wrote": None,
+    }
+    if ended:
+        events.append((1000.0, "dataset", data_told(of, "pristine", made_by=str(run.pk), used=used)))
+    rows = [
+        RunEvent(run=run, seq=seq, at=at + timedelta(seconds=offset), kind=kind, data=data)
+        for seq, (offset, kind, data) in enumerate(events, start=1)
+    ]
+    RunEvent.objects.bulk_create(rows)
+    Run.objects.filter(pk=run.pk).update(last_seq=len(rows), step="dataset")
+    copies.learn(run, [data for _, kind, data in events if kind == "dataset"])
+    if ended:
+        Run.objects.filter(pk=run.pk).update(
+            state=Run.State.ENDED, outcome=Run.Outcome.OK, ended_at=at + timedelta(seconds=1003),
+            ingested_at=at + timedelta(seconds=1004), next_tick_at=None,
+        )  # fmt: skip
+        queue.close_campaign(made.pk)
+    return made
+
+
 def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on bench-01") -> Decision:
     text = "The batch job keeps cpus 4-7; PostgreSQL has 0-3."
     return decisions.write_decision(
@@ -349,8 +414,17 @@ def team() -> dict[str, Any]:
     agreed = decision(tuner, done)
     decisions.accept_decision(agreed, by=admin)
     decisions.comment(agreed, "Measured on an idle machine; the batch job was not running.", by=operator)
+    accounts = dataset(tuner)
+    prepared = preparation(operator, accounts, here, now - timedelta(days=2))
+    preparing_run = preparation(
+        operator, accounts, host("bench-05"), now - timedelta(minutes=4), ended=False
+    ).runs.get()
     return {
         **people,
+        "dataset": accounts,
+        "prepared": prepared,
+        "prepared_run": prepared.runs.get(),
+        "preparing_run": preparing_run,
         "host": here,
         "fresh": fresh,
         "broken": broken,

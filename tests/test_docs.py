@@ -78,9 +78,9 @@ def test_every_recipe_is_told_and_no_other() -> None:
 
 
 def test_every_format_is_told_and_no_other() -> None:
-    rows = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
 
-    assert sorted(rows) == sorted(FORMATS)
+    assert sorted(kind for row in rows for kind in re.findall(r"`([\w-]+)`", row)) == sorted(FORMATS)
 
 
 def test_the_index_leads_to_every_document() -> None:

@@ -118,8 +118,9 @@ class Rates:
 
 
 def rounded(value: float) -> float:
-    """To five digits: the moment of a look is known to some 10 us of a second; more would be noise, and bytes."""
-    return float("%.5g" % value)
+    """To five digits, at most four of them decimals: the moment of a look is known to some 10 us of a second, so that
+    more would be noise, and bytes."""
+    return round(value, 4) if value < 10 else float("%.5g" % value)
 
 
 def fields_of(text: str) -> dict[str, int]:

@@ -125,7 +125,8 @@ class _Kept(Loan):
             self._lend(reset.Choice("copy", "the one of before the host was restarted"), begin)
         else:
             made = not self._usable() and self._make()
-            choice, begin = self._choose(), self._run.system.mono()
+            choice = self._choose()
+            begin = begin if choice.means == "prepared" else self._run.system.mono()
             more = ", and it had to be made first" if made else ""
             self._lend(reset.Choice(choice.means, choice.reason + more), begin)
 

@@ -60,7 +60,7 @@ ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "wait_for_previous": "stonewall", "start_delay": "startdelay",
 }  # fmt: skip
 _HEADER = re.compile(r"\[([^\[\]/\x00-\x1f]{1,200})\]")
-_PLAIN_NAME = re.compile(r"[^/:\\\s\"'*?]+")
+_PLAIN_NAME = re.compile(r"[^/:\\\x00-\x1f]+")
 _PATH = re.compile(r"/[^:\\\s\"'*?]*")
 _UNITS = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)?(?:ec|in|our|ay)?s?", re.IGNORECASE)

@@ -151,7 +151,7 @@ class PgBench(Workload):
             },
             "sampling_rate": {
                 "type": "number",
-                "minimum": 0.000001,
+                "minimum": 0.0001,
                 "maximum": 1,
                 "title": "Share of the transactions to log (--sampling-rate)",
             },
@@ -254,9 +254,7 @@ class PgBench(Workload):
         share, step = options["rate_share"], options["rate_of"]
         reached = rate_in((stage.earlier(step) / "stdout").read_text(errors="replace"))
         if reached is None:
-            raise WorkloadFailure(
-                f"step {step} told no tps, of which a share of {share:g} was to be run", "see its stdout"
-            )
+            raise WorkloadFailure(f"step {step} told no tps of which to run {share:g}", "see its stdout")
         rate: float = round(reached * share, 3)
         stage.log("info", f"the rate is {rate:g} tps: {share:g} of the {reached:g} tps that step {step} has reached")
         return rate
@@ -278,8 +276,10 @@ class PgBench(Workload):
         names = pgbench_options.names(options)
         summary = logs.reduction.as_json(names, loop=self.loop(options), sampling_rate=options.get("sampling_rate", 1))
         (stage.out / "latency.json").write_text(json.dumps(summary, separators=(",", ":")))
-        for second, percentiles in logs.reduction.slots.percentiles():
-            stage.sample("latency", second - stage.began, percentiles)
+        stage.log("info", logs.told)
+        slots = logs.reduction.slots
+        for second, percentiles in slots.percentiles():
+            stage.sample("latency", second + slots.width_s - stage.began, percentiles)
 
     def _context(self, options: Options, stage: Stage) -> Context:
         context = Context(stage.tool("pgbench"), str(stage.out), str(stage.scratch))

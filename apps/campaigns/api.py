@@ -109,7 +109,7 @@ class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]):
     """A question, its factors, and the runs that were planned from them."""
 
-    queryset = Campaign.objects.select_related("host", "workload__author", "profile__profile", "created_by")
+    queryset = Campaign.objects.select_related("host", "workload__author", "dataset", "profile__profile", "created_by")
     filterset_class = CampaignFilter
     ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
     ordering = ["-created_at"]

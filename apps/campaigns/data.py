@@ -83,10 +83,14 @@ def _of_scale(step: Step, scale: Any) -> Step:
 
 def brief(kind: str, options: Mapping[str, Any]) -> str:
     """ "pgbench, scale 10, fillfactor 90", or "SQL, 3 steps"."""
-    parts = [f"{name} {value}" for name, value in options.items() if isinstance(value, str | int)]
+    parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _told(value)]
     if isinstance(options.get("steps"), list):
         parts.append(f"{len(options['steps'])} steps")
     return ", ".join([DATASETS[kind].title, *parts])
+
+
+def _told(value: Any) -> bool:
+    return isinstance(value, str | int) and value is not False
 
 
 def bytes_per_row() -> float:

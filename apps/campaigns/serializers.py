@@ -10,8 +10,8 @@ from rest_framework import serializers
 from agents.collectors import COLLECTORS
 from agents.protocol import ROLES
 from apps.campaigns import queries
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, Workload
-from apps.campaigns.steps import single
+from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent, Workload
+from apps.campaigns.steps import loops, single
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
@@ -85,7 +85,9 @@ class CheckedSerializer(serializers.Serializer[Any]):
 
 class LevelSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
-    set = serializers.DictField(help_text="settings.* and workload.* paths -> value; null removes one")
+    set = serializers.DictField(
+        help_text="settings.*, workload.*, steps.* and dataset.* paths -> value; null removes one"
+    )
 
 
 class FactorSerializer(serializers.Serializer[Any]):
@@ -106,6 +108,7 @@ class RecipeSerializer(serializers.Serializer[Any]):
     repetitions = serializers.IntegerField()
     order = serializers.CharField()
     settings = serializers.DictField(default=dict)
+    dataset = serializers.DictField(default=None, allow_null=True, help_text="kind and options; null: as steps ask")
     steps = StepSerializer(many=True)
     factors = serializers.ListField(
         child=serializers.DictField(), help_text="scaled to the host where ?host= is given; else as the recipe says"
@@ -115,13 +118,13 @@ class RecipeSerializer(serializers.Serializer[Any]):
 class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    workload = serializers.CharField(source="workload.__str__", help_text="name and revision")
+    workload = serializers.CharField(source="workload.__str__", help_text="name and revision; None without one")
     created_by = serializers.CharField(source="created_by.username")
 
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
+            *("id", "kind", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
             *("repetitions", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -155,7 +158,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
 
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    workload = WorkloadSerializer()
+    workload = WorkloadSerializer(allow_null=True, help_text="null for a campaign that only makes data")
+    dataset = serializers.CharField(source="dataset.__str__", default=None, help_text="name and revision")
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
@@ -168,7 +172,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload", "factors"),
+            *("id", "kind", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload"),
+            *("dataset", "factors"),
             *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
@@ -204,6 +209,9 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(required=False, max_length=120)
     question = serializers.CharField(required=False)
     workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
+    dataset = serializers.PrimaryKeyRelatedField(
+        queryset=DataSet.objects.all(), required=False, help_text="id of one; else what the workload's scale asks for"
+    )
     factors = serializers.ListField(child=serializers.JSONField(), required=False, help_text="[{name, levels}]")
     profile = serializers.PrimaryKeyRelatedField(
         queryset=Revision.objects.select_related("profile"), required=False, help_text="id of a profile's revision"
@@ -283,10 +291,17 @@ class RunSerializer(RunRowSerializer):
     facts = serializers.IntegerField(
         source="facts.number", allow_null=True, default=None, help_text="version of the host's facts when it started"
     )
+    loops = serializers.SerializerMethodField(
+        help_text="measured step -> closed (a transaction waits for the end of the last one, and latencies leave out "
+        "that wait: coordinated omission) or open (a rate says when it begins, and latencies include the lag)"
+    )
     host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
 
     class Meta(RunRowSerializer.Meta):
-        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "manifest", "facts", "host_changes"]
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "loops", "manifest", "facts", "host_changes"]
+
+    def get_loops(self, run: Run) -> dict[str, str]:
+        return loops(run.spec)
 
     @extend_schema_field(BreakSerializer(many=True))
     def get_host_changes(self, run: Run) -> Any:

@@ -177,6 +177,14 @@ def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
     return kind.metric(name) or kind.figures(step["options"]).get(name)
 
 
+def loops(spec: Mapping[str, Any]) -> dict[str, str]:
+    """For each measured step that drives transactions: "closed" or "open", see Workload.loop. Of an imported run only
+    its figures tell."""
+    own = [] if "imported" in spec else measured(spec["steps"])
+    told = {step["name"]: WORKLOADS[step["kind"]].loop(step["options"]) for step in own}
+    return {name: loop for name, loop in told.items() if loop}
+
+
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:
     """The tools in the order of their first use, such as "sql, pgbench"."""
     return ", ".join(dict.fromkeys(step["kind"] for step in steps))

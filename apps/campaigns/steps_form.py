@@ -82,6 +82,11 @@ class WorkloadForm(forms.Form):
         self.fields.update(dict(fields.build(f"{path}.options", schema, tuple(schema.get("required", ())))))
 
     @property
+    def has_scripts(self) -> bool:
+        """Whether there are fields whose text a host's tools can check."""
+        return any("data-language" in field.widget.attrs for field in self.fields.values())
+
+    @property
     def parts(self) -> list[Part]:
         return [self._part(place, kind) for place, kind in enumerate(self.kinds)]
 

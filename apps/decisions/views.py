@@ -47,7 +47,8 @@ def home(request: HttpRequest) -> HttpResponse:
 @needs(Role.TUNER)
 def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
-    campaign = get_object_or_404(Campaign.objects.select_related("host"), pk=_uuid(request.GET.get("campaign", "")))
+    measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
+    campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
     form = DecisionForm(request.POST or None, initial={"question": campaign.question, "hosts": [campaign.host]})
     if request.method == "POST" and form.is_valid():
         try:

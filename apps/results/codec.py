@@ -1,8 +1,8 @@
 """Numbers of a series as bytes: column by column, without loss. Pure.
 
-What collectors emit are integers, or decimals cut after a few digits. Such a column is scaled to integers, their common
-divisor is taken out, and they, or their differences, are written without their empty high bytes, byte plane by byte
-plane, deflated. Any other column keeps its float64, in the same planes. Samples that are missing (nan) are a bit each.
+What collectors emit are integers, or decimals cut after a few digits. Such a column is scaled to integers, and they, or
+their differences, are written without their empty high bytes, byte plane by byte plane, deflated. Any other column
+keeps its float64, in the same planes. Samples that are missing (nan) are a bit each.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Integers = NDArray[np.int64]
 MOST_DECIMALS = 6
 EXACT = 2.0**53
 PLAIN, DIFFERENCES, FLOATS = range(3)
-# How it is written, decimals, bytes of a number, the smallest number, the common divisor, bytes of planes and of gaps.
-_HEAD = struct.Struct("<BBBqqII")
+# How it is written, decimals, bytes of a number, the smallest number, bytes of planes and of gaps.
+_HEAD = struct.Struct("<BBBqII")
 
 
 def pack(columns: Sequence[Floats]) -> bytes:
@@ -48,7 +48,7 @@ def _column(values: Floats) -> bytes:
     scaled = _as_integers(present)
     if scaled is None:
         planes = zlib.compress(_planes(present.view(np.uint64), 8))
-        return _HEAD.pack(FLOATS, 0, 8, 0, 1, len(planes), len(gaps)) + planes + gaps
+        return _HEAD.pack(FLOATS, 0, 8, 0, len(planes), len(gaps)) + planes + gaps
     decimals, numbers = scaled
     return min((_written(how, decimals, numbers, gaps) for how in (PLAIN, DIFFERENCES)), key=len)
 
@@ -71,11 +71,9 @@ def _written(how: int, decimals: int, numbers: Integers, gaps: bytes) -> bytes:
         numbers = np.diff(numbers, prepend=np.int64(0))
     least = int(numbers.min()) if numbers.size else 0
     grown = numbers - least
-    divisor = max(1, int(np.gcd.reduce(grown)))  # memory comes in pages; 0 where all numbers are the same
-    grown //= divisor
     width = (int(grown.max(initial=1)).bit_length() + 7) // 8
     planes = zlib.compress(_planes(grown.view(np.uint64), width))
-    return _HEAD.pack(how, decimals, width, least, divisor, len(planes), len(gaps)) + planes + gaps
+    return _HEAD.pack(how, decimals, width, least, len(planes), len(gaps)) + planes + gaps
 
 
 def _planes(numbers: NDArray[np.uint64], width: int) -> bytes:
@@ -85,14 +83,14 @@ def _planes(numbers: NDArray[np.uint64], width: int) -> bytes:
 
 
 def _values(head: tuple[int, ...], planes: bytes, gaps: bytes, samples: int) -> Floats:
-    how, decimals, width, least, divisor = head[:5]
+    how, decimals, width, least = head[:4]
     octets = np.frombuffer(zlib.decompress(planes), dtype=np.uint8).reshape(width, -1)
     wide = np.zeros((octets.shape[1], 8), dtype=np.uint8)
     wide[:, :width] = octets.T
     if how == FLOATS:
         present = wide.view("<f8").ravel()
     else:
-        numbers = wide.view("<i8").ravel() * divisor + least
+        numbers = wide.view("<i8").ravel() + least
         present = (np.cumsum(numbers) if how == DIFFERENCES else numbers) / 10.0**decimals
     if not gaps:
         return present

@@ -126,6 +126,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         _level(label, rows[label], measured[label], means.get(label), compared.get(label), latencies)
         for label in labels
     ]
+    costs = tracer_overheads(campaign, chosen.step)
     return CampaignTable(
         metric=metric.name,
         unit=metric.unit,
@@ -138,7 +139,7 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         sentence=_sentence(campaign, levels),
         method=spread.method if spread else "",
         drift=_drift(observations, campaign.delta),
-        overheads={label: one.sentence() for label, one in tracer_overheads(campaign, chosen.step).items()},
+        overheads={label: costs[label].sentence() for label in labels if label in costs},
     )
 
 

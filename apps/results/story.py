@@ -131,9 +131,9 @@ def sentence_of(run: Run) -> str:
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
 
 
-def table_of(columns: Sequence[samples.Column], most: int | None = None) -> tuple[list[str], Rows, int]:
+def table_of(columns: Sequence[samples.Column], axis: Axis, most: int | None = None) -> tuple[list[str], Rows, int]:
     """The samples of all sources in order of time: a head, rows with "" where a source has no sample then, and how many
-    rows there are in all; the first `most` of them are made."""
+    rows there are in all; the first `most` of them are made. Where there are several steps, each row tells its own."""
     head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
     times = [column.t[~np.isnan(column.values)].round(1) for column in columns]
     every = np.unique(np.concatenate(times)) if times else np.empty(0)
@@ -143,12 +143,14 @@ def table_of(columns: Sequence[samples.Column], most: int | None = None) -> tupl
         at = np.searchsorted(every, t)
         inside = at < len(shown)
         table[at[inside], place] = column.values[~np.isnan(column.values)][inside]
-    cells = zip(shown.tolist(), table.tolist(), strict=True)
-    rows = ([t, *("" if value != value else value for value in row)] for t, row in cells)
-    return head, rows, len(every)
+    pairs = zip(shown.tolist(), table, strict=True)
+    rows = ([t, *("" if value != value else value for value in row.tolist())] for t, row in pairs)
+    if len(axis.steps) < 2:
+        return head, rows, len(every)
+    return ["step", *head], ([axis.step_at(row[0]), *row] for row in rows), len(every)
 
 
 def samples_of(run: Run, panels: Sequence[series.Panel], axis: Axis) -> dict[str, Any]:
     """The first rows of a run's samples, for the chart as a table."""
-    head, rows, count = table_of(samples.run_columns(run, panels, axis), most=MOST_ROWS)
+    head, rows, count = table_of(samples.run_columns(run, panels, axis), axis, most=MOST_ROWS)
     return {"head": head, "rows": list(rows), "more": count - MOST_ROWS}

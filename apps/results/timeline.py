@@ -42,6 +42,10 @@ class Axis:
         """Step -> where its own seconds begin, in the order of the steps."""
         return {step.name: step.begin for step in self.steps}
 
+    def step_at(self, t: float) -> str:
+        """The step that had begun last at `t`."""
+        return [step.name for step in self.steps if step.begin <= t or step is self.steps[0]][-1]
+
     def within(self, offset: float) -> tuple[float, float]:
         """The part of the time in the seconds of a step that begins at `offset`."""
         begin = float("-inf") if self.begin is None else self.begin - offset

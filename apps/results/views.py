@@ -18,6 +18,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
+from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
@@ -159,8 +160,11 @@ def _around(run: Run) -> dict[str, Any]:
 def _tab(run: Run, tab: str) -> dict[str, Any]:
     """Only what the tab shows is read."""
     if tab == "chart":
-        drawn = run.ingested_at is None or run.series.exists()
-        return {"measurements": list(run.measurements.all()), "sentence": story.sentence_of(run), "drawn": drawn}
+        measures = run.campaign.kind != Campaign.Kind.PREPARATION
+        drawn = measures and (run.ingested_at is None or run.series.exists())
+        closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
+        found = list(run.measurements.all())
+        return {"measurements": found, "sentence": story.sentence_of(run), "drawn": drawn, "closed": closed}
     if tab == "settings":
         return {"proof": story.proof_of(run)}
     if tab == "commands":
@@ -224,7 +228,8 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     run = get_object_or_404(Run, pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
-    head, rows, _ = story.table_of(samples.run_columns(run, shown, _axis(request, timeline.steps_of(run))))
+    axis = _axis(request, timeline.steps_of(run))
+    head, rows, _ = story.table_of(samples.run_columns(run, shown, axis), axis)
     response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
     return response

@@ -15,7 +15,7 @@ import pytest
 
 from agents import build, cpulist
 from agents.collectors import COLLECTORS, NotAvailable, Subject
-from agents.collectors.base import Rates
+from agents.collectors.base import Rates, rounded
 from agents.collectors.cpu import parse as parse_cpu
 from agents.collectors.processes import kind_of
 from agents.system import PAGE_KB, System, parse_stat
@@ -152,6 +152,13 @@ def test_processes_are_summed_by_kind_and_those_born_meanwhile_count_whole() -> 
 )
 def test_a_process_is_told_by_its_title(title: str, kind: str) -> None:
     assert kind_of(title) == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1234567.8, 1234600.0), (12.34567, 12.346), (0.012345, 0.0123), (3.0, 3.0)]
+)
+def test_rates_have_no_more_digits_than_their_clock_carries(value: float, shown: float) -> None:
+    assert rounded(value) == shown
 
 
 def test_rates_are_per_second_of_what_was_there_before_and_never_negative() -> None:

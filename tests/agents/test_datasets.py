@@ -194,3 +194,26 @@ def test_a_fingerprint_tells_what_makes_other_data(options: dict[str, Any], same
 
     assert (data.fingerprint(options, 18) == data.fingerprint({}, 18)) is same
     assert data.fingerprint(options, 18) != data.fingerprint(options, 17)
+
+
+def test_a_cluster_that_did_not_wait_for_its_disk_is_not_believed_after_a_power_cut(cluster: Cluster) -> None:
+    careless = {**cluster.spec(pgbench(), READS), "settings": {"postgresql": {"fsync": "off"}}}
+    cluster.agent.events(cluster.agent.submit(careless))
+    (conf,) = cluster.data_dir.glob("*/pgdata/proving_ground.conf")
+    control = conf.parent / "global/pg_control"
+
+    conf.write_text(yesterday(conf.read_text()))
+    assert made(cluster.run(pgbench(), READS)) == []  # it was shut down before
+
+    conf.write_text(yesterday(conf.read_text()) + "fsync = 'off'\n")
+    control.write_bytes(in_production(control.read_bytes()))
+    assert made(cluster.run(pgbench(), READS)) == ["d", "t", "g", "v", "p"]
+
+
+def yesterday(conf: str) -> str:
+    return "# written in boot of yesterday\n" + conf.split("\n", 1)[1]
+
+
+def in_production(control: bytes) -> bytes:
+    """pg_control of a server that runs: its state follows system_identifier, pg_control_version, catalog_version_no."""
+    return control[:16] + (6).to_bytes(4, "little") + control[20:]

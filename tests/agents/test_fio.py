@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from agents import devices
 from agents.errors import HostFailure
 from agents.system import System
 
+from .conftest import Connect
 from .driver import Connection, Refused, of
+from .test_run import supervisor
 
 FOUR_SECTIONS = (Path(__file__).parents[1] / "samples/document002-fio_job.fio").read_text()
 SMALL = "[a]\nrw=write\nbs=8k\nsize=64k\nioengine=psync\n"
@@ -101,6 +104,27 @@ def test_the_series_agrees_with_the_report(agent: Connection, order: Any) -> Non
 def test_a_new_file_is_made_where_it_is_allowed_and_removed_again(agent: Connection, storage: Path, order: Any) -> None:
     assert outcome(agent, order(filename=f"{storage}/ext4", size="64k"))[0] == "ok"
     assert os.listdir(storage) == []
+
+
+@pytest.mark.parametrize("how", ["killed", "cancelled"])
+def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
+    connect: Connect, storage: Path, tmp_path: Path, order: Any, how: str
+) -> None:
+    given, agent = storage / "given", connect()
+    given.write_text("to be lost")
+    job_file = f"[a]\nrw=write\nsize=1m\nruntime=60\ntime_based\nfilename={storage}/new:{given}\n"
+    run = agent.submit(order(("file", given), job_file=job_file))
+    agent.events(run, until="sample")
+    assert len(os.listdir(storage)) == 3, "the two files, and the step's own directory"
+
+    if how == "killed":
+        os.kill(supervisor(tmp_path, run), signal.SIGKILL)
+    else:
+        agent.call("cancel", run=run)
+    (ended,) = of(connect().events(run), "outcome")
+
+    assert ended["outcome"] == {"killed": "interrupted", "cancelled": "cancelled"}[how]
+    assert os.listdir(storage) == ["given"]
 
 
 def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage: Path, order: Any) -> None:

@@ -129,8 +129,20 @@ def test_a_sample_of_the_log_says_so(agent: Connection, of_version: Spec) -> Non
     told = latency(agent, run)
     assert told["sampling_rate"] == 0.1
     assert told["lines"] == pytest.approx(count(r"actually processed: (\d+)", report(agent, run)) / 10, rel=0.2)
+    assert any(f"reduced: {told['lines']} lines, " in each["message"] for each in of(events, "log"))
     samples = of(events, "sample", source="latency")
-    assert 2 <= len(samples) <= 4 and all(0 < each["values"]["p50_ms"] <= each["values"]["p99_ms"] for each in samples)
+    assert 2 <= len(samples) <= 4 and all(0 < each["t"] < 5 for each in samples)
+    assert all(0 < each["values"]["p50_ms"] <= each["values"]["p99_ms"] for each in samples)
+
+
+def test_a_cancelled_run_leaves_no_log_behind(agent: Connection, of_version: Spec, data_dir: Path) -> None:
+    run = agent.submit(of_version(log="reduced", time_s=30))
+    agent.events(run, until="sample")
+
+    agent.call("cancel", run=run)
+
+    assert of(agent.events(run), "outcome")[0]["outcome"] == "cancelled"
+    assert not list(data_dir.glob("scratch-*"))
 
 
 def test_sums_of_intervals_are_kept_as_pgbench_writes_them(agent: Connection, of_version: Spec) -> None:

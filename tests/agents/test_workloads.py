@@ -52,9 +52,9 @@ def refuse(kind: str, options: dict[str, Any]) -> Unplannable:
             " -b tpcb-like",
         ),
         (
-            {"log": "reduced", "sampling_rate": 0.00001, "failures_detailed": True, "exit_on_abort": True},
+            {"log": "reduced", "sampling_rate": 0.0001, "failures_detailed": True, "exit_on_abort": True},
             "-n -M simple -c 1 -j 1 -T 10 -P 1 --failures-detailed --exit-on-abort -l"
-            " --log-prefix=/scratch/transactions --sampling-rate=0.00001 -b tpcb-like",
+            " --log-prefix=/scratch/transactions --sampling-rate=0.0001 -b tpcb-like",
         ),
         (
             {"aggregate_interval_s": 5, "define": {"share": 0.25}},

@@ -15,7 +15,7 @@ from apps.decisions.models import Comment, Decision
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Series
 from apps.tuning.services import revise
-from tests.factories import browser, end_run, issue_token, make_campaign, make_host, make_profile
+from tests.factories import browser, end_run, issue_token, make_campaign, make_copy, make_host, make_profile
 
 # Two of each are the session and its user; a page is counted and fetched.
 BASELINE = {
@@ -28,6 +28,8 @@ BASELINE = {
     "profiles/": 5,
     "profiles/{profile}/revisions/": 6,
     "workloads/": 4,
+    "datasets/": 4,
+    "datacopies/": 4,
     "campaigns/": 4,
     "campaigns/{campaign}/": 5,
     "campaigns/{campaign}/results/": 6,
@@ -66,6 +68,7 @@ class World:
         Comment.objects.create(decision=decision, author=self.user, text="yes")
         Import.objects.create(digest=uuid4().hex, title="old.zip", created_by=self.user, campaign=campaign)
         make_profile(by=self.user)
+        make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
         return campaign
 
@@ -124,4 +127,7 @@ def test_each_list_is_in_the_baseline() -> None:
     lists = {each.room for each in ALL if each.name.endswith(".list")} - {"Setting", "Recipe"}
     counted = {template.split("/")[0] for template in BASELINE}
 
-    assert {{"Identity": "identities", "Series": "series"}.get(room, f"{room.lower()}s") for room in lists} <= counted
+    assert {
+        {"Identity": "identities", "DataCopy": "datacopies", "Series": "series"}.get(room, f"{room.lower()}s")
+        for room in lists
+    } <= counted

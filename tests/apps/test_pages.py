@@ -8,6 +8,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.accounts.models import Role
 from tests import populate
@@ -51,12 +52,17 @@ def _everything() -> dict[str, list[Any]]:
     return {model.__name__: sorted(map(repr, model.objects.values_list())) for model in models}
 
 
-@pytest.mark.parametrize("name", ["host_action", "campaign_action", "run_action", "decision_action"])
+@pytest.mark.parametrize(
+    "name",
+    ["host_action", "campaign_action", "run_action", "decision_action", "dataset_prepare", "dataset_copy_remove"],
+)
 def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], name: str) -> None:
     keys = {
         "host_action": [team["host"].name, "check"],
         "campaign_action": [team["draft"].pk, "start"],
         "run_action": [team["live_run"].pk, "cancel"],
+        "dataset_prepare": [team["dataset"].name, 1],
+        "dataset_copy_remove": [team["dataset"].copies.get(host=team["host"]).pk],
         "decision_action": [team["decision"].pk, "accept"],
     }
     client.force_login(team["admin"])
@@ -65,7 +71,8 @@ def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], na
 
 
 @pytest.mark.parametrize(
-    "name", ["home", "host_list", "profile_list", "workload_list", "campaign_list", "timeline", "account"]
+    "name",
+    ["home", "host_list", "profile_list", "workload_list", "dataset_list", "campaign_list", "timeline", "account"],
 )
 def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) -> None:
     client.force_login(populate.user(Role.ADMIN))
@@ -93,7 +100,15 @@ def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str
 
 @pytest.mark.parametrize(
     ("name", "queries"),
-    [("home", 19), ("host_list", 4), ("profile_list", 3), ("workload_list", 3), ("campaign_list", 3), ("timeline", 7)],
+    [
+        ("home", 23),
+        ("host_list", 4),
+        ("profile_list", 3),
+        ("workload_list", 3),
+        ("dataset_list", 4),
+        ("campaign_list", 3),
+        ("timeline", 7),
+    ],
 )
 def test_lists_take_as_many_queries_however_long_they_are(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any, name: str, queries: int
@@ -102,6 +117,8 @@ def test_lists_take_as_many_queries_however_long_they_are(
     populate.finished(team["operator"], team["host"], name="another")
     populate.profile(team["tuner"], "another")
     populate.workload(team["tuner"], "another")
+    other = populate.dataset(team["tuner"], "another")
+    populate.preparation(team["operator"], other, team["host"], timezone.now())
     populate.host("another")
 
     with django_assert_max_num_queries(queries):

@@ -92,11 +92,12 @@ class Bench:
 
     def _spec(self, load: str, sources: list[str], clients: int, seconds: int) -> dict[str, Any]:
         options = {"builtin": load, "scale": self.scale, "clients": clients, "jobs": 2, "mode": "prepared"}
-        options |= {"time_s": seconds, "progress_s": 1, "prepare": "once" if load == "select-only" else "each"}
+        options |= {"time_s": seconds, "progress_s": 1}
         return {
             "version": 1,
             "target": {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.root), "os_user": ""},
             "settings": {"postgresql": {"shared_buffers": "256MB", "max_connections": "600"}},
+            "dataset": {"kind": "pgbench", "options": {"scale": self.scale}},
             "steps": [{"name": "measure", "kind": "pgbench", "options": options}],
             "collect": {"interval_s": 1, "sources": sources},
         }

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from agents.build import build_zipapp
 from agents.collectors import COLLECTORS
+from agents.collectors.base import rounded
 from embedded.postgres import bin_dir
 from tests.agents.driver import Connection, of
 
@@ -51,6 +52,7 @@ def recorded(seconds: int) -> dict[str, Table]:
             "version": 1,
             "target": {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": root, "os_user": ""},
             "settings": {},
+            "dataset": {"kind": "pgbench", "options": {"scale": 5}},
             "steps": [{"name": "measure", "kind": "pgbench", "options": options}],
             "collect": {"interval_s": 1, "sources": list(COLLECTORS)},
         }
@@ -96,7 +98,8 @@ def _spun_out(values: Floats, seconds: int, gauge: bool, chance: np.random.Gener
         return np.full(seconds, present[0] if len(present) else 0.0)
     decimals = max(len(str(value).partition(".")[2].rstrip("0")) for value in present)
     if not gauge:
-        return (chance.choice(present, seconds) * chance.normal(1, 0.02, seconds)).round(decimals)
+        drawn = chance.choice(present, seconds) * chance.normal(1, 0.02, seconds)
+        return np.array([rounded(value) for value in drawn.tolist()]).round(decimals)
     low, width = present.min(), np.ptp(present)
     walk = present[0] - low + np.cumsum(chance.choice(np.diff(present), seconds))
     return (low + np.abs(np.mod(walk, 2 * width) - width)).round(decimals)

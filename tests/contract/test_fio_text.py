@@ -151,6 +151,7 @@ def test_a_job_that_is_cut_is_left_out_and_named() -> None:
         ("total=r=65600", "total=r=many"),
         ("ios=65601/2,", "ios=65601,"),
         ("aggrb=262400KB/s", "aggrb=262400K/s"),
+        ("     lat (usec): min", "    clat (usec): min"),
         ("  cpu  ", "  read : io=512.5MB, bw=262400KB/s, iops=32800 , runtime=  2000msec\n  cpu  "),
     ],
 )
@@ -159,6 +160,14 @@ def test_a_line_that_fio_does_not_print_is_refused_with_its_place(wrong: str, ri
 
     with pytest.raises(FormatError, match=r"fio text, line \d+: cannot read"):
         read(OLD.replace(wrong, right))
+
+
+def test_the_latency_of_syncs_below_writes_is_refused() -> None:
+    raw = (SAMPLES / "fio-3.33-fsync.txt").read_bytes()
+    heading = next(line for line in raw.splitlines(keepends=True) if line.strip().startswith(b"fsync/fdatasync"))
+
+    with pytest.raises(FormatError, match=r"line \d+"):
+        parse_fio_text(raw.replace(heading, b""))
 
 
 def test_two_runs_in_one_file_are_refused() -> None:

@@ -45,7 +45,7 @@ def test_numa_maps_weighs_pages_by_their_size() -> None:
 
 
 def test_the_one_page_segment_beside_shared_memory_is_not_taken_for_it() -> None:
-    decoy = "7e00 default file=/SYSV001d4fe9\\040(deleted) dirty=1 mapmax=8 N1=1 kernelpagesize_kB=4\n"
+    decoy = "8f00 default file=/SYSV001d4fe9\\040(deleted) dirty=1 mapmax=8 N1=1 kernelpagesize_kB=4\n"
     real = "7f00 interleave:0-1 file=/dev/zero\\040(deleted) dirty=9 N0=5 N1=4 kernelpagesize_kB=4\n"
 
     segment = parse_numa_maps((decoy + real).encode()).shared_segment
@@ -243,6 +243,12 @@ def test_a_trace_gives_the_reads_of_each_query() -> None:
 
     assert trace.queries == (Query("select 1", 7, 94417, 5461),)
     assert trace.unfinished == ("select 2",) and not trace.cut
+
+
+def test_a_query_that_begins_anew_before_its_end_was_unfinished() -> None:
+    trace = parse_stap(f"{START}7**1**2\n{START}7**3**4\n{DONE}".encode())
+
+    assert trace.queries == (Query("select 1", 7, 3, 4),) and trace.unfinished == ("select 1",)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def test_an_output_cut_anywhere_is_refused_or_says_what_is_missing(name: str) ->
     [
         ("10241.416 ops/sec", "1O241.416 ops/sec", "line 7: cannot read"),
         ("10241.416 ops/sec", "10,241.416 ops/sec", "line 7: cannot read"),
+        ("10241.416 ops/sec", "10241416 ops/sec ", "line 7: cannot read"),
         ("        fdatasync  ", "        fsync      ", "line 8: fsync has no place in table one_write"),
         ("        write, fsync, close", "        write, fsync, done ", "has no place in table non_write_fd"),
         ("Compare file sync methods using one", "        fsync  1.000 ops/sec 1 usecs/op\nCompare", "has no place"),
@@ -156,6 +157,12 @@ def test_a_histogram_whose_shares_are_not_its_counts_is_not_whole(old: str, new:
     assert old in TIMING
 
     assert parse_pg_test_timing(TIMING.replace(old, new).encode()).missing == ("histogram of the clock",)
+
+
+def test_a_last_row_that_is_cut_is_left_out_and_told() -> None:
+    cut = TIMING[: TIMING.index("   512  ")] + "   512        0,00"
+
+    assert parse_pg_test_timing(cut.encode()).missing == ("the last line",)
 
 
 def test_a_clock_that_went_back_leaves_no_report() -> None:

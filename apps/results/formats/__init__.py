@@ -30,6 +30,7 @@ from apps.results.formats.pgbench_stderr import parse_init, parse_stderr
 from apps.results.formats.postgresql_log import parse_checkpoints
 from apps.results.formats.stap import parse_stap
 from apps.results.formats.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
+from apps.results.formats.tracer import parse_bpftrace, parse_perf_stat, parse_perf_trace, parse_strace
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,30 @@ _ALL = (
         "stap's counts of reads per query",
         parse_stap,
         holds(rb"^query__(?:start|done) "),
+    ),
+    Format(
+        "strace",
+        "strace -c",
+        parse_strace,
+        holds(rb"^% time +seconds "),
+    ),
+    Format(
+        "perf-trace",
+        "perf trace -s",
+        parse_perf_trace,
+        holds(rb"^ *Summary of events"),
+    ),
+    Format(
+        "perf-stat",
+        "perf stat -x,",
+        parse_perf_stat,
+        holds(rb"^(?:[0-9.]+|<not (?:counted|supported)>),[^,\n]*,[a-z][^,\n]*,[0-9]+,[0-9.]+,"),
+    ),
+    Format(
+        "bpftrace",
+        "bpftrace's maps @events and @ns",
+        parse_bpftrace,
+        holds(rb"^@(?:events|ns)(?:\[[^\]\n]{0,200}\])?: [0-9]"),
     ),
     Format(
         "huge-page-csv",

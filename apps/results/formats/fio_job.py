@@ -50,15 +50,11 @@ class Risk:
 
 @dataclass(frozen=True)
 class JobFile:
+    """`sections` as they stand, the `jobs` that come of them, and what to ask about before they are run."""
+
     sections: tuple[Section, ...]
-
-    @property
-    def jobs(self) -> tuple[JobSection, ...]:
-        return tuple(_jobs(self.sections))
-
-    @property
-    def risks(self) -> tuple[Risk, ...]:
-        return tuple(risk for section in self.sections for risk in _risks(section))
+    jobs: tuple[JobSection, ...]
+    risks: tuple[Risk, ...]
 
 
 _HEADER = re.compile(r"\[(?P<name>[^\[\]]{1,255})\]")
@@ -81,10 +77,11 @@ def parse_fio_job(raw: bytes) -> JobFile:
             raise FormatError(place, f"{shown(text)} stands above the first section", hint="put it below [global]")
         elif option:
             sections[-1][1].append(_pair(option))
-    found = JobFile(tuple(Section(name, tuple(options)) for name, options in sections))
-    if not found.jobs:
+    found = tuple(Section(name, tuple(options)) for name, options in sections)
+    jobs = tuple(_jobs(found))
+    if not jobs:
         raise FormatError(WHERE, "no job in it", hint="expected at least one section other than [global]")
-    return found
+    return JobFile(found, jobs, tuple(risk for section in found for risk in _risks(section)))
 
 
 def _pair(option: re.Match[str]) -> tuple[str, str | None]:

@@ -147,7 +147,7 @@ class _Draft:
     cpu: dict[str, float] = field(default_factory=dict)
     issued: tuple[int, int, int] | None = None
     depth: int | None = None
-    direction: str = ""  # that the next line is of; "sync" has latencies only
+    direction: str = ""  # that the next line is of
     block: tuple[str, int] | None = None  # whose percentiles the next line continues, and their unit
 
     def line(self, text: str) -> None:
@@ -163,8 +163,6 @@ class _Draft:
             self._latency(text)
         elif word in ("bw", "iops"):
             self._spread(text)
-        elif text.startswith("fsync/fdatasync"):
-            self._begin("sync")
         else:
             self._rest(word, text)
 
@@ -178,15 +176,12 @@ class _Draft:
         elif word == "latency":
             self.depth = int(_count(_fields(text.partition(":")[2])["depth"]))
 
-    def _begin(self, direction: str) -> None:
-        if direction in self.rates:
-            raise ValueError(direction)
-        self.direction, self.rates[direction] = direction, {}
-
     def _rate(self, text: str) -> None:
         new = _NEW.fullmatch(text)
         found = new or _found(_OLD, text)
-        self._begin(found["direction"])
+        if found["direction"] in self.rates:
+            raise ValueError(text)
+        self.direction = found["direction"]
         self.rates[self.direction] = {
             "iops": _count(found["iops"]),
             "bw_kib_s": round(_bytes(found["bw"], old=not new) / 1024),
@@ -200,9 +195,18 @@ class _Draft:
             self.block = header["name"], _NS[header["unit"]]
         elif " prio " not in text and not _DISTRIBUTION.fullmatch(text):
             found = _found(_LATENCY, text)
+            if (found["name"] == "sync") != (self.direction == "sync"):
+                raise ValueError(text)
             fields, factor = _fields(found["rest"]), _NS[found["unit"]]
             figures: dict[str, Any] = {key: round(_count(fields[name]) * factor, 3) for key, name in _NAMES.items()}
-            self.rates[self.direction][found["name"]] = {**figures, "percentiles_ns": []}
+            latencies = self._latencies_with(found["name"])
+            if found["name"] in latencies:
+                raise ValueError(text)
+            latencies[found["name"]] = {**figures, "percentiles_ns": []}
+
+    def _latencies_with(self, name: str) -> dict[str, Any]:
+        """Where a latency of this name belongs: syncs are of the job, all others of a direction."""
+        return self.rates.setdefault("sync", {}) if name == "sync" else self.rates[self.direction]
 
     def _percentiles(self, text: str) -> None:
         if self.block is None:
@@ -211,7 +215,7 @@ class _Draft:
         for part in text.strip("|, ").split(","):
             found = _found(_PERCENTILE, part.strip())
             pair = (float(found["percentage"]), int(found["value"]) * factor)
-            self.rates[self.direction][name]["percentiles_ns"].append(pair)
+            self._latencies_with(name)[name]["percentiles_ns"].append(pair)
 
     def _spread(self, text: str) -> None:
         bandwidth = _BANDWIDTH.fullmatch(text)
@@ -324,7 +328,7 @@ class _Reader:
 
     def missing(self) -> Iterator[str]:
         for draft in self.drafts:
-            if draft.depth is None or draft.issued is None:
+            if draft.issued is None:
                 yield f"the rest of job {draft.name} (groupid={draft.head['groupid']})"
         reported = {int(draft.head["groupid"]) for draft in self.drafts}
         yield from (f"the jobs of group {number}" for number in sorted(self.declared - reported))
@@ -354,7 +358,7 @@ def parse_fio_text(raw: bytes) -> TextReport:
             if next(lines, None):
                 raise unreadable(place, line) from None
             cut = True
-    whole = [draft.job() for draft in reader.drafts if draft.issued is not None and draft.depth is not None]
+    whole = [draft.job() for draft in reader.drafts if draft.issued]
     if not whole:
         raise FormatError(WHERE, "no job's report in it", hint="fio ended before it; see its stderr")
     return TextReport(

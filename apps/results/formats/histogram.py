@@ -1,4 +1,8 @@
-"""Latencies counted in bins, as fio's JSON+ gives them."""
+"""Latencies counted in bins, as fio's JSON+ gives them.
+
+The agent counts transactions in bins of its own (agents/histogram.py). These keep fio's, so that a percentile of one
+job is the very figure that fio prints.
+"""
 
 from __future__ import annotations
 

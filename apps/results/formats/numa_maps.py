@@ -46,9 +46,11 @@ class Mapping:
 
 @dataclass(frozen=True)
 class NumaMaps:
-    """`cut`: the last line is not whole, and left out."""
+    """`shared_segment`: the largest shared mapping, hence PostgreSQL's shared memory and not the one-page segment that
+    it keeps beside. `cut`: the last line is not whole, and left out."""
 
     mappings: tuple[Mapping, ...]
+    shared_segment: Mapping | None
     cut: bool
 
     @property
@@ -61,12 +63,6 @@ class NumaMaps:
         """What most mappings of the process itself have; None when it has none but shared ones."""
         own = Counter(mapping.policy for mapping in self.mappings if not mapping.is_shared)
         return own.most_common(1)[0][0] if own else None
-
-    @property
-    def shared_segment(self) -> Mapping | None:
-        """The largest shared mapping, hence PostgreSQL's shared memory and not the one-page segment it keeps beside."""
-        shared = (mapping for mapping in self.mappings if mapping.is_shared)
-        return max(shared, key=lambda mapping: mapping.total_pages * mapping.page_kb, default=None)
 
     @property
     def kb_per_node(self) -> dict[int, int]:
@@ -90,7 +86,9 @@ def parse_numa_maps(raw: bytes) -> NumaMaps:
     mappings = tuple(_mapping(line, place) for place, line in lines)
     if not mappings:
         raise FormatError(WHERE, "no mapping in it", hint="the process had ended, or the kernel knows no NUMA")
-    return NumaMaps(mappings, cut)
+    shared = (mapping for mapping in mappings if mapping.is_shared)
+    largest = max(shared, key=lambda mapping: mapping.total_pages * mapping.page_kb, default=None)
+    return NumaMaps(mappings, largest, cut)
 
 
 def _mapping(line: str, place: str) -> Mapping:

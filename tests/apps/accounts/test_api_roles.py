@@ -15,9 +15,10 @@ from apps.campaigns.models import Artefact, Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Series
-from tests.factories import browser, issue_token, make_campaign, make_profile, make_user
+from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
+FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
 READERS = {"Import.retrieve": Role.OPERATOR}
 WRITERS = {
     "Host.create": Role.ADMIN,
@@ -39,6 +40,10 @@ WRITERS = {
     "Profile.revise": Role.TUNER,
     "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
+    "Workload.check": Role.OPERATOR,
+    "DataSet.create": Role.TUNER,
+    "DataSet.prepare": Role.OPERATOR,
+    "DataCopy.remove": Role.OPERATOR,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
     "Campaign.cancel": Role.OPERATOR,
@@ -94,6 +99,7 @@ def rows(tuner: User) -> dict[str, Any]:
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
+    copy = make_copy(host=campaign.host, by=tuner)
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -102,6 +108,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Setting": "cpu_affinity",
         "Recipe": "cpu-scaling",
         "Workload": campaign.workload_id,
+        "DataSet": copy.dataset_id,
+        "DataCopy": copy.pk,
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,
@@ -131,9 +139,9 @@ def test_the_table_of_addresses_is_read() -> None:
 
 @pytest.mark.parametrize("endpoint", ALL, ids=lambda each: each.name)
 def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, Any]) -> None:
-    named = {"file": "series.csv"}
-    keys = {key: named.get(key, rows[endpoint.room]) for key in endpoint.keys}
-    url = reverse(endpoint.url_name, kwargs=keys)
+    keys = dict.fromkeys(endpoint.keys, rows[endpoint.room])
+    file = FILES.get(endpoint.room)
+    url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
     query = {"from": 1, "to": until, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
 

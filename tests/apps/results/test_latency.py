@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.workloads.transaction_log import Reduction
 from apps.errors import FormatError
@@ -90,3 +93,19 @@ def test_a_share_of_a_rate_tells_what_was_asked_for() -> None:
 def test_what_no_agent_wrote_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(FormatError, match=r"latency\.json"):
         parse_latency(latency_json(**changes))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_damage_is_refused_and_nothing_else(data: st.DataObject) -> None:
+    whole = latency_json("open")
+    at = data.draw(st.integers(0, len(whole)))
+    splice = data.draw(st.sampled_from([b"", b"null", b"-1", b"1e999", b'"x"', b"[]", b"{}", b"9" * 400, b"\xff"]))
+    raw = whole[:at] + splice + whole[at + data.draw(st.integers(0, 20)) :]
+
+    try:
+        found = measure("pgbench", outputs("pgbench-16-rate_limit.out", raw))
+    except FormatError as error:
+        assert error.subject == "latency.json"
+    else:
+        assert all(math.isfinite(one.value) for one in found)

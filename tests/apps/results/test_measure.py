@@ -145,7 +145,7 @@ def test_a_fio_job_that_failed_spoils_the_run(name: str, error: int) -> None:
 
 def test_an_unknown_workload_is_refused_with_those_there_are() -> None:
     with pytest.raises(WorkloadError, match="known are pgbench, fio"):
-        measure("sysbench", {})
+        measure("dbench", {})
 
 
 def test_known_metrics_agree_with_what_is_measured() -> None:
@@ -159,4 +159,5 @@ def test_known_metrics_agree_with_what_is_measured() -> None:
 
 
 def test_the_outputs_of_every_workload_can_be_read() -> None:
-    assert MEASURE.keys() == {kind for kind, workload in WORKLOADS.items() if workload.measures}
+    imported = {"figures"}  # of somebody else's tables: nothing here runs them
+    assert MEASURE.keys() - imported == {kind for kind, workload in WORKLOADS.items() if workload.measures}

@@ -112,6 +112,18 @@ def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Clien
     assert "\x1b" not in page
 
 
+def test_a_closed_loop_is_called_one_on_its_page_and_by_the_api(client: Client, team: dict[str, Any]) -> None:
+    run, said = team["ok_run"], "Closed loop in step measure: a client begins a transaction when its last one has ended"
+
+    assert said in client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert client.get(f"/api/v1/runs/{run.pk}/").json()["loops"] == {"measure": "closed"}
+    run.spec["steps"][0]["options"]["rate"] = 100
+    run.save()
+
+    assert said not in client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert client.get(f"/api/v1/runs/{run.pk}/").json()["loops"] == {"measure": "open"}
+
+
 def test_an_artefact_is_a_download_that_no_browser_interprets(client: Client, team: dict[str, Any]) -> None:
     artefact = team["ok_run"].artefacts.get()
     Artefact.objects.filter(pk=artefact.pk).update(content=b"<script>alert(1)</script>")

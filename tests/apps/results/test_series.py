@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.campaigns.models import Run, RunEvent
-from apps.results import codec, fold, ingest, queries, samples, series, thin, timeline
+from apps.results import codec, fold, ingest, queries, samples, series, thin, timeline, views
 from apps.results.models import Block
 from tests import populate
 
@@ -348,6 +348,34 @@ def test_warm_up_is_shaded_and_named_and_a_mark_that_reaches_over_is_drawn_once(
     assert [(shade["x0"], shade["x1"]) for shade in shades] == [(0.0, 20.0)]
     (marks,) = [trace for trace in figure["data"] if trace["name"] == "marks"]
     assert marks["x"] == [15.0, 35.0, None]
+
+
+def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
+    steps(run)
+
+    answer = browser.get(reverse("run_csv", args=[run.pk]), {"panel": "memory.memory", "from": "18", "to": "31"})
+
+    rows = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert rows[0] == "step,t (s),memory MemFree (GiB)"
+    assert [row.rsplit(",", 1)[0] for row in rows[1:]] == [
+        "fill,17.0", "fill,18.0", "fill,19.0", "idx1,30.0", "idx1,31.0", "idx1,32.0",
+    ]  # fmt: skip
+
+
+def test_a_page_that_lags_behind_is_told_to_draw_anew(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "LIVE_BATCH", 20)
+    tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
+    url = reverse("run_live", args=[run.pk])
+
+    late, prompt = browser.get(url).json(), browser.get(url, {"after": run.last_seq - 5}).json()
+
+    assert (late["skipped"], len(late["samples"]), late["seq"]) == (True, 20, run.last_seq)
+    assert (prompt["skipped"], [told["seq"] for told in prompt["samples"]]) == (
+        False,
+        list(range(run.last_seq - 4, run.last_seq + 1)),
+    )
 
 
 def test_a_step_alone_is_shown_in_its_own_seconds(browser: Client, run: Run) -> None:
