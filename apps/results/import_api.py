@@ -96,6 +96,21 @@ def _run(run: FoundRun) -> dict[str, Any]:
     return {name: getattr(run, name) for name in names} | {"figures": figures}
 
 
+class MappingSerializer(serializers.Serializer[Any]):
+    """What a person says of an import; what is left out is guessed, or read from the manifest."""
+
+    pattern = serializers.CharField(required=False, help_text="levels out of file names: {policy}-{n}.out")
+    columns = serializers.DictField(
+        required=False, help_text="column -> {as, name, unit, better, levels}; as: factor, figure, time, ..."
+    )
+    order = serializers.DictField(required=False, help_text="factor -> its levels, the baseline first")
+    host = serializers.CharField(required=False, help_text="a known host, or a new name")
+    name = serializers.CharField(required=False)
+    question = serializers.CharField(required=False)
+    metric = serializers.CharField(required=False)
+    delta = serializers.FloatField(required=False, help_text="0.02 is 2 %")
+
+
 class UploadSerializer(serializers.Serializer[Any]):
     files = serializers.ListField(child=serializers.FileField(), help_text="outputs, tables, or zips of them")
 
@@ -126,7 +141,7 @@ class ImportViewSet(
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return Response(_shown(self.get_object()))
 
-    @extend_schema(request=serializers.DictField(), responses=ImportSerializer)
+    @extend_schema(request=MappingSerializer, responses=ImportSerializer)
     @action(detail=True, methods=["post"])
     def say(self, request: Request, pk: str) -> Response:
         """Replace the mapping: {pattern, columns, host, name, question, metric, delta}, all of them optional."""

@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.decisions.models import Comment, Decision
 from apps.hosts.models import Facts, Trouble
-from apps.results.models import Series
+from apps.results.models import Import, Series
 from apps.tuning.services import revise
 from tests.factories import browser, end_run, issue_token, make_campaign, make_copy, make_host, make_profile
 
@@ -40,6 +40,7 @@ BASELINE = {
     "artefacts/?run={run}": 4,
     "measurements/?campaign={campaign}": 4,
     "series/?campaign={campaign}": 4,
+    "imports/": 4,
     "decisions/": 5,
     "decisions/{decision}/": 4,
     "decisions/{decision}/comments/": 6,
@@ -65,6 +66,7 @@ class World:
         decision = Decision.objects.create(campaign=campaign, author=self.user, title="t", decision="d", evidence={})
         decision.hosts.add(campaign.host)
         Comment.objects.create(decision=decision, author=self.user, text="yes")
+        Import.objects.create(digest=uuid4().hex, title="old.zip", created_by=self.user, campaign=campaign)
         make_profile(by=self.user)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
