@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,22 +18,18 @@ from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.campaigns.steps import single
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
-from apps.hosts import contact, keys, paths
+from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
-from apps.results import fold, ingest, measure
+from apps.results import fold, ingest
 from apps.results import services as results
 from apps.results.models import Import, Measurement
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
-from tests import proofs
+from tests import proofs, storage
 from tests.machine import facts, kernel
 
 PASSWORD = "correct horse battery"
-FAST = "/srv/pg"
-SAMPLES = Path(__file__).parent / "samples"
-SECTIONS = {"rw-rand-libaio-mysql-ext4": "rand-libaio", "rw-seq-libaio-mysql-ext4": "seq-libaio"}
-SECTIONS |= {"rw-rand-sync-pgsql-ext4": "rand-sync", "rw-seq-sync-pgsql-ext4": "seq-sync"}
 TPS = {"1 cpu": 9810.0, "2 cpus": 18650.0, "4 cpus": 30120.0}
 
 
@@ -238,40 +233,6 @@ def _end(run: Run, at: datetime, outcome: str, error: dict[str, Any] | None) -> 
     run.save()
 
 
-def storage(by: User, on: Host) -> Campaign:
-    """A finished campaign of the recipe `storage` on two file systems: as pg_test_fsync and fio once printed it, the
-    disk below the clusters slower."""
-    paths.allow(on, FAST, "directory", by=by)
-    made = services.create_from_recipe(by=by, host=on, recipe="storage", repetitions=3, seed=1)
-    services.start_campaign(made, by=by)
-    now = timezone.now() - timedelta(hours=3)
-    for place, run in enumerate(made.runs.order_by("position")):
-        begin(run, now + timedelta(minutes=9 * place))
-        _end(run, now + timedelta(minutes=9 * place), Run.Outcome.OK, None)
-        slower = 1 + 4 * (FAST not in run.label) + 0.01 * place
-        Measurement.objects.bulk_create(_measured(run, slower))
-        Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now())
-    queue.close_campaign(made.pk)
-    return made
-
-
-def _measured(run: Run, slower: float) -> list[Measurement]:
-    said = {"fsync": ("stdout", "pg_test_fsync-15.out"), "timing": ("stdout", "pg_test_timing-15-de_DE.out")}
-    said["fio"] = ("fio.json", "fio-3.33-document_job.json")
-    rows = []
-    for step in run.spec["steps"]:
-        name, file = said[step["name"]]
-        printed = (SAMPLES / file).read_text()
-        for theirs, ours in SECTIONS.items():
-            printed = printed.replace(theirs, ours)
-        for one in measure.measure(step["kind"], {name: printed.encode()}, step["options"]):
-            value = one.value * slower if one.better == "lower" else one.value / slower
-            row = Measurement(run=run, step=step["name"], name=one.name, value=value, unit=one.unit)
-            row.better, row.definition = one.better, one.definition
-            rows.append(row)
-    return rows
-
-
 def profile(by: User, name: str = "oltp") -> Profile:
     """Two revisions that differ."""
     first = tuning.create_profile(
@@ -373,7 +334,7 @@ def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on 
 
 def uploaded(by: User, *names: str, **said: Any) -> Import:
     """A draft of an import of these samples."""
-    kept, _ = results.upload([(name, (SAMPLES / name).read_bytes()) for name in names], by=by)
+    kept, _ = results.upload([(name, (storage.SAMPLES / name).read_bytes()) for name in names], by=by)
     return results.say(kept, said, by=by)
 
 
@@ -410,7 +371,7 @@ def team() -> dict[str, Any]:
         end_well(run, now - timedelta(seconds=9 * (5 - place)), TPS[run.label])
     told(runs[4], now - timedelta(seconds=4), TPS[runs[4].label], 3)
     Run.objects.filter(pk=runs[4].pk).update(next_tick_at=now)
-    stored = storage(admin, here)
+    stored = storage.finished(admin, here)
     agreed = decision(tuner, done)
     decisions.accept_decision(agreed, by=admin)
     decisions.comment(agreed, "Measured on an idle machine; the batch job was not running.", by=operator)

@@ -18,8 +18,9 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts import changes, consents, paths, services
-from apps.hosts.models import AllowedPath, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts import changes, consents, services
+from apps.hosts.api_paths import PathActions
+from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -144,20 +145,6 @@ class ClusterSerializer(serializers.Serializer[Any]):
     consent = ClusterConsentSerializer()
 
 
-class PathSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="absolute")
-
-
-class NewPathSerializer(PathSerializer):
-    kind = serializers.ChoiceField(choices=AllowedPath.Kind.choices, help_text="a file or device is overwritten")
-
-
-class AllowedPathSerializer(PathSerializer):
-    kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
-    lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
-    given_by = serializers.CharField(source="given.given_by.username", default=None, help_text="null: always allowed")
-
-
 class FactsSerializer(serializers.ModelSerializer[Facts]):
     data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
 
@@ -236,7 +223,7 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         return Response(TroubleSerializer(trouble).data)
 
 
-class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
+class HostViewSet(PathActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
     """Database hosts. A new one is reached after its host key was fetched, compared and approved."""
 
     queryset = Host.objects.all()
@@ -360,33 +347,6 @@ class HostViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     def forbid_cluster(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         return self._consent(consents.withdraw, request)
-
-    @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
-    @action(detail=True, url_path="allowed-paths", filterset_fields=None, ordering_fields=[], pagination_class=None)
-    def allowed_paths(self, request: Request, pk: str) -> Response:
-        """Where workloads may write."""
-        return self._allowed(self.get_object())
-
-    def _allowed(self, host: Host) -> Response:
-        return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
-
-    @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="allow-path")
-    def allow_path(self, request: Request, pk: str) -> Response:
-        """Allow workloads to write in a directory, or to overwrite a file or a device."""
-        host, body = self.get_object(), NewPathSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
-        return self._allowed(host)
-
-    @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="forbid-path")
-    def forbid_path(self, request: Request, pk: str) -> Response:
-        """Take that back; runs that wait and were planned on it fail when they would begin."""
-        host, body = self.get_object(), PathSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        paths.withdraw(host, body.validated_data["path"], by=user_of(request))
-        return self._allowed(host)
 
     @extend_schema(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],

@@ -1,0 +1,60 @@
+"""Where workloads may write on a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.services import user_of
+from apps.hosts import paths
+from apps.hosts.models import AllowedPath, Host
+
+
+class PathSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="absolute")
+
+
+class NewPathSerializer(PathSerializer):
+    kind = serializers.ChoiceField(choices=AllowedPath.Kind.choices, help_text="a file or device is overwritten")
+
+
+class AllowedPathSerializer(PathSerializer):
+    kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
+    lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
+    given_by = serializers.CharField(source="given.given_by.username", default=None, help_text="null: always allowed")
+
+
+class PathActions(viewsets.GenericViewSet[Host]):
+    """What a host's address offers of it."""
+
+    @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
+    @action(detail=True, url_path="allowed-paths", filterset_fields=None, ordering_fields=[], pagination_class=None)
+    def allowed_paths(self, request: Request, pk: str) -> Response:
+        """Where workloads may write."""
+        return self._allowed(self.get_object())
+
+    def _allowed(self, host: Host) -> Response:
+        return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
+
+    @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="allow-path")
+    def allow_path(self, request: Request, pk: str) -> Response:
+        """Allow workloads to write in a directory, or to overwrite a file or a device."""
+        host, body = self.get_object(), NewPathSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
+        return self._allowed(host)
+
+    @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
+    @action(detail=True, methods=["post"], url_path="forbid-path")
+    def forbid_path(self, request: Request, pk: str) -> Response:
+        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        host, body = self.get_object(), PathSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        paths.withdraw(host, body.validated_data["path"], by=user_of(request))
+        return self._allowed(host)
