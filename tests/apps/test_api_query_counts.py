@@ -42,6 +42,7 @@ BASELINE = {
     "decisions/{decision}/": 4,
     "decisions/{decision}/comments/": 6,
     "tokens/": 4,
+    "users/": 4,
 }
 
 
