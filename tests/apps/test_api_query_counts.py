@@ -45,6 +45,7 @@ BASELINE = {
     "decisions/{decision}/": 4,
     "decisions/{decision}/comments/": 6,
     "tokens/": 4,
+    "users/": 4,
 }
 
 
