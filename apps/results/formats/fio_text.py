@@ -149,7 +149,7 @@ class _Draft:
     cpu: dict[str, float] = field(default_factory=dict)
     issued: tuple[int, int, int] | None = None
     depth: int | None = None
-    direction: str = ""  # that the next line is of
+    direction: str = ""  # that the next line is of; "sync" has latencies only
     block: tuple[str, int] | None = None  # whose percentiles the next line continues, and their unit
 
     def line(self, text: str) -> None:
@@ -165,6 +165,9 @@ class _Draft:
             self._latency(text)
         elif word in ("bw", "iops"):
             self._spread(text)
+        elif text.startswith("fsync/fdatasync"):
+            self.direction = "sync"
+            self.rates.setdefault("sync", {})
         else:
             self._rest(word, text)
 
@@ -201,14 +204,10 @@ class _Draft:
                 raise ValueError(text)
             fields, factor = _fields(found["rest"]), _NS[found["unit"]]
             figures: dict[str, Any] = {key: round(_count(fields[name]) * factor, 3) for key, name in _NAMES.items()}
-            latencies = self._latencies_with(found["name"])
+            latencies = self.rates[self.direction]
             if found["name"] in latencies:
                 raise ValueError(text)
             latencies[found["name"]] = {**figures, "percentiles_ns": []}
-
-    def _latencies_with(self, name: str) -> dict[str, Any]:
-        """Where a latency of this name belongs: syncs are of the job, all others of a direction."""
-        return self.rates.setdefault("sync", {}) if name == "sync" else self.rates[self.direction]
 
     def _percentiles(self, text: str) -> None:
         if self.block is None:
@@ -217,7 +216,7 @@ class _Draft:
         for part in text.strip("|, ").split(","):
             found = _found(_PERCENTILE, part.strip())
             pair = (float(found["percentage"]), int(found["value"]) * factor)
-            self._latencies_with(name)[name]["percentiles_ns"].append(pair)
+            self.rates[self.direction][name]["percentiles_ns"].append(pair)
 
     def _spread(self, text: str) -> None:
         bandwidth = _BANDWIDTH.fullmatch(text)
