@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
 
@@ -15,7 +16,6 @@ from .errors import Unplannable
 
 if TYPE_CHECKING:
     from .run import Run
-    from .workloads.base import Named
 
 KINDS = ("clusters", "directory", "file", "device")
 PATH = r"^/[^\x00-\x20:$`\\;#\"'*?]*$"
@@ -33,6 +33,15 @@ ALLOWED = {
 DIRECTORIES = ("clusters", "directory")
 Allowed = list[dict[str, str]]
 HINT = "an admin allows directories, files and devices on the host's page"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A path that an option names: a "directory" to make files in, or a "file" (or device) to write."""
+
+    option: str
+    path: str
+    kind: str
 
 
 def check(field: str, path: str, kind: str, allowed: Allowed) -> None:

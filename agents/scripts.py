@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from .bench import Bench
 from .errors import Failure, Unplannable
-from .processes import environment
 from .schema import check as check_schema
-from .system import Finished, System
+from .system import System
 from .workloads import WORKLOADS
-
-LIMIT_S = 10.0
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The tools of one host: a target's own before those on the PATH."""
-
-    system: System
-    bin_dir: str
-
-    def tool(self, name: str) -> str:
-        return self.system.tool(name, self.bin_dir)
-
-    def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Finished:
-        return self.system.run(argv, env=environment("", env), limit_s=LIMIT_S)
 
 
 def check(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:

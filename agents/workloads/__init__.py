@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Context, Metric, Named, Trace, Workload
+from ..paths import Named
+from .base import Context, Metric, Trace, Workload
 from .command import Command
 from .fio import Fio
 from .pg_tests import PgTestFsync, PgTestTiming

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
 from .. import tracer
 from ..errors import PlanFailure, Unplannable
+from ..paths import Named
 
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from ..bench import Bench
     from ..instance import Target
-    from ..scripts import Bench
 
     class Stage(Protocol):
         """A step of a run, as its workload sees it (stage.py)."""
@@ -83,15 +84,6 @@ class Metric:
 
     unit: str
     better: str
-
-
-@dataclass(frozen=True)
-class Named:
-    """A path that an option names: a "directory" to make files in, or a "file" (or device) to write."""
-
-    option: str
-    path: str
-    kind: str
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import Unplannable
+from ..paths import Named
 from . import fio_jobs, fio_logs
-from .base import DAY_S, Context, Metric, Named, Options, Workload
+from .base import DAY_S, Context, Metric, Options, Workload
 from .fio_jobs import ENGINES, JobFile, Section
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..paths import PATH
-from .base import Context, Metric, Named, Options, Workload
+from ..paths import PATH, Named
+from .base import Context, Metric, Options, Workload
 
 if TYPE_CHECKING:
     from .base import Stage

@@ -15,7 +15,7 @@ from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
 if TYPE_CHECKING:
-    from ..scripts import Bench
+    from ..bench import Bench
     from .base import Stage
 
 LONGEST_SCRIPT = 100_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .. import tracer
 from ..errors import Unplannable
-from ..paths import PATH
-from .base import DAY_S, TRACED, Context, Metric, Named, Options, Trace, Workload
+from ..paths import PATH, Named
+from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
