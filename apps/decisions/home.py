@@ -105,7 +105,7 @@ def wanted() -> list[Wanted]:
 
 def _hosts() -> list[Wanted]:
     offered = Count("host_keys", filter=Q(host_keys__state=HostKey.State.OFFERED))
-    hosts = Host.objects.annotate(offered=offered).exclude(state=Host.State.READY, offered=0)
+    hosts = Host.objects.annotate(offered=offered).exclude(state__in=(Host.State.READY, Host.State.ARCHIVE), offered=0)
     hosts = hosts.exclude(state=Host.State.QUARANTINED, offered=0)  # problems() tells of these
     return [Wanted(host.state, _why(host), "host_detail", host.name) for host in hosts]
 
@@ -119,7 +119,8 @@ def _why(host: Host) -> str:
 def _campaigns() -> list[Wanted]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
     failed = Count("runs", filter=Q(runs__outcome__in=queries.NOT_OK))
-    campaigns = Campaign.objects.filter(created_at__gt=since).annotate(failed=failed).filter(failed__gt=0)[:RECENT]
+    ran = Campaign.objects.filter(created_at__gt=since).exclude(kind=Campaign.Kind.IMPORTED)
+    campaigns = ran.annotate(failed=failed).filter(failed__gt=0)[:RECENT]
     return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
 
 

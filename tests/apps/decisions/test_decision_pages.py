@@ -8,8 +8,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
+from apps.hosts.services import archive_host
 from tests import populate
+from tests.factories import make_campaign
 
 
 @pytest.fixture
@@ -77,16 +80,18 @@ def test_a_comment_is_added_and_an_empty_one_refused_on_the_page(client: Client,
 
 
 def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: dict[str, Any]) -> None:
-    def titles(**query: Any) -> list[str]:
+    def titles(**query: Any) -> set[str]:
         entries = client.get(reverse("timeline"), query).context["entries"]
-        return [str(entry.decision or entry.campaign) for entry in entries]
+        assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)
+        return {str(entry.decision or entry.campaign) for entry in entries}
 
-    here, elsewhere = [team["decision"].title, team["finished"].name], "Huge pages on the old kernel"
-    assert titles() == [here[0], elsewhere, here[1]]
+    agreed, elsewhere = team["decision"].title, "Huge pages on the old kernel"
+    here = {agreed, *(team[each].name for each in ("finished", "storage", "prepared"))}
+    assert titles() == {*here, elsewhere, team["imported"].name}
     assert titles(host=team["host"].pk) == here
-    assert titles(host=team["fresh"].pk) == []
-    assert titles(q="batch job") == [team["decision"].title]
-    assert titles(by="olga") == [elsewhere, team["finished"].name]
+    assert titles(host=team["fresh"].pk) == set()
+    assert titles(q="batch job") == {agreed}
+    assert titles(by="olga") == {elsewhere, *(team[each].name for each in ("finished", "prepared", "imported"))}
 
 
 def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
@@ -95,6 +100,17 @@ def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) ->
     wanted = {(each.kind, each.url_name) for each in shown["wanted"]}
     assert wanted == {("new", "host_detail"), ("failed", "campaign_detail")}
     assert team["broken"] in [each.host for each in shown["problems"]]
+
+
+def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str, Any]) -> None:
+    host = archive_host("of-old", by=team["admin"])
+    campaign = make_campaign(Campaign.State.FINISHED, by=team["tuner"])
+    campaign.runs.update(outcome=Run.Outcome.FAILED)
+    Campaign.objects.filter(pk=campaign.pk).update(kind=Campaign.Kind.IMPORTED)
+
+    wanted = client.get(reverse("home")).context["wanted"]
+
+    assert not {host.name, campaign.pk} & {each.key for each in wanted}
 
 
 def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict[str, Any]) -> None:
