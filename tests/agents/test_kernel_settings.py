@@ -53,8 +53,14 @@ def step(directory: Path) -> dict[str, Any]:
 
 
 def spec_of(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
-    collect = {"interval_s": 1, "sources": []}
-    return {"version": 1, "target": None, "settings": settings, "steps": [step(directory)], "collect": collect}
+    return {
+        "version": 1,
+        "target": None,
+        "settings": settings,
+        "steps": [step(directory)],
+        "allowed_paths": [{"kind": "directory", "path": str(directory)}],
+        "collect": {"interval_s": 1, "sources": []},
+    }
 
 
 def seen(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:

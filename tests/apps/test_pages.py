@@ -94,7 +94,7 @@ def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str
         found = {link.replace("&amp;", "&").split("#")[0] for link in re.findall(r'href="([^"]*)"', html)}
         links |= {path + link if link.startswith("?") else link for link in found if link and "/static/" not in link}
 
-    broken = {link: status for link in sorted(links) if (status := client.get(link).status_code) != 200}
+    broken = {link: status for link in sorted(links) if (status := client.get(link, follow=True).status_code) != 200}
     assert broken == {}
 
 

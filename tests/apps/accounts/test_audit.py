@@ -29,7 +29,7 @@ def test_an_act_through_the_api_is_audited_with_its_actor(operator: User) -> Non
 
     entry = AuditEntry.objects.get(action="campaign.start")
     assert entry.actor == operator
-    assert entry.after == {"id": str(campaign.pk), "runs": 6}
+    assert entry.after == {"id": str(campaign.pk), "runs": 6, "unchecked": ""}
 
 
 def test_an_act_that_fails_leaves_no_row(operator: User) -> None:
