@@ -67,7 +67,7 @@ def test_a_closer_look_is_finer_and_has_an_address_and_a_way_back(
     assert 3700 < begin < end < 6000
     assert points(page) == pytest.approx(end - begin, abs=4) and points(page) < whole
     assert page.get_by_text("Show the whole time").is_visible()
-    assert "from=" in str(page.get_by_role("link", name="CSV").get_attribute("href"))
+    assert "from=" in str(page.get_by_role("link", name="CSV", exact=True).get_attribute("href"))
     page.reload()
     settled(page)
     assert points(page) == pytest.approx(end - begin, abs=4)
