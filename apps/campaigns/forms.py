@@ -26,6 +26,11 @@ def newest_workloads() -> Any:
     return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1])).exclude(steps__0__has_key="metrics")
 
 
+def reachable() -> Any:
+    """Hosts that can be asked something: not those that only name where old results come from."""
+    return Host.objects.exclude(state=Host.State.ARCHIVE).order_by("name")
+
+
 class CampaignForm(forms.Form):
     """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
 

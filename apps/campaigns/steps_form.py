@@ -33,6 +33,7 @@ class Part:
     name: forms.BoundField
     role: forms.BoundField
     options: list[forms.BoundField]
+    tracer: list[forms.BoundField]
 
     @property
     def title(self) -> str:
@@ -44,12 +45,16 @@ class Part:
 
     @property
     def wrong(self) -> bool:
-        return any(field.errors for field in (self.name, self.role, *self.options))
+        return any(field.errors for field in (self.name, self.role, *self.options, *self.tracer))
+
+    @property
+    def traced(self) -> bool:
+        return any(field.value() not in (None, "") or field.errors for field in self.tracer)
 
     @property
     def brief(self) -> str:
         """What is set, in a line."""
-        given = [(field.label, field.value()) for field in self.options if field.value() not in (None, "")]
+        given = [(field.label, field.value()) for field in (*self.options, *self.tracer) if field.value()]
         return ", ".join(f"{label}: {_short(value)}" for label, value in given) or "everything as the tool has it"
 
 
@@ -92,8 +97,10 @@ class WorkloadForm(forms.Form):
 
     def _part(self, place: int, kind: str) -> Part:
         path = f"steps.{place}"
-        options = [self[name] for name in self.fields if name.startswith(f"{path}.options")]
-        return Part(place, kind, self[f"{path}.name"], self[f"{path}.role"], options)
+        own = [self[name] for name in self.fields if name.startswith(f"{path}.options")]
+        tracer = [field for field in own if field.name.startswith(f"{path}.options.tracer")]
+        options = [field for field in own if field not in tracer]
+        return Part(place, kind, self[f"{path}.name"], self[f"{path}.role"], options, tracer)
 
     def steps(self) -> list[Step]:
         """As they were typed. PlanError where lines or JSON cannot be read."""

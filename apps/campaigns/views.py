@@ -16,7 +16,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns import design, recipes, scripts, services, steps, workloads
-from apps.campaigns.forms import newest_workloads
+from apps.campaigns.forms import newest_workloads, reachable
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.queries import NOT_OK
@@ -50,7 +50,7 @@ def _workload_page(request: HttpRequest, name: str, wanted: str, checked: script
     campaigns = Campaign.objects.filter(workload__name=name)[:20]
     context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
     has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
-    context |= {"checked": checked, "hosts": Host.objects.order_by("name"), "has_scripts": has_scripts}
+    context |= {"checked": checked, "hosts": reachable(), "has_scripts": has_scripts}
     return page(request, "campaigns/workload_detail.html", context)
 
 
@@ -72,7 +72,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": Host.objects.order_by("name")}
+    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable()}
     return page(request, "campaigns/workload_form.html", context, form)
 
 
