@@ -107,7 +107,9 @@ def argv(asked: Record, program: str, pids: Sequence[int], out: str, script: str
     if tool == "perf" and asked.get("events"):
         return [program, "stat", "-x", ",", "-e", ",".join(asked["events"]), "-o", out, "-p", listed]
     if tool == "perf":
-        return [program, "trace", "-s", *(["-e", calls] if calls else []), "-o", out, "-p", listed]
+        # 4 MiB for each cpu: with the default, a busy cpu fills it before perf has read it.
+        buffer = ["-m", "1024"]
+        return [program, "trace", "-s", *buffer, *(["-e", calls] if calls else []), "-o", out, "-p", listed]
     each = list(map(str, pids))
     return [program, *(["-v", "-x", each[0]] if tool == "stap" else []), "-o", out, script, *each]
 

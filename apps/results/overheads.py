@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from apps.results.stats import Overhead, Timed, overhead
 
-EVENTS = "tracer events"
+EVENTS, LOST = "tracer events", "tracer lost records"
 # What was traced took so long, and happened so often: the first of each that a step yields.
 TOOK = ("execution_mean", "elapsed_mean", "latency_avg")
 TIMES = ("executions", "transactions")
@@ -63,7 +63,7 @@ def _apart(spec: Mapping[str, Any]) -> str:
 
 
 def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
-    rows = Measurement.objects.filter(run__campaign=campaign, step=step, name__in=(*TOOK, *TIMES, EVENTS))
+    rows = Measurement.objects.filter(run__campaign=campaign, step=step, name__in=(*TOOK, *TIMES, EVENTS, LOST))
     figures: dict[UUID, dict[str, float]] = defaultdict(dict)
     for pk, name, value in rows.values_list("run_id", "name", "value"):
         figures[pk][name] = value
@@ -71,6 +71,6 @@ def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
     for run in runs:
         told = figures[run.pk]
         took, times = (next((told[name] for name in names if name in told), None) for names in (TOOK, TIMES))
-        if took is not None and times:
+        if took is not None and times and LOST not in told:  # a count that is short would make each event dearer
             found[run.pk] = Timed(run.block, took, told.get(EVENTS, 0.0) / times)
     return found

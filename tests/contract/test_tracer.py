@@ -62,6 +62,17 @@ def test_strace_counts_calls_and_their_time() -> None:
     assert parse_strace(b"") == ()
 
 
+def test_records_that_perf_trace_lost_are_told_beside_what_it_counted() -> None:
+    options = {"tracer": {"tool": "perf"}}
+    raw = b"LOST 1639 events!\nLOST 2353 events!\n" + PERF_TRACE
+
+    found = {one.name: one for one in measure_tracer({"tracer.txt": raw}, options)}
+
+    assert found["tracer lost records"].value == 1639 + 2353
+    assert found["tracer events"].definition.endswith("records were lost")
+    assert "tracer lost records" not in {one.name for one in measure_tracer({"tracer.txt": PERF_TRACE}, options)}
+
+
 def test_perf_trace_is_summed_over_its_threads() -> None:
     (read,) = parse_perf_trace(PERF_TRACE)
 

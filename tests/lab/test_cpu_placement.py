@@ -91,6 +91,8 @@ def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) 
 
     read = {label: 2 * found(run, "shared_read_mean") for label, run in runs.items()}
     for label, run in runs.items():
-        assert 0.9 * read[label] <= found(run, "tracer events") <= 1.2 * read[label], label
+        lost = run.measurements.filter(name="tracer lost records").exists()  # perf's, where cpus are emulated
+        assert (lost or 0.9 * read[label] <= found(run, "tracer events")) and (label == "perf" or not lost), label
+        assert found(run, "tracer events") <= 1.2 * read[label], label
         assert found(run, "tracer ns per event") > 100
     assert differences(before, look(vm)) == {}

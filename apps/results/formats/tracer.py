@@ -13,6 +13,7 @@ _STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})
 _TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
 _STAT = re.compile(rf"(?P<count>{NUMBER}|<not counted>|<not supported>),[^,]*,(?P<name>[^,]+),.*")
 _MAP = re.compile(rf"@(?P<what>events|ns)(?:\[(?P<name>[^\]]{{0,200}})\])?: (?P<value>{INT})\s*")
+_LOST = re.compile(rf"LOST ({INT}) events!")
 _HEADS = {"strace": "% time", "perf trace": "Summary of events", "perf stat": "", "bpftrace": ""}
 
 
@@ -43,6 +44,11 @@ def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
         Traced(row["name"], int(row["calls"]), 1e6 * float(row["ms"])) for row in _matches("perf trace", _TRACE, raw)
     )
     return _summed(rows)
+
+
+def lost_events(raw: bytes) -> int:
+    """How many records perf trace says that it lost, for it did not keep up: of entries and of exits alike."""
+    return sum(int(match[1]) for line in lines_of(raw) if (match := _LOST.fullmatch(line.strip())))
 
 
 def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:

@@ -6,11 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from apps.results.formats.stap import parse_stap
-from apps.results.formats.tracer import Traced, parse_bpftrace, parse_perf_stat, parse_perf_trace, parse_strace
+from apps.results.formats.tracer import (
+    Traced,
+    lost_events,
+    parse_bpftrace,
+    parse_perf_stat,
+    parse_perf_trace,
+    parse_strace,
+)
 from apps.results.measure.figures import Measurement, Options, Outputs
 
 OUTPUT = "tracer.txt"
-EVENTS, NS_PER_EVENT = "tracer events", "tracer ns per event"
+EVENTS, LOST, NS_PER_EVENT = "tracer events", "tracer lost records", "tracer ns per event"
 
 
 def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
@@ -19,10 +26,13 @@ def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
     if asked.get("tool", "none") == "none":
         return []
     name, parse = _reader(asked)
-    traced = parse(outputs.get(OUTPUT, b""))
+    raw = outputs.get(OUTPUT, b"")
+    traced, lost = parse(raw), lost_events(raw)
     events = sum(each.events for each in traced)
     told = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
-    found = [Measurement(EVENTS, events, "events", "", told)]
+    found = [Measurement(EVENTS, events, "events", "", f"{told}; records were lost" if lost else told)]
+    if lost:
+        found.append(Measurement(LOST, lost, "records", "lower", f"{name} did not keep up: there were more events"))
     timed = [each for each in traced if each.total_ns is not None]
     if timed and events:
         total = sum(each.total_ns or 0.0 for each in timed)
