@@ -28,8 +28,8 @@ up: .venv-server ## the stack alone, until Ctrl-C
 run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="python manage.py shell"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
 
-test: .venv-tests ## all tests on servers of their own, on every cpu; ARGS goes to pytest
-	@$(RUN) $(BIN)/python -m pytest -n auto $(ARGS)
+test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
+	@$(RUN) $(BIN)/python -m pytest $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)

@@ -56,8 +56,14 @@ def spec(settings: dict[str, Any], directory: Path, seconds: int = 0) -> dict[st
     """A run without PostgreSQL, of one step of fio when it is to take some time."""
     options = {"directory": str(directory), "rw": "read", "size": "1m", "runtime_s": seconds}
     steps = [{"name": "measure", "kind": "fio", "options": options}] if seconds else []
-    collect = {"interval_s": 0.2, "sources": []}
-    return {"version": 1, "target": None, "settings": settings, "steps": steps, "collect": collect}
+    return {
+        "version": 1,
+        "target": None,
+        "settings": settings,
+        "steps": steps,
+        "allowed_paths": [{"kind": "directory", "path": str(directory)}],
+        "collect": {"interval_s": 0.2, "sources": []},
+    }
 
 
 def sealed(agent: Connection, run: str) -> tuple[dict[str, Any], dict[str, Any]]:
