@@ -266,7 +266,7 @@ def test_fio_refuses_fields_beside_a_job_file() -> None:
             {"tool": "strace", "backends": "server", "syscalls": ["pread64", "preadv"]},
             "-c -w -f -e trace=pread64,preadv -o /out -p 7,8",
         ),
-        ({"tool": "perf", "syscalls": ["pread64"]}, "trace -s -e pread64 -o /out -p 7,8"),
+        ({"tool": "perf", "syscalls": ["pread64"]}, "trace -s -m 1024 -e pread64 -o /out -p 7,8"),
         ({"tool": "perf", "events": ["cycles", "sched:sched_switch"]},
          "stat -x , -e cycles,sched:sched_switch -o /out -p 7,8"),
         ({"tool": "bpftrace", "syscalls": ["pread64"]}, "-o /out /script 7 8"),

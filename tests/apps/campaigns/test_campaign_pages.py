@@ -13,6 +13,7 @@ from apps.campaigns import design
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.steps import single
 from apps.hosts.models import Host
+from apps.hosts.services import archive_host
 from tests import populate
 
 
@@ -196,6 +197,15 @@ def test_an_option_that_the_tool_does_not_take_stands_beside_its_field(client: C
     answer = client.post(reverse("workload_add"), typed)
 
     assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["steps.1.options.clients"])
+
+
+def test_a_host_that_only_names_old_results_is_not_offered_to_check_scripts(client: Client, host: Host) -> None:
+    client.force_login(populate.user(Role.TUNER))
+    archived = archive_host("of-old", by=populate.user(Role.ADMIN))
+
+    offered = client.get(reverse("workload_add")).context["hosts"]
+
+    assert host in offered and archived not in offered
 
 
 @pytest.mark.parametrize(

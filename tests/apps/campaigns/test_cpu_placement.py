@@ -11,6 +11,7 @@ from apps.campaigns import recipes, services
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from apps.results import queries
+from apps.results.models import Measurement
 from tests import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -80,3 +81,7 @@ def test_what_a_traced_read_costs_comes_from_runs_with_and_without_the_tracer(ho
     proofs = traced.events.filter(kind="proof", data__subject="tracer: every process and thread", data__ok=True)
     assert proofs.first().data["found"] == "0"
     assert not Run.objects.filter(campaign=campaign, cell__tracer="no tracer", artefacts__path="out/scan/tracer.txt")
+
+    # A count that is known to be short says nothing of what an event costs.
+    Measurement.objects.create(run=traced, step="scan", name="tracer lost records", value=7, unit="records")
+    assert table.overheads.keys() - queries.campaign_table(campaign).overheads.keys() == {traced.label}
