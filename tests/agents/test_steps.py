@@ -202,7 +202,9 @@ def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, ste
     assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
     found = figures(agent, run, "sysbench", run_options)
     assert found["tps"].value > 10 and found["qps"].value == pytest.approx(20 * found["tps"].value, rel=0.05)
-    assert found["latency_avg"].value < found["latency_p99"].value <= found["latency_max"].value
+    # One stall lifts the mean over the 99th percentile, so each is held to the maximum alone.
+    assert 0 < found["latency_avg"].value <= found["latency_max"].value
+    assert 0 < found["latency_p99"].value <= found["latency_max"].value
     assert found.keys() - {"transactions"} <= WORKLOADS["sysbench"].figures(run_options).keys()
     assert found["tps"].definition.endswith("closed loop") and "tpmC" not in found
     samples = of(events, "sample", source="sysbench", step="measure")
