@@ -93,13 +93,28 @@ class Campaign(models.Model):
     class State(models.TextChoices):
         DRAFT = "draft"
         RUNNING = "running"
+        PAUSED = "paused"
         FINISHED = "finished"
         CANCELLED = "cancelled"
+
+    class Design(models.TextChoices):
+        FACTORIAL = "factorial", "full factorial: every combination of levels"
+        ONE_AT_A_TIME = "one_at_a_time", "one factor at a time, from the first levels"
+        LIST = "list", "the combinations that are listed"
+        LATIN_SQUARE = "latin_square", "Latin square of three factors"
+        RANDOM_SAMPLE = "random_sample", "a random sample of the combinations"
 
     class Order(models.TextChoices):
         RANDOMISED = "randomised", "randomised blocks"
         AS_GIVEN = "as_given", "as given"
         DESCENDING = "descending", "descending"
+        ABBA = "abba", "ABBA: every second block backwards"
+        FEWEST_RESTARTS = "fewest_restarts", "fewest restarts of the server"
+
+    class Placement(models.TextChoices):
+        ONE = "one", "one host"
+        EACH = "each", "every combination on each host"
+        SPREAD = "spread", "spread over identical hosts"
 
     class Reboot(models.TextChoices):
         NEVER = "never", "never"
@@ -120,11 +135,32 @@ class Campaign(models.Model):
     target: Any = models.JSONField(
         default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
     )
-    factors: Any = models.JSONField(help_text='[{"name", "levels": [{"label", "set": {path: value}}]}]')
+    placement = models.CharField(max_length=6, choices=Placement, default=Placement.ONE)
+    further_hosts = models.ManyToManyField(
+        Host, blank=True, related_name="further_campaigns", help_text="beside the first: each a block, or identical"
+    )
+    roles: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"client": host id, "standbys": [host ids]}; the server is on the host'
+    )
+    priority = models.SmallIntegerField(default=0, help_text="in the queue of its hosts: the highest goes first")
+    design = models.CharField(max_length=13, choices=Design, default=Design.FACTORIAL)
+    factors: Any = models.JSONField(
+        help_text='[{"name", "order", "levels": [{"label", "set": {path: value}, "when": {factor: [labels]}}]}]'
+    )
+    cells: Any = models.JSONField(default=list, blank=True, help_text="of a list: [{factor: label}]")
+    sample = models.PositiveIntegerField(null=True, blank=True, help_text="combinations of a random sample")
     repetitions = models.PositiveIntegerField(default=5)
-    order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
+    order = models.CharField(max_length=15, choices=Order, default=Order.RANDOMISED)
     seed = models.PositiveBigIntegerField()
     reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
+    nuisance: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"cool_down_s", "checkpoint", "drop_caches", "warm_up": {...}}'
+    )
+    stop: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (all repetitions), or {"until", "between": [cell, cell], "width"}'
+    )
+    budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run begins")
+    max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="runs that may fail before it pauses")
     metric = models.CharField(
         max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
     )
@@ -132,6 +168,8 @@ class Campaign(models.Model):
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
+    state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
+    cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -182,6 +220,7 @@ class Run(models.Model):
     position = models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")
     block = models.PositiveIntegerField(help_text="repetition, from 0")
     cell: Any = models.JSONField(help_text="factor -> level label")
+    retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retries")
     spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
     digest = models.CharField(max_length=64)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
@@ -247,6 +286,37 @@ class Run(models.Model):
     def mine(self) -> RunQuerySet:
         """This row, if the claim that we took is still ours: every write of a tick goes through it."""
         return Run.objects.filter(pk=self.pk, claim=self.claim)
+
+
+class RunPart(models.Model):
+    """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
+
+    class Role(models.TextChoices):
+        SERVER = "server", "server"
+        STANDBY = "standby", "standby"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False, help_text="of the job on its host")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="parts")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="run_parts")
+    role = models.CharField(max_length=7, choices=Role)
+    position = models.PositiveIntegerField(help_text="in the order of their starts, from 0")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=Run.State, default=Run.State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    epoch = models.PositiveBigIntegerField(null=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    last_seq = models.PositiveIntegerField(default=0)
+    manifest: Any = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["run", "position"]
+        constraints = [models.UniqueConstraint(fields=["run", "position"], name="part_position_once_per_run")]
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.run} on {self.host}"
 
 
 class RunEvent(models.Model):

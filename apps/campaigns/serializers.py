@@ -163,6 +163,10 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
+    cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    nuisance = serializers.DictField()
+    stop = serializers.DictField()
+    roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
@@ -174,7 +178,9 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         fields = [
             *("id", "kind", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload"),
             *("dataset", "factors"),
-            *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
+            *("design", "cells", "sample", "repetitions", "order", "seed", "reboot", "nuisance", "stop", "budget_h"),
+            *("max_failures", "priority", "placement", "further_hosts", "roles"),
+            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "cloned_from"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -233,6 +239,19 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="collectors; else all",
     )
+    design = serializers.ChoiceField(choices=Campaign.Design.choices, required=False)
+    cells = serializers.ListField(
+        child=serializers.DictField(child=serializers.CharField()), required=False, help_text="of the design list"
+    )
+    sample = serializers.IntegerField(required=False, min_value=1, help_text="of the design random_sample")
+    nuisance = serializers.DictField(required=False, help_text="cool_down_s, checkpoint, drop_caches, warm_up")
+    stop = serializers.DictField(required=False, help_text="until, between, width; else all repetitions")
+    budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours")
+    max_failures = serializers.IntegerField(required=False, min_value=1)
+    priority = serializers.IntegerField(required=False, min_value=-100, max_value=100)
+    placement = serializers.ChoiceField(choices=Campaign.Placement.choices, required=False)
+    further_hosts = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), many=True, required=False)
+    roles = serializers.DictField(required=False, help_text="client: host id, standbys: host ids")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]

@@ -60,6 +60,17 @@ def create_campaign(
     sources: list[str] | None = None,
     recipe: str = "",
     target: dict[str, str] | None = None,
+    design: str = Campaign.Design.FACTORIAL,
+    cells: list[dict[str, str]] | None = None,
+    sample: int | None = None,
+    nuisance: dict[str, Any] | None = None,
+    stop: dict[str, Any] | None = None,
+    budget_h: float | None = None,
+    max_failures: int | None = None,
+    priority: int = 0,
+    placement: str = Campaign.Placement.ONE,
+    further_hosts: Sequence[Host] = (),
+    roles: dict[str, Any] | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -86,10 +97,21 @@ def create_campaign(
         target=target or {},
         interval_s=interval_s,
         sources=list(COLLECTORS) if sources is None else sources,
+        design=design,
+        cells=cells or [],
+        sample=sample,
+        nuisance=nuisance or {},
+        stop=stop or {},
+        budget_h=budget_h,
+        max_failures=max_failures,
+        priority=priority,
+        placement=placement,
+        roles=roles or {},
         created_by=by,
     )
     _check_permission(preview(campaign), by)
     save(campaign)
+    campaign.further_hosts.set(further_hosts)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
     return campaign
 
