@@ -31,7 +31,7 @@ BASELINE = {
     "datasets/": 4,
     "datacopies/": 4,
     "campaigns/": 4,
-    "campaigns/{campaign}/": 5,
+    "campaigns/{campaign}/": 6,
     "campaigns/{campaign}/results/": 6,
     "campaigns/{campaign}/summary/": 6,
     "runs/?campaign={campaign}": 4,
