@@ -18,6 +18,21 @@ from tests.alone import alone
 from tests.ground import Ground, prepare
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers side by side: all that touches this machine on one of them, one after the other."""
+    for item in items:
+        if touches_the_machine(item):
+            item.add_marker(pytest.mark.xdist_group("machine"))
+
+
+def touches_the_machine(item: pytest.Item) -> bool:
+    """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
+    assert isinstance(item, pytest.Function)
+    room = item.path.relative_to(item.config.rootpath).parts[1]
+    behind_ssh = {"server", "ground"} & set(item.fixturenames) or hasattr(item.module, "remote")
+    return room in ("agents", "embedded", "faults") or bool(behind_ssh)
+
+
 @pytest.fixture
 def admin(db: None) -> User:
     return User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN)
