@@ -19,8 +19,9 @@ check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"fail
            name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
 status     {"run": uuid} -> Status
-read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
-           waits up to wait_s (<= 10) for bytes past offset; path is relative to the job's directory
+read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
+           waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
+           reached or the run sealed; path is relative to the job's directory
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
 restore    {} -> {"recovered": [Status + {"did": [what was ended and put back, in words]}]}; jobs that died are rolled

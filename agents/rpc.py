@@ -202,14 +202,16 @@ class Agent:
             self._recover()
         return self._status(job)
 
-    def read(self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0) -> Record:
+    def read(
+        self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0, gather: bool = False
+    ) -> Record:
         job = self.spool.need(run)
         file = _inside(job, path)
-        deadline = self.system.mono() + min(wait_s, MAX_WAIT_S)
+        deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
         while True:
             sealed = job.sealed  # asked first: what was written before the seal is then in the size
             size = file.stat().st_size if file.is_file() else 0
-            if size > offset or sealed or self.system.mono() >= deadline:
+            if size >= enough or sealed or self.system.mono() >= deadline:
                 break
             self.system.sleep(LOOK_S)
         if size <= offset and not sealed:

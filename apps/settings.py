@@ -86,6 +86,12 @@ DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url("PROVING_DATABASE_
 DATABASES["default"]["HOST"] = unquote(DATABASES["default"]["HOST"])
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# Threads that mostly wait for hosts share so many connections; without it each thread has one of its own.
+DATABASE_POOL: int = env.int("PROVING_DATABASE_POOL", default=0)
+if DATABASE_POOL:
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = pool
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     "default": {
@@ -195,6 +201,8 @@ CELERY_BROKER_URL = env.str("PROVING_BROKER_URL")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_ROUTES = {"campaigns.tick": {"queue": "runs"}}
+CELERY_WORKER_CONCURRENCY = env.int("PROVING_RUNS_AT_ONCE", default=256)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SOFT_TIME_LIMIT = 50
 CELERY_TASK_TIME_LIMIT = 60
