@@ -7,9 +7,11 @@ monotonic clock within one boot, which nobody can set.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -100,3 +102,10 @@ def left(before: snapshot.Snapshot, look: Callable[[], snapshot.Snapshot], patie
         time.sleep(LOOK_S)
         names &= set(snapshot.differences(before, look()))
     return sorted(names)
+
+
+def main(*campaigns: str) -> None:
+    """Print {"found": Found, "outcomes": {outcome: runs}} of these campaigns as a line of JSON."""
+    runs = Run.objects.filter(campaign__in=campaigns).order_by("started_at")
+    outcomes = Counter(runs.values_list("outcome", flat=True))
+    sys.stdout.write(json.dumps({"found": asdict(of_runs(runs)), "outcomes": outcomes}) + "\n")
