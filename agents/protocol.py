@@ -43,7 +43,8 @@ Spec       {"version": 1,
                         before the first step, in the target's database of the load. Without steps the run only makes
                         it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
-                       "options": valid against its schema}],
+                       "options": valid against its schema,
+                       "until": {"window_s", "within"} of a warm one that ends by itself once it is steady; steady.py}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
             "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
@@ -79,7 +80,8 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
            "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
            largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
            "wrote": bool or null} or null}; whenever one of these has changed
-log        {"level": "info|warning|error", "message"}
+log        {"level": "info|warning|error", "message"}; when a warm-up until steady has ended also "steady": {"reached":
+           bool, "after_s", "window_s", "windows", "left_out", "mean", "drift", "within"}
 outcome    {"outcome", "error": Failure or null}
 
 out/<step>/load.json, of pgbench: {"loop": "closed|open", "random_seed": what was used, "rate": transactions/s where
@@ -132,7 +134,7 @@ STATES = (
 )
 REBOOT = "reboot"  # the kind of step that is no workload
 ROLES = ("prepare", "warm", "measure", "cool")
-MEASURE, COOL = "measure", "cool"
+WARM, MEASURE, COOL = "warm", "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

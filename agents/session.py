@@ -16,7 +16,7 @@ from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, 
 from .journal import Journal
 from .planning import check_spec, plan_settings
 from .processes import PIPE, Account, Child, end, environment, spawn
-from .protocol import REBOOT
+from .protocol import COOL, MEASURE, REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
 from .stage import Stage, run_tool
@@ -262,8 +262,11 @@ class Session:
     def _run_step(self, step: Record) -> None:
         self.begin(step["name"])
         self.scene.last = step is self.spec["steps"][-1]
+        self.scene.measured = step.get("role", MEASURE) == MEASURE
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, self._directory(options) or self._room())
+        if "until" in step:
+            stage.end_when_steady(workload.rate, **step["until"])
         self.check()
         self._load_caches(step)
         self.check()
@@ -273,7 +276,7 @@ class Session:
     def _load_caches(self, step: Record) -> None:
         """Once, when the data are there: later steps find in memory what earlier ones left there, which may be the
         question."""
-        if not self._loaded and step.get("role") != "prepare":
+        if not self._loaded and step.get("role") not in ("prepare", COOL):
             self._loaded = True
             self.act("warm")
 

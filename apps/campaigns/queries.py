@@ -45,6 +45,23 @@ def restart_seconds(host: Host) -> float | None:
     return median(took) if took else None
 
 
+# shape of a run -> seconds of it beside those that its steps take
+Overheads = dict[tuple[str, ...], float]
+FEWEST, NEWEST = 3, 60
+
+
+def overheads(host: Host, restart_s: float) -> Overheads:
+    """What the host's newest runs took in all, less what their steps were planned to take: the median of each shape
+    that was run FEWEST times at least."""
+    ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
+    took: dict[tuple[str, ...], list[float]] = {}
+    wall = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
+    for spec, wall_s in ended.annotate(wall_s=wall).values_list("spec", "wall_s")[:NEWEST]:
+        over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
+        took.setdefault(plan.shape(spec), []).append(over_s)
+    return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+
+
 def progress(campaign: Campaign) -> Progress:
     """One query; a second one for the planned seconds while no run has ended that could tell its wall time."""
     ended = Q(state=Run.State.ENDED)
