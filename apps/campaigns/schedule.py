@@ -83,4 +83,4 @@ def _seconds(campaign: Campaign, host: Host) -> float:
         return took
     specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))
     planned = [(row["count"], plan.seconds(row["spec"])) for row in specs]
-    return sum(count * seconds for count, seconds in planned) / max(1, sum(count for count, _ in planned))
+    return float(sum(count * seconds for count, seconds in planned) / max(1, sum(count for count, _ in planned)))

@@ -73,6 +73,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
     host.refresh_from_db()
     if host.state in (Host.State.NEW, Host.State.UNREACHABLE):
         _back(host, host.health)
+        host.refresh_from_db()
     if hello["recovered"]:
         audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:

@@ -30,8 +30,8 @@ class Command(BaseCommand):
 
     def once(self) -> int:
         """How many runs were due."""
-        due = contact.claim_checks(timezone.now())
-        for host in Host.objects.filter(Q(pk__in=due) | Q(check_requested_at__isnull=False)):
+        unheard = contact.claim_checks(timezone.now())
+        for host in Host.objects.filter(Q(pk__in=unheard) | Q(check_requested_at__isnull=False)):
             contact.check_host(host)
         for host in Host.objects.exclude(release_requested_at=None):
             contact.release_host(host)
