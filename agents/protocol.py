@@ -13,6 +13,7 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 Verbs      args -> result
 hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
+health     {"paths": [dir]} -> how it is, as health.py reads it: room for each directory, clock, heat, a restart due
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
 check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
@@ -116,8 +117,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
-    "uninstall",
+    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge",
+    "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

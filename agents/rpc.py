@@ -77,6 +77,11 @@ class Agent:
 
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
+    def health(self, paths: Sequence[str]) -> Record:
+        from . import health
+
+        return health.look(self.system, paths)
+
     def discover(self, settings: Record) -> Record:
         """Look, change nothing: what is there now, and whether what is wanted could be."""
         from . import facts

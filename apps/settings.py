@@ -27,6 +27,12 @@ SSH_KEYS: list[str] = env.list("PROVING_SSH_KEYS")
 # Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
 ADDRESS_ALLOW: list[str] = env.list("PROVING_ADDRESS_ALLOW", default=["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
+# A host that is idle and was not heard of for so long is asked how it is; what fails takes it out of its queue.
+HEALTH_EVERY_MIN: float = env.float("PROVING_HEALTH_EVERY_MIN", default=5.0)
+HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
+HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
+HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",
@@ -215,7 +221,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
-    "checks that were asked for": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
+    "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }

@@ -24,7 +24,7 @@ from apps.campaigns import copies, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
-from apps.hosts.models import Host, Trouble
+from apps.hosts.models import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def _wait(run: Run, error: ProvingError, seconds: float) -> None:
 
 def _work(run: Run) -> None:
     host = run.host
-    if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
+    if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:

@@ -60,6 +60,17 @@ def overheads(host: Host, restart_s: float) -> Overheads:
         over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
         took.setdefault(plan.shape(spec), []).append(over_s)
     return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+def wall_seconds() -> Median:
+    """What ended runs took, from begin to end."""
+    wall = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+    return Median(Extract(wall, "epoch"), filter=Q(outcome=Run.Outcome.OK))
+
+
+def run_seconds(run: Run) -> float:
+    """About how long it takes: as its like took on this host (median), else as the plan says."""
+    alike = Run.objects.filter(campaign=run.campaign_id, host=run.host_id, digest=run.digest)
+    took: float | None = alike.aggregate(took=wall_seconds())["took"]
+    return took or plan.seconds(run.spec, reboot_s=restart_seconds(run.host) or plan.REBOOT_S)
 
 
 def progress(campaign: Campaign) -> Progress:

@@ -302,6 +302,10 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
         return attrs
 
 
+class PrioritySerializer(serializers.Serializer[Any]):
+    priority = serializers.IntegerField(min_value=-100, max_value=100, help_text="the highest goes first")
+
+
 class PlannedSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField()
     block = serializers.IntegerField()

@@ -26,6 +26,8 @@ from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
 
+MOST_PRIORITY = 100
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -321,6 +323,20 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     )
     campaign.refresh_from_db()
     queue.arm_host(campaign.host_id)
+
+
+@transaction.atomic
+def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
+    """Where it stands in the queues of its hosts from now on; the run that is under way goes on."""
+    require(by, Role.OPERATOR, "set priority")
+    if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+        raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
+    if campaign.ended_at:
+        raise PlanError("state", f"{campaign} is {campaign.state}", hint="nothing of it waits in a queue")
+    before, campaign.priority = campaign.priority, priority
+    Campaign.objects.filter(pk=campaign.pk).update(priority=priority)
+    about = {"before": {"priority": before}, "after": {"id": str(campaign.pk), "priority": priority}}
+    audit(by, "campaign.priority", campaign, **about)
 
 
 @transaction.atomic
