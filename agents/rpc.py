@@ -96,7 +96,7 @@ class Agent:
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
-    def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
+    def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
         if known:
             return self._resubmit(known, epoch, digest)
@@ -109,7 +109,7 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
-                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
+                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
@@ -225,9 +225,15 @@ class Agent:
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def cancel(self, run: str) -> Record:
+        return self._flag(run, "cancel")
+
+    def finish(self, run: str) -> Record:
+        return self._flag(run, "finish")
+
+    def _flag(self, run: str, name: str) -> Record:
         job = self.spool.need(run)
         if not job.sealed:
-            replace(job.path / "cancel", b"")
+            replace(job.path / name, b"")
         return self.status(run)
 
     def ack(self, run: str, manifest: str) -> Record:

@@ -60,6 +60,8 @@ def overheads(host: Host, restart_s: float) -> Overheads:
         over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
         took.setdefault(plan.shape(spec), []).append(over_s)
     return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+
+
 def wall_seconds() -> Median:
     """What ended runs took, from begin to end."""
     wall = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
