@@ -117,6 +117,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,
+        "OnHosts": campaign.pk,
+        "Queue": campaign.host_id,
         "CampaignExport": campaign.pk,
         "RunExport": run.pk,
         "Run": run.pk,
