@@ -21,7 +21,7 @@ from tests.factories import browser, end_run, issue_token, make_campaign, make_c
 BASELINE = {
     "hosts/": 4,
     "hosts/{host}/": 5,
-    "hosts/{host}/queue/": 7,
+    "hosts/{host}/queue/": 8,
     "hosts/{host}/facts/history/": 5,
     "troubles/": 4,
     "hosts/{host}/facts/diff/": 6,
