@@ -13,7 +13,6 @@ from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
-
 # Fields that are not create_campaign's: of its nuisance, and of the rows.
 ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
 OF_ROWS = ("cells", "conditions", "factor_orders")
