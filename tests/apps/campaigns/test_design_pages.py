@@ -75,7 +75,7 @@ def test_lines_beside_the_rows_become_conditions_orders_and_nuisance(client: Cli
     shown = client.get(reverse("campaign_detail", args=[made.pk])).content.decode()
     assert "Every combination of 2 × 2 × 2 levels that the conditions allow: 6." in shown
     assert "2 blocks of all of them, in an order drawn for each (seed 42)." in shown
-    assert "pool runs in one direction" in shown and "until its rate is steady, at most 600 s" in shown
+    assert "In each block pool changes in one direction" in shown and "until its rate is steady, at most 600 s" in shown
 
 
 def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
@@ -130,10 +130,12 @@ def test_a_part_of_the_form_is_open_where_it_says_something_and_closed_otherwise
 
 
 def test_the_preview_tells_the_design_its_threats_and_the_steps(client: Client, typed: dict[str, Any]) -> None:
-    shown = client.post(reverse("campaign_preview"), typed | {"order": "fewest_restarts"}).content.decode()
+    clients = {"factor": ["n", "n"], "level": ["", ""], "path": ["workload.clients"] * 2, "value": ["1", "2"]}
+    rows = {name: typed[name] + more for name, more in clients.items()}
+    shown = client.post(reverse("campaign_preview"), typed | rows | {"order": "fewest_restarts"}).content.decode()
 
-    assert "12 runs" in shown and "a guess" in shown
-    assert "stand together, which saves restarts" in shown
+    assert "24 runs" in shown and "a guess" in shown
+    assert "Runs with the same huge pages, size and pool stand together, which saves restarts" in shown
     assert shown.index("cool-down") < shown.index("warm-up <") < shown.index("checkpoint <")
 
 
@@ -208,6 +210,7 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
         ({"design": "random_sample", "sample": 1}, "1 combination drawn from a space of up to 2 (seed 1)."),
         ({"design": "latin_square"}, "each a row of a Latin square: every level once at each place"),
         ({"order": "abba"}, "2 blocks of all of them, in the order given, every second one backwards (ABBA)."),
+        ({"order": "fewest_restarts"}, "with as few restarts as can be"),
         ({"reboot": "each_run"}, "The host is restarted before each run."),
         ({"nuisance": {"cool_down_s": 10}}, "Before each run 10 s pass to cool down."),
         ({"nuisance": {"warm_up": {"time_s": 30}}}, "The first measured load runs before it to warm up, for 30 s."),
@@ -220,8 +223,8 @@ def test_a_design_is_told_in_words(db: None, fields: dict[str, Any], sentence: s
     assert any(sentence in told for told in words.told(campaign))
 
 
-def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(operator: User) -> None:
-    past = make_campaign(Campaign.State.RUNNING, by=operator)
+def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -> None:
+    past = make_campaign(Campaign.State.RUNNING)
     begun, specs = timezone.now(), [run.spec for run in past.runs.all()]
     for run in past.runs.all():
         took = timedelta(seconds=plan.seconds(run.spec, overhead_s=20))
@@ -230,8 +233,8 @@ def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(operator: U
         )
 
     learned = queries.overheads(past.host, plan.REBOOT_S)
-    again = services.preview(make_campaign(by=operator, host=past.host))
-    other = services.preview(make_campaign(by=operator, host=past.host, nuisance={"cool_down_s": 100}))
+    again = services.preview(make_campaign(host=past.host))
+    other = services.preview(make_campaign(host=past.host, nuisance={"cool_down_s": 100}))
 
     assert learned == {plan.shape(specs[0]): pytest.approx(20)}
     assert again.known and again.seconds == pytest.approx(sum(plan.seconds(r.spec, 20) for r in again.runs))
@@ -239,8 +242,16 @@ def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(operator: U
     assert other.seconds > 100 * len(other.runs)
 
 
-def test_an_explicit_plan_error_names_the_cell(operator: User) -> None:
+def test_a_combination_that_is_none_is_refused_by_its_place(db: None) -> None:
     with pytest.raises(PlanError) as refused:
-        make_campaign(by=operator, design="list", cells=[{"server cpus": "3 cpus"}])
+        make_campaign(design="list", cells=[{"server cpus": "3 cpus"}])
 
     assert refused.value.subject == "cells.0"
+
+
+@pytest.mark.parametrize("path", ["workload.clients", POOL])
+def test_an_order_that_saves_no_restart_says_so(db: None, path: str) -> None:
+    levels = [{"label": str(n), "set": {path: n}} for n in (1, 2)]
+    campaign = Campaign(factors=[{"name": "n", "levels": levels}], order="fewest_restarts", seed=1)
+
+    assert "the order is that of randomised blocks" in words.threats(campaign)[0]
