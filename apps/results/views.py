@@ -114,6 +114,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
     context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
     context["breaks"] = breaks_at(run)
+    context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
         context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
