@@ -31,13 +31,15 @@ REBOOT_LIMIT_S = 1800
 
 @dataclass(frozen=True)
 class Planned:
-    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec."""
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec; `host` is the key of the
+    host that it goes to, 0 for the campaign's first."""
 
     position: int
     block: int
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
+    host: int = 0
 
 
 def expand(

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from celery import current_app
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -18,6 +19,8 @@ from apps.hosts.models import Host
 
 log = logging.getLogger(__name__)
 
+# Armed counts: it may be submitted at any moment.
+BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
@@ -34,10 +37,35 @@ def arm_host(host_id: int) -> None:
         runs = Run.objects.filter(host=host)
         if runs.active().exists() or runs.filter(state=Run.State.QUEUED, next_tick_at__isnull=False).exists():
             return
-        following = waiting(host).first()
-        if following and not hindrance(host, following, timezone.now()):
+        following = waiting(host).first() or _elsewhere(host)
+        if following and not hindrance(host, following, timezone.now()) and _ours(following, host):
             Run.objects.filter(pk=following.pk).update(next_tick_at=timezone.now())
             wake(following.pk)
+
+
+def _elsewhere(host: Host) -> Run | None:
+    """Of a campaign that is spread over this host and others: the first run of a block that nobody has begun, and that
+    waits for a host that is busy, or out of service."""
+    ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
+    spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
+    queued = spread.filter(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+    begun = Run.objects.filter(campaign=OuterRef("campaign"), block=OuterRef("block")).filter(BEGUN)
+    busy = Run.objects.filter(host=OuterRef("host")).filter(BEGUN).exclude(state=Run.State.ENDED)
+    untouched = queued.filter(~Exists(begun), ~Q(host__state=Host.State.READY) | Exists(busy))
+    return untouched.order_by("-campaign__priority", "campaign__started_at", "position").first()
+
+
+def _ours(run: Run, host: Host) -> bool:
+    """Whether the run is this host's, or becomes it with its whole block: what is compared stays on one host. Not while
+    somebody else looks at the queue that it is in."""
+    if run.host_id == host.pk:
+        return True
+    if not Host.objects.select_for_update(skip_locked=True).filter(pk=run.host_id):
+        return False
+    block = Run.objects.filter(campaign=run.campaign_id, block=run.block)
+    if block.filter(BEGUN).exists():
+        return False
+    return bool(block.update(host=host, facts=host.facts_history.order_by("-number").first()))
 
 
 def hindrance(host: Host, run: Run, now: datetime) -> str:
@@ -65,7 +93,11 @@ def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
 def arm_idle_hosts() -> None:
     """Arm every host that has waiting runs: what a lost message or a crash between two runs left behind."""
     waits = Run.objects.filter(state=Run.State.QUEUED, next_tick_at=None, campaign__state=Campaign.State.RUNNING)
-    for host_id in waits.order_by().values_list("host_id", flat=True).distinct():
+    hosts = set(waits.order_by().values_list("host_id", flat=True).distinct())
+    spread = Campaign.objects.filter(state=Campaign.State.RUNNING, placement=Campaign.Placement.SPREAD)
+    for first, further in spread.values_list("host_id", "further_hosts"):
+        hosts |= {first, further}
+    for host_id in sorted(hosts):
         arm_host(host_id)
 
 
