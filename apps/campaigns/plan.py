@@ -39,14 +39,27 @@ class Factor:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What another machine does for a run: which host, in what role, and the spec of its job."""
+
+    host: int
+    role: str
+    spec: Mapping[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True)
 class Planned:
-    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec."""
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec; `loader` is the host
+    that runs it where that is not the campaign's."""
 
     position: int
     block: int
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
+    loader: int | None = None
+    parts: tuple[Part, ...] = ()
 
 
 def read_factors(raw: Any) -> tuple[Factor, ...]:
