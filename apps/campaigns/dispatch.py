@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents.paths import needed
 from agents.protocol import checksum
 from apps.campaigns import copies, queue, steps
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
 from apps.hosts.models import Trouble
@@ -88,6 +88,11 @@ def _work(run: Run) -> None:
     host = run.host
     if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
+        return
+    if run.parts.exists():
+        from apps.campaigns import parts  # it is made of what stands here
+
+        parts.work(run)
         return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
@@ -234,23 +239,28 @@ def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 
 def _forget_ended(link: ssh.Link) -> None:
     """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
-    ended = Run.objects.filter(pk__in=link.hello["sealed"], state=Run.State.ENDED, manifest__clean=True)
-    for run in ended:
+    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
         sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
         if json.loads(sealed) == run.manifest:
             _forget(link, str(run.pk), sealed)
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
-    artefact = Artefact(run=run, path=file["path"], size=file["size"], sha256=file["sha256"])
+    return Artefact(run=run, **_kept(run, link, file))
+
+
+def _kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
+    """A file of the manifest with its content, but for a large one."""
+    kept = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        artefact.content = _fetch(run, link, file["path"], file["size"])
-        if hashlib.sha256(artefact.content).hexdigest() != file["sha256"]:
+        kept["content"] = _fetch(run, link, file["path"], file["size"])
+        if hashlib.sha256(kept["content"]).hexdigest() != file["sha256"]:
             raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
-    return artefact
+    return kept
 
 
-def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
+def _fetch(run: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
         chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
@@ -281,7 +291,7 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     transaction.on_commit(lambda: queue.send("results.ingest", run_id))
 
 
-def _report(run: Run, manifest: dict[str, Any]) -> None:
+def _report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
     """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
     if manifest["conflicts"]:
         contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
@@ -294,7 +304,7 @@ def _report(run: Run, manifest: dict[str, Any]) -> None:
         contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
 
 
-def _left(run: Run) -> list[dict[str, Any]]:
+def _left(run: Run | RunPart) -> list[dict[str, Any]]:
     """The values that are neither the original nor somebody else's, from the proofs of the restore."""
     writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
     restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from apps.campaigns import queries
-from apps.campaigns.models import Campaign, Run, RunQuerySet
+from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts import reservations, windows
 from apps.hosts.models import Host
 
@@ -24,23 +25,30 @@ BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
+def of_host(host: Host) -> RunQuerySet:
+    """Runs that this host has, or has a part in."""
+    return Run.objects.filter(Q(host=host) | Q(pk__in=RunPart.objects.filter(host=host).values("run")))
+
+
 def waiting(host: Host) -> RunQuerySet:
     """Its queued runs in the order in which they go: by priority, then who came first, then as planned."""
-    queued = Run.objects.filter(host=host, state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+    queued = of_host(host).filter(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
     return queued.order_by("-campaign__priority", "campaign__started_at", "position")
 
 
 def arm_host(host_id: int) -> None:
-    """Give the host's next queued run its first tick, unless a run of this host is armed or active."""
+    """Give the host's next queued run its first tick, unless a run of this host is armed or active. One that needs
+    further hosts waits until they are free, too, and nobody overtakes it."""
     with transaction.atomic():
         host = Host.objects.select_for_update().get(pk=host_id)
-        runs = Run.objects.filter(host=host)
-        if runs.active().exists() or runs.filter(state=Run.State.QUEUED, next_tick_at__isnull=False).exists():
+        if is_taken([host_id]):
             return
-        following = waiting(host).first() or _elsewhere(host)
-        if following and not hindrance(host, following, timezone.now()) and _ours(following, host):
-            Run.objects.filter(pk=following.pk).update(next_tick_at=timezone.now())
-            wake(following.pk)
+        now, following = timezone.now(), waiting(host).first()
+        other = None if following else _elsewhere(host)
+        run = following or other
+        if run and not hindrance(host, run, now) and (_ours(run, host) if other else _has_others(run, host, now)):
+            Run.objects.filter(pk=run.pk).update(next_tick_at=now)
+            wake(run.pk)
 
 
 def _elsewhere(host: Host) -> Run | None:
@@ -88,6 +96,24 @@ def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
     inside = calendar.open_until(now) is not None
     where = "what is left of its window is too short for the next run" if inside else "outside its window"
     return f"{where}: next begins {windows.shown(begins, calendar.zone, now)}"
+
+
+def is_taken(hosts: Sequence[int]) -> bool:
+    """Whether a run that is armed or active needs one of these hosts."""
+    needing = Run.objects.filter(BEGUN).exclude(state=Run.State.ENDED)
+    parts = RunPart.objects.filter(host__in=hosts, run__in=needing)
+    return needing.filter(host__in=hosts).exists() or parts.exists()
+
+
+def _has_others(run: Run, host: Host, now: datetime) -> bool:
+    """Whether all further hosts of a run are free, and ours to give. Who finds one locked does not wait for it, as two
+    could for each other: the next beat looks again."""
+    needed = {run.host_id, *run.parts.values_list("host_id", flat=True)} - {host.pk}
+    if not needed:
+        return True
+    locked = Host.objects.select_for_update(skip_locked=True).filter(pk__in=needed)
+    free = [other.pk for other in locked if not hindrance(other, run, now)]
+    return len(free) == len(needed) and not is_taken(free)
 
 
 def arm_idle_hosts() -> None:

@@ -19,8 +19,21 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, placement, plan, queries, queue, recipes, scripts, steps, targets, workloads
-from apps.campaigns.models import Campaign, DataSet, Run, Workload
+from apps.campaigns import (
+    data,
+    datasets,
+    placement,
+    plan,
+    queries,
+    queue,
+    recipes,
+    roles,
+    scripts,
+    steps,
+    targets,
+    workloads,
+)  # fmt: skip
+from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
 from apps.hosts.models import Facts, Host
@@ -188,7 +201,9 @@ def _preview_on(campaign: Campaign) -> Preview:
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host, facts) for step in campaign.steps]
+    cast = roles.read(campaign)
+    loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
+    wanted = [_placed(step, loader, there) for step in campaign.steps]
     with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
@@ -198,7 +213,7 @@ def _preview_on(campaign: Campaign) -> Preview:
         "collect": collect(campaign, with_postgres),
     }
     if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
-        base["allowed_paths"] = paths.of(campaign.host)
+        base["allowed_paths"] = paths.of(loader)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(
         base,
@@ -212,8 +227,12 @@ def _preview_on(campaign: Campaign) -> Preview:
         sample=campaign.sample,
         alike=campaign.nuisance,
     )
+    planned = roles.assign(cast, planned) if cast else planned
     for run in {each.digest: each for each in planned}.values():
-        check_on_host(run.spec, campaign.host, facts)
+        check_on_host(run.spec, loader, there)
+        for part in run.parts:
+            member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
+            check_on_host(part.spec, member.host, dict(member.facts)) if member else None
     measured_s = queries.restart_seconds(campaign.host)
     restart_s = plan.REBOOT_S if measured_s is None else measured_s
     learned = queries.overheads(campaign.host, restart_s)
@@ -334,13 +353,14 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
-    hosts = sorted({each.host or campaign.host_id for each in planned})
-    newest = {row.host_id: row for row in Facts.objects.filter(host__in=hosts).order_by("number").defer("data")}
-    Run.objects.bulk_create(
+    loaders = {each.position: each.loader or each.host or campaign.host_id for each in planned}
+    measured = {campaign.host_id, *(each.host for each in planned)} - {0}
+    newest = {row.host_id: row for row in Facts.objects.filter(host__in=measured).order_by("number").defer("data")}
+    runs = Run.objects.bulk_create(
         [
             Run(
                 campaign=campaign,
-                host_id=each.host or campaign.host_id,
+                host_id=loaders[each.position],
                 position=each.position,
                 block=each.block,
                 cell=each.cell,
@@ -352,8 +372,16 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
         ],
         batch_size=1000,
     )
+    RunPart.objects.bulk_create(
+        [
+            RunPart(run=run, position=n, host_id=part.host, role=part.role, spec=part.spec, digest=part.digest)
+            for run, each in zip(runs, planned, strict=True)
+            for n, part in enumerate(each.parts)
+        ],
+        batch_size=1000,
+    )
     campaign.refresh_from_db()
-    for host in hosts:
+    for host in sorted(set(loaders.values())):
         queue.arm_host(host)
 
 
@@ -407,6 +435,7 @@ def _cancel(pk: UUID) -> bool:
     if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
         state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
     ):
+        RunPart.objects.filter(run=pk).update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
         return True
     active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
     return bool(active.update(cancel_requested_at=now, next_tick_at=now))
