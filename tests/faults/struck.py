@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +18,13 @@ from embedded.postgres import bin_dir
 from tests import remote, snapshot
 from tests.agents.driver import Connection
 from tests.alone import alone
+from tests.faults import audit
 from tests.faults.cases import sysctl
+from tests.faults.ledger import Ledger
 
 KNOB = "vm.swappiness"
 KNOB_FILE = "/proc/sys/vm/swappiness"
-LIMIT_S = 60.0
-
-
-@dataclass
-class Toll:
-    """What a fault cost, over all the times that it struck."""
-
-    fault: str
-    times: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    overlaps: int = 0
-    changed: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        counts = f"{self.times} times, lost {self.lost}, duplicated {self.duplicated}, overlaps {self.overlaps}"
-        return f"{self.fault}: {counts}, changed {len(self.changed)}"
-
-    @property
-    def nothing(self) -> bool:
-        return not (self.lost or self.duplicated or self.overlaps or self.changed)
+LIMIT_S, PATIENCE_S = 60.0, 30.0
 
 
 class Field:
@@ -118,6 +98,9 @@ class Field:
         found = (self.system.process(child) for child in self.system.children(pid))
         return [process for process in found if process and process.alive]
 
+    def knob(self) -> str:
+        return self.system.text(KNOB_FILE)
+
     # What it cost
 
     def look(self) -> snapshot.Snapshot:
@@ -130,41 +113,12 @@ class Field:
             if name not in rpc and (not name.startswith("process ") or any(word in value for word in ours))
         }
 
-    def changed(self, before: snapshot.Snapshot, limit_s: float = 10.0) -> dict[str, Any]:
-        """What differs, also after a while: somebody else's test may be at work on this machine."""
-        deadline = time.monotonic() + limit_s
-        while found := snapshot.differences(before, self.look()):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
-        return found
-
-    def reckon(self, toll: Toll, run: str, before: snapshot.Snapshot) -> dict[str, Any]:
-        """Add what one strike cost; the manifest."""
-        job = self.job(run)
-        manifest = job.manifest
-        assert manifest, job.states()
-        events, damaged = read_log(job.path / "events.ndjson")
-        seqs = [event["seq"] for event in events]
-        toll.times += 1
-        toll.lost += manifest["last_seq"] - len(set(seqs)) + damaged
-        toll.duplicated += len(seqs) - len(set(seqs))
-        toll.overlaps += overlaps(self.spool)
-        toll.changed.update(self.changed(before))
-        if not manifest["clean"]:
-            toll.changed["clean"] = manifest
-        return manifest
-
-
-def overlaps(spool: Spool) -> int:
-    """How many pairs of runs were carried out at the same time."""
-    lives = []
-    for job in spool.jobs():
-        states = job.states()
-        began = [state["mono"] for state in states if state["state"] == "APPLYING"]
-        if began:
-            lives.append((began[0], states[-1]["mono"] if job.sealed else spool.system.mono()))
-    return sum(a[0] < b[1] and b[0] < a[1] for a, b in combinations(lives, 2))
+    def reckon(self, ledger: Ledger, fault: int, before: snapshot.Snapshot, *runs: str) -> None:
+        """Count what a fault did to these runs, which are sealed: once to each."""
+        jobs = [self.job(run) for run in runs]
+        unclean = [job.run for job in jobs if not (job.manifest or {})["clean"]]
+        left = audit.left(before, self.look, PATIENCE_S)
+        ledger.count(fault, len(jobs), audit.of_jobs(jobs), [*left, *unclean])
 
 
 def wait(done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
