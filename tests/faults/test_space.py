@@ -113,7 +113,7 @@ def test_a_full_data_directory_fails_the_run_and_the_next_one_has_its_data(
         assert of(agent.events(agent.submit(here.pgbench(1))), "outcome")[0]["outcome"] == "ok"
         before = here.look()
         for _ in range(times):
-            runs.append(agent.submit(here.pgbench(30)))
+            runs.append(agent.submit(here.pgbench(30, builtin="simple-update")))
             agent.events(runs[-1], until="measuring")
             time.sleep(chance.uniform(0, 1))
 
