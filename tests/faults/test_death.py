@@ -26,6 +26,7 @@ HOG = """
 import os, sys, time
 group, victim = sys.argv[1], int(sys.argv[2])
 open(group + "/cgroup.procs", "w").write(str(os.getpid()))
+open("/proc/self/oom_score_adj", "w").write("-900")
 taken = []
 state = "R"
 while state not in "ZX":
