@@ -52,7 +52,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
     result = Undone()
     borrowed = handback.of(system, journal, emit)
     if journal.damaged:
-        result.unproven.append("the journal is damaged before its last line")
+        result.unproven.append("the journal is damaged")
     for entry in reversed(journal.open_processes()):
         if processes.end(system, entry):
             journal.ended(entry)

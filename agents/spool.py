@@ -69,10 +69,10 @@ def parse_line(line: bytes) -> Optional[Record]:
 
 
 def read_log(path: Path) -> tuple[list[Record], bool]:
-    """All good records of a log, and whether one that is not the torn last line is damaged."""
+    """All good records of a log, and whether a whole line is damaged; a torn last one is none."""
     lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
     parsed = [parse_line(line) for line in lines[:-1]]
-    damaged = any(record is None for record in parsed[:-1])
+    damaged = any(record is None for record in parsed)
     return [record for record in parsed if record], damaged
 
 
@@ -94,10 +94,21 @@ class Log:
             start = max(0, size - window)
             end, record = _last_good(os.pread(self._fd, size - start, start), start == 0)
             if record or start == 0:
-                os.ftruncate(self._fd, start + end)
-                return int(record["seq"]) if record else 0
+                kept = self._kept(record, start + end, size)
+                os.ftruncate(self._fd, kept[0])
+                return kept[1]
             window *= 8
         return 0
+
+    def _kept(self, record: Optional[Record], end: int, size: int) -> tuple[int, int]:
+        """(bytes to keep, their newest seq). A power cut leaves any rubbish behind what was made durable; within one
+        boot only the last line can be torn, and a whole one that is damaged is kept as evidence."""
+        if record is None:
+            return 0, 0
+        if record["boot_id"] != self._system.boot_id():
+            return end, int(record["seq"])
+        whole = os.pread(self._fd, size - end, end)
+        return end + whole.rfind(b"\n") + 1, int(record["seq"]) + whole.count(b"\n")
 
     def append(self, body: Record, *, durable: bool = True) -> Record:
         """Write one record and return it; with `durable` it is on disk when this returns."""
@@ -201,6 +212,17 @@ class Job:
     @property
     def cancelled(self) -> bool:
         return (self.path / "cancel").exists()
+
+    @property
+    def finishing(self) -> bool:
+        """Whether those that this job serves are done with it."""
+        return (self.path / "finish").exists()
+
+    @property
+    def access(self) -> Record:
+        """What machines of one run let each other in by; {} where it needs no others."""
+        access: Record = load(self.path / "access.json") or {}
+        return access
 
     def states(self) -> list[Record]:
         return read_log(self.path / "state.jsonl")[0]
@@ -346,11 +368,13 @@ class Spool:
     def unsealed(self) -> list[Job]:
         return [job for job in self.jobs() if not job.sealed]
 
-    def create(self, order: Record) -> Job:
+    def create(self, order: Record, access: Optional[Record] = None) -> Job:
         """A new job directory; it appears under its name complete with job.json, or not at all."""
         fresh = self.jobs_dir / f".new-{order['run']}"
         fresh.mkdir(mode=0o700, exist_ok=True)
         try:
+            if access:
+                replace(fresh / "access.json", protocol.canonical(access))
             replace(fresh / "job.json", protocol.canonical(order))
             os.rename(fresh, self.jobs_dir / order["run"])
         except OSError as error:
