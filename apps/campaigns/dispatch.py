@@ -231,7 +231,7 @@ def _collect(run: Run, link: ssh.Link) -> None:
 
 
 def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """(outcome, error). A run whose events are damaged has ended, and failed: nothing that is left of it makes a result."""
+    """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
     arrived = run.events.count()
     if arrived == manifest["last_seq"]:
         return manifest["outcome"], manifest["error"]

@@ -41,7 +41,7 @@ CELLS = 4
 
 def start(host: Host, admin: User) -> Campaign:
     """3 iterations of 4 cells, the host restarted before each iteration."""
-    load = single("pgbench", {**campaigns.PGBENCH, "time_s": 3})
+    load = single("pgbench", {**campaigns.PGBENCH, "time_s": 1})
     campaign = services.create_campaign(
         by=admin,
         host=host,
@@ -50,6 +50,7 @@ def start(host: Host, admin: User) -> Campaign:
         workload=workloads.save_workload("small", load, by=admin),
         factors=FACTORS,
         repetitions=ITERATIONS,
+        sources=["cpu"],
         reboot="each_repetition",
         seed=SEED,
     )
