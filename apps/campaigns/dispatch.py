@@ -185,7 +185,7 @@ def _follow(run: Run, link: ssh.Link) -> bool:
 def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
-    events = [_event(run, line) for line in whole.splitlines()]
+    events = [event for event in (_event(run, line) for line in whole.splitlines()) if event]
     with transaction.atomic():
         stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
         if stored is None:
@@ -196,15 +196,25 @@ def _store(run: Run, data: bytes) -> None:
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
-                run.agent_state_at = event.at
+                run.agent_state_at = timezone.now()  # by our clock: the host's may be set meanwhile
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
         run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
 
 
-def _event(run: Run, line: bytes) -> RunEvent:
-    record = json.loads(line)
-    if record["crc"] != checksum(record):
-        raise AgentError(f"agent on {run.host}", f"event {record.get('seq')} of run {run.pk} is damaged")
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        return record if record["crc"] == checksum(record) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _event(run: Run, line: bytes) -> RunEvent | None:
+    """None for a line that is damaged on the host's disk, as it would be at each further look."""
+    record = _record(line)
+    if record is None:
+        log.warning("run %s: a damaged event on %s: %r", run.pk, run.host, line[:80])
+        return None
     at = datetime.fromtimestamp(record["wall"], UTC)
     return RunEvent(run=run, seq=record["seq"], at=at, kind=record["kind"], data=record["data"])
 
@@ -213,8 +223,6 @@ def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
     sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
     manifest = json.loads(sealed)
-    if manifest["last_seq"] != run.last_seq:
-        raise AgentError(f"agent on {run.host}", f"{manifest['last_seq']} events are sealed, {run.last_seq} arrived")
     artefacts = []
     for file in manifest["files"]:
         _keep(run)
@@ -223,8 +231,18 @@ def _collect(run: Run, link: ssh.Link) -> None:
         if run.mine().select_for_update().first() is None:
             raise ClaimLostError
         Artefact.objects.bulk_create(artefacts)
-        _close(run, manifest["outcome"], manifest["error"], manifest)
+        _close(run, *_ending(run, manifest), manifest)
     _forget(link, str(run.pk), sealed)
+
+
+def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
+    arrived = run.events.count()
+    if arrived == manifest["last_seq"]:
+        return manifest["outcome"], manifest["error"]
+    words = f"{manifest['last_seq']} events were told, and {arrived} are whole"
+    error = AgentError(f"agent on {run.host}", words, hint="look after the disk that holds its spool; run it again")
+    return Run.Outcome.FAILED, error.as_dict()
 
 
 def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
