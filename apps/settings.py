@@ -86,6 +86,12 @@ DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url("PROVING_DATABASE_
 DATABASES["default"]["HOST"] = unquote(DATABASES["default"]["HOST"])
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# Threads of the web server share a few connections: those that only stream need none. A worker has one task at a time.
+if pool := env.int("PROVING_DATABASE_POOL", default=0):
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": pool}
+# Live pages that one process streams to, each from a thread of gunicorn's; further ones poll.
+LIVE_STREAMS: int = env.int("PROVING_LIVE_STREAMS", default=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     "default": {

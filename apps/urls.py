@@ -9,6 +9,7 @@ from apps.campaigns import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
 from apps.results import import_views as imports
+from apps.results import live_views as live
 from apps.results import views as results
 from apps.tuning import views as tuning
 
@@ -21,6 +22,7 @@ urlpatterns = [
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
+    *live.urlpatterns,
     *imports.urlpatterns,
     *campaigns.urlpatterns,
     *datasets.urlpatterns,
