@@ -190,6 +190,17 @@ class Job:
     def cancelled(self) -> bool:
         return (self.path / "cancel").exists()
 
+    @property
+    def finishing(self) -> bool:
+        """Whether those that this job serves are done with it."""
+        return (self.path / "finish").exists()
+
+    @property
+    def access(self) -> Record:
+        """What machines of one run let each other in by; {} where it needs no others."""
+        access: Record = load(self.path / "access.json") or {}
+        return access
+
     def states(self) -> list[Record]:
         return read_log(self.path / "state.jsonl")[0]
 
@@ -330,11 +341,13 @@ class Spool:
     def unsealed(self) -> list[Job]:
         return [job for job in self.jobs() if not job.sealed]
 
-    def create(self, order: Record) -> Job:
+    def create(self, order: Record, access: Optional[Record] = None) -> Job:
         """A new job directory; it appears under its name complete with job.json, or not at all."""
         fresh = self.jobs_dir / f".new-{order['run']}"
         fresh.mkdir(mode=0o700, exist_ok=True)
         try:
+            if access:
+                replace(fresh / "access.json", protocol.canonical(access))
             replace(fresh / "job.json", protocol.canonical(order))
             os.rename(fresh, self.jobs_dir / order["run"])
         except OSError as error:

@@ -8,6 +8,7 @@ from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
+from apps.campaigns.queue_api import QueueViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
@@ -43,6 +44,7 @@ router.register("tokens", TokenViewSet)
 router.register("users", UserViewSet)
 
 v1 = [
+    path("hosts/<int:host>/queue/", QueueViewSet.as_view({"get": "retrieve"}), name="queue"),
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import logging
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,8 +23,8 @@ from agents.protocol import checksum
 from apps.campaigns import copies, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import consents, contact, leases, paths, ssh
-from apps.hosts.models import Host, Trouble
+from apps.hosts import consents, contact, leases, links, paths, ssh
+from apps.hosts.models import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ UNREACHABLE_RETRY_S = 10.0
 RESTART_RETRY_S = 3.0
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
+LOOK_S = 1.0  # events are committed, and a cancel is seen, this often
+
+stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
 
 
 class ClaimLostError(Exception):
@@ -82,13 +86,13 @@ def _wait(run: Run, error: ProvingError, seconds: float) -> None:
 
 def _work(run: Run) -> None:
     host = run.host
-    if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
+    if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
-    with ssh.Link(host) as link:
+    with links.link(host) as link:
         contact.record_contact(host, link.hello)
         _forget_ended(link)
         if not _submit(run, link):
@@ -138,24 +142,33 @@ def _keep_facts(run: Run, link: ssh.Link) -> None:
         run.mine().update(facts=facts)
 
 
-def _keep(run: Run) -> None:
-    """Renew our claim. ClaimLostError when somebody took over."""
-    if not run.mine().update(claimed_until=timezone.now() + timedelta(seconds=CLAIM_S)):
+def _keep(run: Run) -> bool:
+    """Whether the run is to be cancelled. Renews our claim when a third has passed; ClaimLostError when it is not ours
+    any more."""
+    seen = run.mine().values_list("claimed_until", "cancel_requested_at").first()
+    if seen is None:
         raise ClaimLostError
+    now = timezone.now()
+    if seen[0] is None or seen[0] < now + timedelta(seconds=CLAIM_S * 2 / 3):
+        run.mine().update(claimed_until=now + timedelta(seconds=CLAIM_S))
+    return seen[1] is not None
 
 
 def _follow(run: Run, link: ssh.Link) -> bool:
     """Commit events as they come. True when the run is sealed and all its events are here."""
     deadline = time.monotonic() + FOLLOW_S
     told = False
-    while time.monotonic() < deadline:
-        _keep(run)
-        if not told and Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+    while time.monotonic() < deadline and not stopping.is_set():
+        if _keep(run) and not told:
             link.call("cancel", run=str(run.pk))
             told = True
-        chunk = link.call(
-            "read", run=str(run.pk), path="events.ndjson", offset=run.events_offset, limit=READ_BYTES, wait_s=1.0
-        )
+        asked: dict[str, Any] = {
+            "run": str(run.pk),
+            "path": "events.ndjson",
+            "offset": run.events_offset,
+            "limit": READ_BYTES,
+        }
+        chunk = link.call("read", **asked, wait_s=LOOK_S, gather=True)
         data = base64.b64decode(chunk["data"])
         if data:
             _store(run, data)
@@ -169,12 +182,12 @@ def _store(run: Run, data: bytes) -> None:
     whole = data[: data.rfind(b"\n") + 1]
     events = [_event(run, line) for line in whole.splitlines()]
     with transaction.atomic():
-        locked = run.mine().select_for_update().first()
-        if locked is None:
+        stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
+        if stored is None:
             raise ClaimLostError
-        RunEvent.objects.bulk_create([event for event in events if event.seq > locked.last_seq])
+        RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
-        run.last_seq = max([locked.last_seq, *(event.seq for event in events)])
+        run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""

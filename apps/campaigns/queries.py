@@ -45,6 +45,36 @@ def restart_seconds(host: Host) -> float | None:
     return median(took) if took else None
 
 
+# shape of a run -> seconds of it beside those that its steps take
+Overheads = dict[tuple[str, ...], float]
+FEWEST, NEWEST = 3, 60
+
+
+def overheads(host: Host, restart_s: float) -> Overheads:
+    """What the host's newest runs took in all, less what their steps were planned to take: the median of each shape
+    that was run FEWEST times at least."""
+    ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
+    took: dict[tuple[str, ...], list[float]] = {}
+    wall = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
+    for spec, wall_s in ended.annotate(wall_s=wall).values_list("spec", "wall_s")[:NEWEST]:
+        over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
+        took.setdefault(plan.shape(spec), []).append(over_s)
+    return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+
+
+def wall_seconds() -> Median:
+    """What ended runs took, from begin to end."""
+    wall = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+    return Median(Extract(wall, "epoch"), filter=Q(outcome=Run.Outcome.OK))
+
+
+def run_seconds(run: Run) -> float:
+    """About how long it takes: as its like took on this host (median), else as the plan says."""
+    alike = Run.objects.filter(campaign=run.campaign_id, host=run.host_id, digest=run.digest)
+    took: float | None = alike.aggregate(took=wall_seconds())["took"]
+    return took or plan.seconds(run.spec, reboot_s=restart_seconds(run.host) or plan.REBOOT_S)
+
+
 def progress(campaign: Campaign) -> Progress:
     """One query; a second one for the planned seconds while no run has ended that could tell its wall time."""
     ended = Q(state=Run.State.ENDED)

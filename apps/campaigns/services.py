@@ -26,14 +26,18 @@ from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
 
+MOST_PRIORITY = 100
+
 
 @dataclass(frozen=True)
 class Preview:
-    """What starting would do: its runs in order, and about how long they take; how often the host is restarted, how
-    long each takes, and whether that was measured there or is a guess."""
+    """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
+    shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
+    measured there or is a guess."""
 
     runs: list[plan.Planned]
     seconds: float
+    known: bool
     restarts: int
     restart_s: float
     restart_known: bool
@@ -136,6 +140,7 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
         "name": f"{template['title']} on {host}",
         "question": template["question"],
         **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
+        **{key: template[key] for key in recipes.DESIGN if key in template},
         **{key: value for key, value in overrides.items() if value is not None},
     }
     if "factors" not in fields:
@@ -172,14 +177,33 @@ def preview(campaign: Campaign) -> Preview:
     if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
         base["allowed_paths"] = paths.of(campaign.host)
     factors = plan.read_factors(campaign.factors)
-    planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
+    planned = plan.expand(
+        base,
+        factors,
+        campaign.repetitions,
+        campaign.order,
+        campaign.seed,
+        campaign.reboot,
+        design=campaign.design,
+        listed=campaign.cells,
+        sample=campaign.sample,
+        alike=campaign.nuisance,
+    )
     for run in {each.digest: each for each in planned}.values():
         check_on_host(run.spec, campaign.host, facts)
     measured_s = queries.restart_seconds(campaign.host)
     restart_s = plan.REBOOT_S if measured_s is None else measured_s
-    took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
+    learned = queries.overheads(campaign.host, restart_s)
+    estimates = {run.digest: _estimate(run.spec, learned, restart_s) for run in planned}
+    took = sum(estimates[run.digest] for run in planned)
+    known = all(plan.shape(run.spec) in learned for run in {each.digest: each for each in planned}.values())
     restarts = sum(plan.restarts(run.spec) for run in planned)
-    return Preview(planned, took, restarts, restart_s, measured_s is not None)
+    return Preview(planned, took, known, restarts, restart_s, measured_s is not None)
+
+
+def _estimate(spec: Any, learned: queries.Overheads, restart_s: float) -> float:
+    overhead_s = learned.get(plan.shape(spec), plan.OVERHEAD_S)
+    return max(0.0, plan.seconds(spec, overhead_s, restart_s))
 
 
 def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
@@ -299,6 +323,20 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     )
     campaign.refresh_from_db()
     queue.arm_host(campaign.host_id)
+
+
+@transaction.atomic
+def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
+    """Where it stands in the queues of its hosts from now on; the run that is under way goes on."""
+    require(by, Role.OPERATOR, "set priority")
+    if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+        raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
+    if campaign.ended_at:
+        raise PlanError("state", f"{campaign} is {campaign.state}", hint="nothing of it waits in a queue")
+    before, campaign.priority = campaign.priority, priority
+    Campaign.objects.filter(pk=campaign.pk).update(priority=priority)
+    about = {"before": {"priority": before}, "after": {"id": str(campaign.pk), "priority": priority}}
+    audit(by, "campaign.priority", campaign, **about)
 
 
 @transaction.atomic

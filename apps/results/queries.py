@@ -12,6 +12,7 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from apps.campaigns import plan, steps
+from apps.campaigns.factors import text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results import fold, stats
 from apps.results.models import Measurement
@@ -154,7 +155,11 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
             "host": campaign.host.name,
             "factors": campaign.factors,
             "repetitions": campaign.repetitions,
+            "design": campaign.design,
+            "cells": campaign.cells,
+            "sample": campaign.sample,
             "order": campaign.order,
+            "nuisance": campaign.nuisance,
             "seed": campaign.seed,
             "reboot": campaign.reboot,
             "delta": campaign.delta,
@@ -182,7 +187,9 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
     """The combinations of levels in the order of the design, as Run.label writes them; of what was imported, those that
     there are, for not all need to have been run."""
     if campaign.kind != Campaign.Kind.IMPORTED:
-        return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+        factors = plan.read_factors(campaign.factors)
+        cells = plan.cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+        return [text_of(cell) for cell in cells]
     places = {
         factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
         for factor in campaign.factors

@@ -18,7 +18,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps
+from apps.campaigns import steps, words
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
@@ -47,6 +47,8 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
+        "told": words.told(campaign),
+        "threats": words.threats(campaign),
         "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
         "moving": (planned and campaign.ended_at is None) or _unread(campaign),
     }

@@ -36,6 +36,7 @@ SIGNS = {
     "failed": ("bad", "✕"),
     "not_in_effect": ("bad", "≠"),
     "unreachable": ("bad", "!"),
+    "unfit": ("bad", "!"),
     "quarantined": ("bad", "✕"),
     "rejected": ("bad", "✕"),
     "held": ("good", "✓"),

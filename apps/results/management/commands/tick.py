@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.campaigns import dispatch, queue
@@ -29,7 +30,8 @@ class Command(BaseCommand):
 
     def once(self) -> int:
         """How many runs were due."""
-        for host in Host.objects.exclude(check_requested_at=None):
+        unheard = contact.claim_checks(timezone.now())
+        for host in Host.objects.filter(Q(pk__in=unheard) | Q(check_requested_at__isnull=False)):
             contact.check_host(host)
         for host in Host.objects.exclude(release_requested_at=None):
             contact.release_host(host)
