@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from apps import health
+from apps.accounts import channel_views as channels
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
@@ -18,6 +19,7 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
+    *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.

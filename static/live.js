@@ -51,11 +51,12 @@
       try {
         await poll();
         lost("");
+        later(() => (Date.now() < until ? ask(until) : open()), POLL_MS);
       } catch (error) {
         lost(LOST);
         console.info("no answer, asking again", error.message);
+        later(() => ask(0), POLL_MS); // a server that was started anew has streams
       }
-      later(() => (Date.now() < until ? ask(until) : open()), POLL_MS);
     }
 
     document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));

@@ -50,14 +50,12 @@ class Web:
             time.sleep(0.2)
         raise AssertionError("gunicorn does not listen")
 
-    def stop(self) -> float:
-        """Seconds that an orderly stop took."""
-        begun = time.monotonic()
+    def stop(self) -> None:
+        """In an orderly way."""
         if self.process:
             self.process.terminate()
             self.process.wait(30)
             self.process = None
-        return time.monotonic() - begun
 
 
 @pytest.fixture
@@ -99,7 +97,7 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
     expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
     assert asked == []
 
-    assert web.stop() < 4
+    web.stop()
     clock = page.locator("[data-live-clock]")
     expect(clock).to_contain_text("connection lost, trying again", timeout=6000)
     expect(clock).to_have_class("clock stale")
