@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from agents.paths import needed
 from agents.protocol import checksum
+from apps.accounts import waking
 from apps.campaigns import copies, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
@@ -306,7 +307,7 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)
-    transaction.on_commit(lambda: queue.send("results.ingest", run_id))
+    transaction.on_commit(lambda: waking.send("results.ingest", run_id))
 
 
 def _report(run: Run | RunPart, manifest: dict[str, Any]) -> None:

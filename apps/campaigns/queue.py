@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from celery import current_app
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
-from apps.campaigns import queries
+from apps.accounts import waking
+from apps.campaigns import ending, queries
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts import reservations, windows
 from apps.hosts.models import Host
-
-log = logging.getLogger(__name__)
 
 # Armed counts: it may be submitted at any moment.
 BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
@@ -132,8 +128,10 @@ def close_campaign(campaign_id: UUID) -> None:
     if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
         return
     campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
-    campaign.filter(state=Campaign.State.RUNNING).update(state=Campaign.State.FINISHED)
+    finished = campaign.filter(state=Campaign.State.RUNNING).update(state=Campaign.State.FINISHED)
     campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now())
+    if finished:
+        ending.tell(Campaign.objects.get(pk=campaign_id))
 
 
 def rearm(run: Run, seconds: float) -> None:
@@ -145,12 +143,4 @@ def rearm(run: Run, seconds: float) -> None:
 
 def wake(run_id: UUID) -> None:
     """Tell a worker after the commit. Without a broker the beat, or `manage.py tick`, finds the run all the same."""
-    transaction.on_commit(lambda: send("campaigns.tick", str(run_id)))
-
-
-def send(task: str, *args: str) -> None:
-    """Send a task by name, so that a lower room can wake a higher one."""
-    try:
-        current_app.send_task(task, args, retry=False)
-    except (OperationalError, OSError) as error:
-        log.warning("no broker for %s %s: %s; the next beat will find it", task, args, error)
+    transaction.on_commit(lambda: waking.send("campaigns.tick", str(run_id)))

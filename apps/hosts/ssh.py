@@ -22,8 +22,8 @@ import asyncssh
 from django.db import connection as database
 
 from agents import build, protocol
+from apps.accounts import addresses, vault
 from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
-from apps.hosts import addresses, keys
 from apps.hosts.models import Host
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _hop(host: Host) -> Hop:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the host's page, compare and approve it"
         )
-    private = keys.decrypt(host.identity.private_key_encrypted)
+    private = vault.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
 
 

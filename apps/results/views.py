@@ -21,12 +21,11 @@ from apps.accounts.pages import needs, page
 from apps.campaigns import steps, words
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, by_host, progress
-from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 from apps.results.transfer import download
 
-LIVE_BATCH = 500
 SUMMARISED = 500  # runs
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
@@ -126,6 +125,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
+        context["silent_s"] = news.silent_after(run)
         context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
 
@@ -206,35 +206,6 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
-@cache_control(no_store=True)
-def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What happened after event `?after=`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch
-    of it, and `skipped` where that is not all: a chart is to be drawn anew then."""
-    run = get_object_or_404(Run, pk=pk)
-    after = request.GET.get("after", "0")
-    since = int(after) if after.isdigit() else 0
-    events = list(run.events.filter(seq__gt=since).order_by("-seq")[:LIVE_BATCH])[::-1]
-    newest = events[-1] if events else run.events.order_by("-seq").first()
-    return JsonResponse(
-        {
-            "seq": events[-1].seq if events else since,
-            "skipped": len(events) == LIVE_BATCH,
-            "state": run.state,
-            "outcome": run.outcome,
-            "agent_state": run.agent_state,
-            "doing": run.doing,
-            "step": run.step,
-            "cancelling": run.cancel_requested_at is not None,
-            "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,
-            "ended": run.state == Run.State.ENDED,
-            "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
-            "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
-            "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
-        }
-    )
-
-
-@needs(Role.VIEWER)
 def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
     run = get_object_or_404(Run, pk=pk)
@@ -270,7 +241,6 @@ urlpatterns = [
     path("campaigns/<uuid:pk>/export/<str:name>", campaign_export, name="campaign_export"),
     path("runs/<uuid:pk>/", run_detail, name="run_detail"),
     path("runs/<uuid:pk>/export/<str:name>", run_export, name="run_export"),
-    path("runs/<uuid:pk>/live.json", run_live, name="run_live"),
     path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
     path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
     path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),

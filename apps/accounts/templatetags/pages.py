@@ -21,6 +21,8 @@ SIGNS = {
     "ready": ("good", "✓"),
     "finished": ("good", "✓"),
     "accepted": ("good", "✓"),
+    "sent": ("good", "✓"),
+    "pending": ("idle", "○"),
     "pristine": ("good", "✓"),
     "preparing": ("live", "●"),
     "running": ("live", "●"),
