@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents.paths import needed
 from agents.protocol import checksum
-from apps.campaigns import copies, queue, steps
+from apps.campaigns import copies, halts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, paths, ssh
@@ -85,6 +85,10 @@ def _work(run: Run) -> None:
     if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
+    if run.campaign.state == Campaign.State.PAUSED and run.state == Run.State.QUEUED:
+        leases.release(host.machine_id, run.pk)
+        run.mine().update(next_tick_at=None, claimed_until=None)
+        return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
@@ -123,8 +127,9 @@ def _submit(run: Run, link: ssh.Link) -> bool:
 
 
 def _begin(run: Run) -> bool:
-    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
-    queued = run.mine().filter(state=Run.State.QUEUED)
+    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile, or its
+    campaign paused."""
+    queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
@@ -261,7 +266,7 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     leases.release(run.host.machine_id, run.pk)
     if manifest:
         _report(run, manifest)
-    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    halts.after(run)
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)

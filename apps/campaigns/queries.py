@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from uuid import UUID
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, Window
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
 from django.db.models.functions import Extract, Lag
 
 from apps.campaigns import plan
@@ -32,6 +32,9 @@ class Progress:
     eta_s: float | None
 
 
+WALL_S = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
+
+
 class Median(Aggregate):
     function = "PERCENTILE_CONT"
     template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
@@ -45,17 +48,29 @@ def restart_seconds(host: Host) -> float | None:
     return median(took) if took else None
 
 
+def taken_s(campaign: Campaign) -> float:
+    """Seconds of all its runs that have ended, from their start to their end."""
+    ended = campaign.runs.filter(started_at__isnull=False, ended_at__isnull=False)
+    return float(ended.aggregate(whole=Sum(WALL_S))["whole"] or 0)
+
+
+def median_s(runs: QuerySet[Run]) -> float | None:
+    """How long those of them took that have ended; None when none has."""
+    ended = runs.filter(started_at__isnull=False, ended_at__isnull=False)
+    took: float | None = ended.order_by().aggregate(whole=Median(WALL_S))["whole"]
+    return took
+
+
 def progress(campaign: Campaign) -> Progress:
     """One query; a second one for the planned seconds while no run has ended that could tell its wall time."""
     ended = Q(state=Run.State.ENDED)
-    wall = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
     counted = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ended),
         running=Count("pk", filter=Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])),
         failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
         read=Count("ingested_at"),
-        wall_s=Median(Extract(wall, "epoch"), filter=ended & Q(started_at__isnull=False)),
+        wall_s=Median(WALL_S, filter=ended & Q(started_at__isnull=False)),
     )
     wall_s, left = counted.pop("wall_s"), counted["total"] - counted["done"]
     if not counted["total"]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from celery import current_app
 from django.db import transaction
+from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -15,6 +16,11 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 
 log = logging.getLogger(__name__)
+
+# Its campaign is not paused, and its block does not wait for a look at the ones before it.
+MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
+    Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
+)
 
 
 def arm_host(host_id: int) -> None:
@@ -26,7 +32,7 @@ def arm_host(host_id: int) -> None:
         runs = Run.objects.filter(host=host)
         if runs.active().exists() or runs.filter(state=Run.State.QUEUED, next_tick_at__isnull=False).exists():
             return
-        waiting = runs.filter(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+        waiting = runs.filter(MAY_BEGIN)
         following = waiting.order_by("campaign__started_at", "position").first()
         if following:
             Run.objects.filter(pk=following.pk).update(next_tick_at=timezone.now())
@@ -35,7 +41,7 @@ def arm_host(host_id: int) -> None:
 
 def arm_idle_hosts() -> None:
     """Arm every host that has waiting runs: what a lost message or a crash between two runs left behind."""
-    waiting = Run.objects.filter(state=Run.State.QUEUED, next_tick_at=None, campaign__state=Campaign.State.RUNNING)
+    waiting = Run.objects.filter(MAY_BEGIN, next_tick_at=None)
     for host_id in waiting.values_list("host_id", flat=True).distinct():
         arm_host(host_id)
 
@@ -45,7 +51,8 @@ def close_campaign(campaign_id: UUID) -> None:
     if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
         return
     campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
-    campaign.filter(state=Campaign.State.RUNNING).update(state=Campaign.State.FINISHED)
+    going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
+    campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
     campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now())
 
 

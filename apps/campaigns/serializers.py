@@ -166,6 +166,9 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     nuisance = serializers.DictField()
     stop = serializers.DictField()
+    extensions = serializers.ListField(
+        child=serializers.DictField(), help_text="after its results could be seen: at, by, repetitions, levels, seen"
+    )
     roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
@@ -180,7 +183,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
             *("dataset", "factors"),
             *("design", "cells", "sample", "repetitions", "order", "seed", "reboot", "nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),
-            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "cloned_from"),
+            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -207,11 +210,10 @@ class StartedCampaignSerializer(CampaignSerializer):
         fields = [*CampaignSerializer.Meta.fields, "unchecked"]
 
 
-class NewCampaignSerializer(serializers.Serializer[Any]):
-    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+class ChoicesSerializer(serializers.Serializer[Any]):
+    """What a campaign may be asked; of a clone, what is to be different."""
 
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    recipe = serializers.CharField(required=False)
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, help_text="id of a host")
     name = serializers.CharField(required=False, max_length=120)
     question = serializers.CharField(required=False)
     workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
@@ -253,6 +255,13 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     further_hosts = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), many=True, required=False)
     roles = serializers.DictField(required=False, help_text="client: host id, standbys: host ids")
 
+
+class NewCampaignSerializer(ChoicesSerializer):
+    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    recipe = serializers.CharField(required=False)
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
         missing = {name: "required unless a recipe is named" for name in needed if name not in attrs}
@@ -283,11 +292,12 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
     error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
     proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
+    retry_of = serializers.UUIDField(source="retry_of_id", allow_null=True, help_text="the failed run that it repeats")
 
     class Meta:
         model = Run
         fields = [
-            *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "retry_of", "state", "outcome"),
             *(
                 "agent_state",
                 "agent_state_at",

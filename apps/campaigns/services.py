@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -19,7 +18,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
+from apps.campaigns import data, datasets, halts, plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -71,6 +70,7 @@ def create_campaign(
     placement: str = Campaign.Placement.ONE,
     further_hosts: Sequence[Host] = (),
     roles: dict[str, Any] | None = None,
+    cloned_from: Campaign | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -107,18 +107,21 @@ def create_campaign(
         priority=priority,
         placement=placement,
         roles=roles or {},
+        cloned_from=cloned_from,
         created_by=by,
     )
-    _check_permission(preview(campaign), by)
+    check_permission(preview(campaign).runs, by)
     save(campaign)
     campaign.further_hosts.set(further_hosts)
-    audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
+    after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
+    after |= {"cloned_from": str(cloned_from.pk)} if cloned_from else {}
+    audit(by, "campaign.create", campaign, after=after)
     return campaign
 
 
-def _check_permission(planned: Preview, by: User) -> None:
+def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
     """A factor may bring in what the workload does not run by itself."""
-    specs = {run.digest: run.spec for run in planned.runs}
+    specs = {run.digest: run.spec for run in planned}
     if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
         require_commands(by, "plan a campaign that runs commands")
 
@@ -258,7 +261,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     require(by, Role.OPERATOR, "start campaign")
     _check_released(campaign.host)
     previewed = preview(campaign)
-    _check_permission(previewed, by)
+    check_permission(previewed.runs, by)
     planned = previewed.runs
     unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
     with transaction.atomic():
@@ -280,40 +283,52 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
+    add_runs(campaign, planned)
+    campaign.refresh_from_db()
+    queue.arm_host(campaign.host_id)
+
+
+def add_runs(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
+    """Planned runs become queued ones, after those that there are; in the caller's transaction."""
     newest = campaign.host.facts_history.order_by("-number").first()
+    first = next_position(campaign)
     Run.objects.bulk_create(
         [
             Run(
                 campaign=campaign,
                 host=campaign.host,
-                position=each.position,
+                position=first + place,
                 block=each.block,
                 cell=each.cell,
                 spec=each.spec,
                 digest=each.digest,
                 facts=newest,
             )
-            for each in planned
+            for place, each in enumerate(planned)
         ],
         batch_size=1000,
     )
-    campaign.refresh_from_db()
-    queue.arm_host(campaign.host_id)
+
+
+def next_position(campaign: Campaign) -> int:
+    """The place of a run that is planned after all others."""
+    last = campaign.runs.order_by("-position").values_list("position", flat=True).first()
+    return 0 if last is None else last + 1
 
 
 @transaction.atomic
 def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     """End what waits at once, and have what runs stopped and its host put back."""
     require(by, Role.OPERATOR, "cancel campaign")
-    open_states = [Campaign.State.DRAFT, Campaign.State.RUNNING]
+    open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
         raise PlanError(
-            "state", f"{campaign} is {campaign.state}", hint="only a draft or a running one can be cancelled"
+            "state", f"{campaign} is {campaign.state}", hint="only a draft, a running or a paused one can be cancelled"
         )
-    for run in campaign.runs.exclude(state=Run.State.ENDED):
-        _cancel(run.pk)
+    for run in campaign.runs.exclude(state=Run.State.ENDED).select_related("host"):
+        cancel(run)
     queue.close_campaign(campaign.pk)
-    queue.arm_host(campaign.host_id)
+    halts.arm_hosts(campaign)
     audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
     campaign.refresh_from_db()
 
@@ -322,20 +337,19 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
 def cancel_run(run: Run, *, by: User) -> None:
     """Cancel one run; its campaign goes on."""
     require(by, Role.OPERATOR, "cancel run")
-    if not _cancel(run.pk):
+    if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
-    audit(by, "run.cancel", run, after={"id": str(run.pk)})
+    after = {"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1}
+    audit(by, "run.cancel", run, after=after)
     run.refresh_from_db()
 
 
-def _cancel(pk: UUID) -> bool:
+def cancel(run: Run) -> bool:
     """A queued run ends here; one that the agent may know is flagged, and its tick does the rest."""
-    now = timezone.now()
-    if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
-        state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
-    ):
+    if halts.end_queued(run):
         return True
-    active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
+    now = timezone.now()
+    active = Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED)
     return bool(active.update(cancel_requested_at=now, next_tick_at=now))

@@ -33,7 +33,9 @@ class Point:
 
 @dataclass(frozen=True)
 class LevelRow:
-    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure."""
+    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure.
+
+    A run that was retried is not `planned` twice, but its outcome is told."""
 
     label: str
     points: list[Point]
@@ -102,7 +104,7 @@ def to_fold() -> QuerySet[Run]:
 
 def campaign_table(campaign: Campaign) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
-    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of")
     runs = list(campaign.runs.order_by("position").only(*shown))
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
@@ -158,6 +160,7 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
             "seed": campaign.seed,
             "reboot": campaign.reboot,
             "delta": campaign.delta,
+            "extensions": campaign.extensions,
         },
         "table": campaign_table(campaign).as_dict(),
         "runs": [_run_evidence(run) for run in runs],
@@ -239,7 +242,7 @@ def _level(
     return LevelRow(
         label=label,
         points=points,
-        planned=len(runs),
+        planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
         outcomes=dict(Counter(run.outcome for run in runs)),
         mean=spread.mean if spread else None,
         low=low,

@@ -18,7 +18,8 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps
+from apps.campaigns import lifecycle_views, steps
+from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
@@ -28,15 +29,14 @@ from apps.results.transfer import download
 
 LIVE_BATCH = 500
 SUMMARISED = 500  # runs
+NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
-    campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
-    )
+    campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
@@ -45,7 +45,9 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "table": queries.campaign_table(campaign) if planned and compares else None,
         "summary": _summary(campaign) if planned and compares else None,
         "runs": story.runs_of(campaign),
-        "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
+        "active": campaign.runs.active().first() if campaign.ended_at is None else None,
+        "history": history(campaign),
+        **lifecycle_views.context(campaign),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
