@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import paths, reboot, steady
+from . import paths, reboot, roles, steady
 from .collectors import COLLECTORS
 from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
@@ -32,10 +32,11 @@ _STEP = {
 }
 _ACCOUNT = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]*$", "description": "an account's name"}
 _FILE = {"type": "string", "pattern": r"^/[^\x00-\x1f]*$", "description": "an absolute path"}
+_PLACE = {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT}
 TARGETS: dict[str, Any] = {
     "private": {
-        "properties": {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT},
-        "required": ["kind", "bin_dir", "data_dir", "os_user"],
+        "properties": _PLACE,
+        "required": list(_PLACE),
         "additionalProperties": False,
     },
     "existing": {
@@ -64,6 +65,25 @@ TARGETS: dict[str, Any] = {
         ],
         "additionalProperties": False,
     },
+    "remote": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+        },
+        "required": [*_PLACE, "address", "port"],
+        "additionalProperties": False,
+    },
+    "standby": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+            "name": roles.NAME,
+        },
+        "required": [*_PLACE, "address", "port", "name"],
+        "additionalProperties": False,
+    },
 }
 SPEC = {
     "type": "object",
@@ -87,6 +107,7 @@ SPEC = {
             "required": ["kind", "options"],
             "additionalProperties": False,
         },
+        "serve": roles.SERVE,
         "steps": {"type": "array", "items": _STEP},
         "allowed_paths": paths.ALLOWED,
         "collect": {
@@ -176,8 +197,8 @@ def plan_steps(spec: Spec) -> None:
             paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))
         if workload.needs_postgres and not spec["target"]:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
-        private = (spec["target"] or {}).get("kind") == "private"
-        if workload.needs_directory and not private and not step["options"].get("directory"):
+        ours = (spec["target"] or {}).get("kind") in ("private", "remote")
+        if workload.needs_directory and not ours and not step["options"].get("directory"):
             raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
     check_order(spec["steps"])
 
@@ -259,6 +280,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check(SPEC, spec, "spec")
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
+    roles.check(spec, plans)
     plan_steps(spec)
     check_versions(facts, spec)
     plan_dataset(spec)

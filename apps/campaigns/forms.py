@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
 from apps.campaigns import nuisance, targets
@@ -53,6 +53,17 @@ class CampaignForm(forms.Form):
         required=False,
         label="PostgreSQL",
         help_text="an existing one is restarted only where that is allowed",
+    )
+    placement = forms.ChoiceField(
+        choices=Campaign.Placement.choices,
+        required=False,
+        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+    )
+    further_hosts = forms.ModelMultipleChoiceField(
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+    )
+    priority = forms.IntegerField(
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
     )
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
@@ -158,6 +169,9 @@ class CampaignForm(forms.Form):
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        further = self.fields["further_hosts"]
+        assert isinstance(further, forms.ModelMultipleChoiceField)  # noqa: S101 - for the type checker
+        further.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
@@ -183,6 +197,23 @@ class CampaignForm(forms.Form):
         field = self.fields["target"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
         field.choices = [("", targets.NEWEST), *groups]
+
+    def offer_also(self, source: Campaign) -> None:
+        """What a clone takes over, though there may be a newer revision of it."""
+        for name, newest, own in (
+            ("workload", newest_workloads(), source.workload_id),
+            ("dataset", newest_datasets(), source.dataset_id),
+        ):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            field.queryset = newest.model.objects.filter(Q(pk__in=newest.values("pk")) | Q(pk=own))
+
+    @classmethod
+    def filled(cls, source: Campaign) -> dict[str, Any]:
+        """Every choice of a campaign, as this form shows it."""
+        shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
+        target = " ".join(next(iter(source.target.items()), ()))
+        return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
 
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
