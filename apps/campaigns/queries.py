@@ -105,35 +105,6 @@ def progress(campaign: Campaign) -> Progress:
     return Progress(**counted, eta_s=eta_s)
 
 
-@dataclass(frozen=True)
-class OnHost:
-    """How far a campaign is on one of its hosts, and what it does there now."""
-
-    host: Host
-    done: int
-    total: int
-    failed: int
-    active: Run | None
-
-
-def by_host(campaign: Campaign) -> list[OnHost]:
-    """Three queries; in the order of the hosts' names."""
-    counts = (
-        campaign.runs.order_by()
-        .values("host")
-        .annotate(
-            total=Count("pk"),
-            done=Count("pk", filter=Q(state=Run.State.ENDED)),
-            failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
-        )
-    )
-    counted = {row["host"]: row for row in counts}
-    active = {run.host_id: run for run in campaign.runs.active().select_related("campaign")}
-    hosts = Host.objects.filter(pk__in=counted).order_by("name")
-    told = ((host, counted[host.pk]) for host in hosts)
-    return [OnHost(host, row["done"], row["total"], row["failed"], active.get(host.pk)) for host, row in told]
-
-
 def _planned_seconds(campaign: Campaign) -> float:
     """What the plan says of the runs that have not ended, read once per distinct spec."""
     open_runs = campaign.runs.exclude(state=Run.State.ENDED).order_by()

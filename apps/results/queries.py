@@ -175,7 +175,7 @@ def _observations(
 
 def _method(spread: stats.LevelTable, used: int, measured: int) -> str:
     left = measured - used
-    return spread.method + (f"; {left} runs are left out, whose block lacks a level on its host" if left else "")
+    return spread.method + (f"; {left} left out, whose block lacks a level on its host" if left else "")
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from apps.accounts.pages import needs, page
 from apps.campaigns import lifecycle_views, steps, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import breaks, breaks_at, by_host, progress
+from apps.campaigns.queries import breaks, breaks_at, progress
+from apps.campaigns.schedule import by_host
 from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
@@ -44,9 +45,10 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "breaks": breaks(campaign.pk),
         "table": queries.campaign_table(campaign, host) if planned and compares else None,
         "summary": _summary(campaign, host) if planned and compares else None,
-        "hosts": by_host(campaign) if planned and campaign.placement != Campaign.Placement.ONE else [],
+        "hosts": by_host(campaign, timezone.now()) if planned and campaign.kind != Campaign.Kind.IMPORTED else [],
         "host": host,
-        "runs": story.runs_of(campaign),
+        "of_host": f"?host={host}" if host else "",
+        "runs": story.runs_of(campaign, host),
         "active": campaign.runs.active().first() if campaign.ended_at is None else None,
         "history": history(campaign),
         **lifecycle_views.context(campaign),

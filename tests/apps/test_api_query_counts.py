@@ -20,7 +20,8 @@ from tests.factories import browser, end_run, issue_token, make_campaign, make_c
 # Two of each are the session and its user; a page is counted and fetched.
 BASELINE = {
     "hosts/": 4,
-    "hosts/{host}/": 4,
+    "hosts/{host}/": 5,
+    "hosts/{host}/queue/": 7,
     "hosts/{host}/facts/history/": 5,
     "troubles/": 4,
     "hosts/{host}/facts/diff/": 6,
@@ -33,6 +34,7 @@ BASELINE = {
     "campaigns/": 4,
     "campaigns/{campaign}/": 6,
     "campaigns/{campaign}/history/": 4,
+    "campaigns/{campaign}/hosts/": 6,
     "campaigns/{campaign}/results/": 6,
     "campaigns/{campaign}/summary/": 6,
     "runs/?campaign={campaign}": 4,
