@@ -8,6 +8,7 @@ from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
+from apps.campaigns.part_api import RunPartViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
@@ -34,6 +35,7 @@ router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("runs", RunViewSet)
+router.register("runparts", RunPartViewSet)
 router.register("artefacts", ArtefactViewSet)
 router.register("measurements", MeasurementViewSet)
 router.register("series", SeriesViewSet)

@@ -13,6 +13,8 @@ from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
+ROLES = ("client", "standbys", "server_address", "server_port")
+
 
 def newest_datasets() -> Any:
     """The latest revision of each data set."""
@@ -66,6 +68,28 @@ class CampaignForm(forms.Form):
         label="Restart the host",
         help_text="only a host that an admin allows to be restarted; the run goes on by itself",
     )
+    client = forms.ModelChoiceField(
+        Host.objects.none(),
+        required=False,
+        empty_label="the host itself, beside its server",
+        label="Load from",
+        help_text="another host that runs the load over the network",
+    )
+    standbys = forms.ModelMultipleChoiceField(
+        Host.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="each has a copy made by pg_basebackup for the time of a run",
+    )
+    server_address = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Address of the server",
+        help_text="by which the other hosts reach it, where it is not that of SSH",
+    )
+    server_port = forms.IntegerField(
+        required=False, min_value=1024, max_value=65535, label="Port of the server", help_text="55432 when empty"
+    )
     metric = forms.CharField(
         max_length=80,
         initial="tps",
@@ -95,6 +119,8 @@ class CampaignForm(forms.Form):
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        for role in ("client", "standbys"):
+            self._offer(role, Host.objects.filter(facts_history__isnull=False).distinct())
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
@@ -121,8 +147,20 @@ class CampaignForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
         field.choices = [("", targets.NEWEST), *groups]
 
+    def _roles(self, named: dict[str, Any]) -> dict[str, Any]:
+        """In the shape of Campaign.roles."""
+        client, standbys = named["client"], [host.pk for host in named["standbys"]]
+        roles: dict[str, Any] = {"client": client.pk} if client else {}
+        roles |= {"standbys": standbys} if standbys else {}
+        if not roles:
+            return {}
+        address, port = named["server_address"], named["server_port"]
+        roles |= {"addresses": {str(self.cleaned_data["host"].pk): address}} if address else {}
+        return roles | ({"port": port} if port else {})
+
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty."""
         target = targets.wanted(self.cleaned_data["target"])
         given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100, "target": target}
+        given["roles"] = self._roles({name: given.pop(name) for name in ROLES})
         return {name: value for name, value in given.items() if value not in (None, "")}
