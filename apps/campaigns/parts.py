@@ -225,7 +225,7 @@ class Cast:
         return "finish" if job is self.primary or self.primary.done else ""
 
     def _load_is_over(self) -> bool:
-        """Nobody is left to be disturbed by the end of what serves him; a host that does not answer is not waited for."""
+        """Nobody is disturbed by the end of what serves the load. A host that does not answer is not waited for."""
         own = self.own
         return own.done or not own.begun or own.host.state == Host.State.UNREACHABLE
 
