@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import paths, reboot, roles
+from . import paths, reboot, roles, steady
 from .collectors import COLLECTORS
 from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
-from .protocol import REBOOT, ROLES
+from .protocol import REBOOT, ROLES, WARM
 from .schema import check
 from .settings import SETTINGS, Plan, Setting
 from .workloads import WORKLOADS
@@ -25,6 +25,7 @@ _STEP = {
         "role": {"type": "string", "enum": list(ROLES)},
         "kind": {"type": "string"},
         "options": {"type": "object"},
+        "until": steady.SCHEMA,
     },
     "required": ["name", "kind", "options"],
     "additionalProperties": False,
@@ -188,6 +189,9 @@ def plan_steps(spec: Spec) -> None:
         workload = WORKLOADS[step["kind"]]
         check(workload.schema, step["options"], workload.kind)
         workload.check(step["options"])
+        if "until" in step and not (workload.rate and step.get("role") == WARM):
+            accepted = "a step of role warm whose tool tells a rate while it runs"
+            raise Unplannable(f"steps.{step['name']}.until", step["until"], accepted)
         for named in workload.paths(step["options"]):
             field = f"{workload.kind}.{named.option}"
             paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))

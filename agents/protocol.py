@@ -13,6 +13,7 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 Verbs      args -> result
 hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
+health     {"paths": [dir]} -> how it is, as health.py reads it: room for each directory, clock, heat, a restart due
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
 check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
@@ -21,8 +22,9 @@ submit     Job -> Status. The same uuid again answers the current state; with an
            "access" is what machines of one run let each other in by: {"password", "database"}, kept in the job's
            directory, and never part of its evidence
 status     {"run": uuid} -> Status
-read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
-           waits up to wait_s (<= 10) for bytes past offset; path is relative to the job's directory
+read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
+           waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
+           reached or the run sealed; path is relative to the job's directory
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 finish     {"run": uuid} -> Status; tells a job that serves others that they are done with it
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
@@ -52,7 +54,8 @@ Spec       {"version": 1,
                         before the first step, in the target's database of the load. Without steps the run only makes
                         it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
-                       "options": valid against its schema}],
+                       "options": valid against its schema,
+                       "until": {"window_s", "within"} of a warm one that ends by itself once it is steady; steady.py}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
             "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
@@ -91,7 +94,8 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
 listening  {"address", "port", "database"}; standbys may be made from it
 serving    the same, or {} of a standby; standbys stream and synchronous_standby_names is in effect: clients may come
 released   {}; nothing waits for standbys any more: they may go
-log        {"level": "info|warning|error", "message"}
+log        {"level": "info|warning|error", "message"}; when a warm-up until steady has ended also "steady": {"reached":
+           bool, "after_s", "window_s", "windows", "left_out", "mean", "drift", "within"}
 outcome    {"outcome", "error": Failure or null}
 
 out/<step>/load.json, of pgbench: {"loop": "closed|open", "random_seed": what was used, "rate": transactions/s where
@@ -126,8 +130,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "finish", "ack", "restore", "purge",
-    "install", "uninstall",
+    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "cancel", "finish", "ack", "restore",
+    "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (
@@ -144,7 +148,7 @@ STATES = (
 )
 REBOOT = "reboot"  # the kind of step that is no workload
 ROLES = ("prepare", "warm", "measure", "cool")
-MEASURE, COOL = "measure", "cool"
+WARM, MEASURE, COOL = "warm", "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any
