@@ -328,6 +328,11 @@ class RunPart(models.Model):
     def __str__(self) -> str:
         return f"{self.role} of {self.run} on {self.host}"
 
+    @property
+    def name(self) -> str:
+        """Which of the run's parts it is: "server", "standby1"."""
+        return str(self.spec["target"].get("name", self.role))
+
 
 class RunEvent(models.Model):
     """One line of the agent's event log; (run, seq) is unique, so that a line read twice is stored once."""

@@ -150,6 +150,8 @@ class Draft:
             self.form.add_error(None, f"In the factors: {text}")
         elif error.subject.startswith("factors"):
             self.form.add_error(None, text)
+        elif error.subject.removeprefix("roles.") in self.form.fields:
+            self.form.add_error(error.subject.removeprefix("roles."), text)
         else:
             blame(self.form, PlanError(error.subject.removeprefix("nuisance."), error.message, hint=error.hint))
 
