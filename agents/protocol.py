@@ -21,7 +21,8 @@ submit     Job -> Status. The same uuid again answers the current state; with an
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
-           reached or the run sealed; path is relative to the job's directory
+           reached or the run sealed. Another request ends the wait; path is relative to the job's directory
+nudge      {} -> {}; a read that waits returns at once
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
 restore    {} -> {"recovered": [Status + {"did": [what was ended and put back, in words]}]}; jobs that died are rolled
@@ -114,8 +115,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
-    "uninstall",
+    "hello", "facts", "discover", "check", "submit", "status", "read", "nudge", "cancel", "ack", "restore", "purge",
+    "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

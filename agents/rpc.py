@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import select
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
@@ -20,14 +22,21 @@ LETTING_GO_S = 5.0
 MAX_FD = 4096  # a connection opens a handful
 
 Launch = Callable[[Spool, Job, int, str], None]
+Pause = Callable[[float], bool]  # lets so many seconds pass; True, and sooner, when the other side wants something
 
 
 class Agent:
-    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us and has the host lock."""
+    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us and has the host lock;
+    `pause` is how a verb waits, by default deaf to the other side."""
 
-    def __init__(self, spool: Spool, agent_id: str, launch: Launch) -> None:
+    def __init__(self, spool: Spool, agent_id: str, launch: Launch, pause: Optional[Pause] = None) -> None:
         self.spool, self.system, self._id, self._launch = spool, spool.system, agent_id, launch
+        self._pause: Pause = pause or self._sleep
         self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
+
+    def _sleep(self, seconds: float) -> bool:
+        self.system.sleep(seconds)
+        return False
 
     def answer(self, request: Record) -> Record:
         """The answer frame of one request; failures are answers, too."""
@@ -206,18 +215,20 @@ class Agent:
         self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0, gather: bool = False
     ) -> Record:
         job = self.spool.need(run)
-        file = _inside(job, path)
+        file, seal = str(_inside(job, path)), str(job.path / "manifest.json")
         deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
         while True:
-            sealed = job.sealed  # asked first: what was written before the seal is then in the size
-            size = file.stat().st_size if file.is_file() else 0
-            if size >= enough or sealed or self.system.mono() >= deadline:
+            sealed = os.path.exists(seal)  # asked first: what was written before the seal is then in the size
+            size = _size(file)
+            if size >= enough or sealed or self.system.mono() >= deadline or self._pause(LOOK_S):
                 break
-            self.system.sleep(LOOK_S)
         if size <= offset and not sealed:
             self._recover()  # nothing new for so long: its process may have died
-        data = _durable(file, offset, min(limit, MAX_READ)) if size > offset else b""
+        data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
+
+    def nudge(self) -> Record:
+        return {}
 
     def cancel(self, run: str) -> Record:
         job = self.spool.need(run)
@@ -285,6 +296,13 @@ def _inside(job: Job, path: str) -> Path:
     return found
 
 
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size
+    except FileNotFoundError:
+        return 0
+
+
 def _durable(file: Path, offset: int, limit: int) -> bytes:
     """Bytes that will still be there after a power cut: a reader must never have seen what a recovery then repeats."""
     with file.open("rb") as opened:
@@ -293,16 +311,23 @@ def _durable(file: Path, offset: int, limit: int) -> bytes:
         return opened.read(limit)
 
 
-def serve(agent: Agent) -> None:
-    """Answer requests until the other side closes."""
-    reader, sink = protocol.FrameReader(), sys.stdout.buffer
-    while True:
-        data = os.read(sys.stdin.fileno(), 1 << 16)
-        if not data:
-            return
-        for request in reader.feed(data):
-            sink.write(protocol.encode(agent.answer(request)))
-            sink.flush()
+class Wire:
+    """Requests on stdin, answers on stdout."""
+
+    def __init__(self) -> None:
+        self._reader, self._sink, self._asked = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
+
+    def serve(self, agent: Agent) -> None:
+        """Answer requests until the other side closes."""
+        while data := os.read(sys.stdin.fileno(), 1 << 16):
+            self._asked.extend(self._reader.feed(data))
+            while self._asked:
+                self._sink.write(protocol.encode(agent.answer(self._asked.popleft())))
+                self._sink.flush()
+
+    def pause(self, seconds: float) -> bool:
+        """Whether something else is asked, or the other side has gone, within that time."""
+        return bool(self._asked or select.select([sys.stdin.fileno()], [], [], seconds)[0])
 
 
 def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
@@ -348,7 +373,8 @@ def main(root: Path, agent_id: str) -> None:
     system = System()
     spool = Spool(root, system)
     spool.prepare()
-    serve(Agent(spool, agent_id, launch))
+    wire = Wire()
+    wire.serve(Agent(spool, agent_id, launch, wire.pause))
 
 
 def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:

@@ -19,7 +19,7 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
+from apps.campaigns import data, datasets, nudges, plan, queries, queue, recipes, scripts, steps, targets, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -338,4 +338,6 @@ def _cancel(pk: UUID) -> bool:
     ):
         return True
     active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
-    return bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    asked = bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    nudges.nudge(pk)
+    return asked

@@ -18,7 +18,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps
+from apps.campaigns import nudges, steps
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.results import charts, exports, observed, queries, samples, series, story, timeline
@@ -199,6 +199,8 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What happened after event `?after=`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch
     of it, and `skipped` where that is not all: a chart is to be drawn anew then."""
     run = get_object_or_404(Run, pk=pk)
+    if run.state != Run.State.ENDED:
+        nudges.watch(run.pk)
     after = request.GET.get("after", "0")
     since = int(after) if after.isdigit() else 0
     events = list(run.events.filter(seq__gt=since).order_by("-seq")[:LIVE_BATCH])[::-1]
