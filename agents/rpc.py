@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-import select
 import sys
-from collections import deque
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
@@ -14,6 +12,7 @@ from . import protocol, reboot, units
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure
 from .spool import Job, Record, Spool, replace
 from .system import System
+from .wire import Wire
 
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
@@ -22,7 +21,8 @@ LETTING_GO_S = 5.0
 MAX_FD = 4096  # a connection opens a handful
 
 Launch = Callable[[Spool, Job, int, str], None]
-Pause = Callable[[float], bool]  # lets so many seconds pass; True, and sooner, when the other side wants something
+# Lets so many seconds pass; True, and sooner, when the other side wants something or the descriptor can be read.
+Pause = Callable[[float, Optional[int]], bool]
 
 
 class Agent:
@@ -34,8 +34,8 @@ class Agent:
         self._pause: Pause = pause or self._sleep
         self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
 
-    def _sleep(self, seconds: float) -> bool:
-        self.system.sleep(seconds)
+    def _sleep(self, seconds: float, ended: Optional[int]) -> bool:
+        self.system.sleep(min(seconds, LOOK_S))
         return False
 
     def answer(self, request: Record) -> Record:
@@ -217,15 +217,27 @@ class Agent:
         job = self.spool.need(run)
         file, seal = str(_inside(job, path)), str(job.path / "manifest.json")
         deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
-        while True:
-            sealed = os.path.exists(seal)  # asked first: what was written before the seal is then in the size
-            size = _size(file)
-            if size >= enough or sealed or self.system.mono() >= deadline or self._pause(LOOK_S):
-                break
+        ended, over = self._end_of(job) if gather else None, False
+        try:
+            while True:
+                sealed = os.path.exists(seal)  # asked first: what was written before the seal is then in the size
+                size, left = _size(file), deadline - self.system.mono()
+                if size >= enough or sealed or left <= 0 or over:
+                    break
+                over = self._pause(left, ended)
+        finally:
+            if ended is not None:
+                os.close(ended)
         if size <= offset and not sealed:
             self._recover()  # nothing new for so long: its process may have died
         data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
+
+    def _end_of(self, job: Job) -> Optional[int]:
+        """A descriptor that can be read when the run's process has ended: right after the seal, or it died."""
+        last = (job.states() or [{}])[-1]
+        known = "pid" in last and self.system.is_same(last["pid"], last["start"], last["boot_id"])
+        return self.system.pidfd(last["pid"]) if known else None
 
     def nudge(self) -> Record:
         return {}
@@ -311,25 +323,6 @@ def _durable(file: Path, offset: int, limit: int) -> bytes:
         return opened.read(limit)
 
 
-class Wire:
-    """Requests on stdin, answers on stdout."""
-
-    def __init__(self) -> None:
-        self._reader, self._sink, self._asked = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
-
-    def serve(self, agent: Agent) -> None:
-        """Answer requests until the other side closes."""
-        while data := os.read(sys.stdin.fileno(), 1 << 16):
-            self._asked.extend(self._reader.feed(data))
-            while self._asked:
-                self._sink.write(protocol.encode(agent.answer(self._asked.popleft())))
-                self._sink.flush()
-
-    def pause(self, seconds: float) -> bool:
-        """Whether something else is asked, or the other side has gone, within that time."""
-        return bool(self._asked or select.select([sys.stdin.fileno()], [], [], seconds)[0])
-
-
 def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
     """Carry the run out in a session of its own: not our child, not on our terminal, holding the host lock.
 
@@ -373,8 +366,8 @@ def main(root: Path, agent_id: str) -> None:
     system = System()
     spool = Spool(root, system)
     spool.prepare()
-    wire = Wire()
-    wire.serve(Agent(spool, agent_id, launch, wire.pause))
+    wire = Wire(LOOK_S)
+    wire.serve(Agent(spool, agent_id, launch, wire.pause).answer)
 
 
 def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
