@@ -20,7 +20,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.campaigns import recipes, scripts, services, workloads
+from apps.campaigns import nudges, recipes, scripts, services, workloads
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.serializers import (
@@ -204,6 +204,8 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
         query = EventQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        if run.state != Run.State.ENDED:
+            nudges.watch(run.pk)
         events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])
         ended = run.state == Run.State.ENDED and len(events) < limit
         last = events[-1].seq if events else after

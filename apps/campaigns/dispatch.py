@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents.paths import needed
 from agents.protocol import checksum
 from apps.accounts import waking
-from apps.campaigns import copies, halts, queue, steps
+from apps.campaigns import copies, halts, nudges, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
@@ -38,7 +38,8 @@ UNREACHABLE_RETRY_S = 10.0
 RESTART_RETRY_S = 3.0
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
-LOOK_S = 1.0  # events are committed, and a cancel is seen, this often
+LOOK_S = 1.0  # events are committed, and a cancel is seen, this often;
+UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
 
 stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
 
@@ -102,7 +103,7 @@ def _work(run: Run) -> None:
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
-    with links.link(host) as link:
+    with links.link(host) as link, nudges.following(run.pk, link.nudge):
         contact.record_contact(host, link.hello)
         _forget_ended(link)
         if not _submit(run, link):
@@ -179,13 +180,18 @@ def _follow(run: Run, link: ssh.Link) -> bool:
             "offset": run.events_offset,
             "limit": READ_BYTES,
         }
-        chunk = link.call("read", **asked, wait_s=LOOK_S, gather=True)
+        chunk = link.call("read", **asked, wait_s=_pause_s(run), gather=True)
         data = base64.b64decode(chunk["data"])
         if data:
             _store(run, data)
         if chunk["sealed"] and run.events_offset >= chunk["size"]:
             return True
     return False
+
+
+def _pause_s(run: Run) -> float:
+    """How long events may gather. Each look costs us, and the host, some milliseconds."""
+    return UNWATCHED_S if nudges.listening.is_set() and not nudges.watched(run.pk) else LOOK_S
 
 
 def _store(run: Run, data: bytes) -> None:

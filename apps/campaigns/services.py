@@ -22,6 +22,7 @@ from apps.campaigns import (
     data,
     datasets,
     halts,
+    nudges,
     placement,
     plan,
     queries,
@@ -449,4 +450,6 @@ def cancel(run: Run) -> bool:
         return True
     now = timezone.now()
     active = Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED)
-    return bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    asked = bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    nudges.nudge(run.pk)
+    return asked
