@@ -178,7 +178,7 @@ def _store(run: Run, data: bytes) -> None:
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
-                run.agent_state_at = event.at
+                run.agent_state_at = timezone.now()  # by our clock, with which it is compared: the host's may be set
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
         run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
 

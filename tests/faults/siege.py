@@ -177,11 +177,11 @@ class Siege:
     def measuring(self, campaign_id: str) -> bool:
         return any(run["agent_state"] == "RUNNING" and run["state"] == "running" for run in self.runs(campaign_id))
 
-    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int]]:
-        """(what was counted, outcome -> runs), by a process of the server's own."""
+    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
+        """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
         command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
         told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
-        return Found(**told["found"]), told["outcomes"]
+        return Found(**told["found"]), told["outcomes"], told["cells"]
 
     def look(self) -> snapshot.Snapshot:
         """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""

@@ -187,7 +187,7 @@ def run(soak: Soak, faults: int, seconds: float) -> float:
 
 def keep(soak: Soak, seconds: float, seed: int) -> None:
     """Count, keep what was counted, and say it."""
-    found, outcomes = soak.siege.audit(*soak.campaigns)
+    found, outcomes, _ = soak.siege.audit(*soak.campaigns)
     left = soak.siege.left()
     say(f"{found} {outcomes} left changed: {left}")
     ledger, total = Ledger(test=TEST), sum(soak.injected.values())

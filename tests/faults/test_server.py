@@ -28,9 +28,9 @@ def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[
         struck.append(stack.start())
         act(struck[-1])
         stack.finish(struck[-1])
-    found, outcomes = stack.audit(*struck)
+    found, outcomes, cells = stack.audit(*struck)
     ledger.count(fault, times, found, stack.left())
-    assert outcomes == {"ok": 2 * times}
+    assert (outcomes, cells) == ({"ok": 2 * times}, 2 * times)
 
 
 def at_any_moment(stack: Siege) -> None:
