@@ -29,7 +29,7 @@ run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="pytho
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
 
 test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
-	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)

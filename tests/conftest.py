@@ -20,11 +20,23 @@ from tests.ground import Ground, prepare
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where figures of the fault matrix are kept, only the tests that count are run."""
+    """Workers side by side: all that touches this machine on one of them, one after the other. Where figures of the
+    fault matrix are kept, only the tests that count are run."""
+    for item in items:
+        if touches_the_machine(item):
+            item.add_marker(pytest.mark.xdist_group("machine"))
     if wanted():
         others = [item for item in items if "ledger" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+def touches_the_machine(item: pytest.Item) -> bool:
+    """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
+    assert isinstance(item, pytest.Function)
+    room = item.path.relative_to(item.config.rootpath).parts[1]
+    behind_ssh = {"server", "ground"} & set(item.fixturenames) or hasattr(item.module, "remote")
+    return room in ("agents", "embedded", "faults") or bool(behind_ssh)
 
 
 @pytest.fixture

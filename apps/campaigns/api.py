@@ -32,6 +32,7 @@ from apps.campaigns.serializers import (
     NewCampaignSerializer,
     NewWorkloadSerializer,
     PreviewSerializer,
+    PrioritySerializer,
     RecipeSerializer,
     RunRowSerializer,
     RunSerializer,
@@ -113,7 +114,7 @@ class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_class = CampaignFilter
     ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
     ordering = ["-created_at"]
-    roles = {"create": Role.OPERATOR, "start": Role.OPERATOR, "cancel": Role.OPERATOR}
+    roles = {"create": Role.OPERATOR, "start": Role.OPERATOR, "cancel": Role.OPERATOR, "priority": Role.OPERATOR}
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return CampaignRowSerializer if self.action == "list" else CampaignSerializer
@@ -139,6 +140,15 @@ class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         campaign = self.get_object()
         unchecked = services.start_campaign(campaign, by=user_of(request))
         return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
+
+    @extend_schema(request=PrioritySerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: str) -> Response:
+        """Move it up or down in the queues of its hosts, while it runs, too."""
+        campaign, body = self.get_object(), PrioritySerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
