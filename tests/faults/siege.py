@@ -21,6 +21,7 @@ from embedded.errors import StackError
 from embedded.loopback import Loopback
 from embedded.supervisor import Service
 from tests import ground, snapshot
+from tests.alone import alone
 from tests.faults import moments
 from tests.faults.ledger import Found
 from tests.faults.on_host import Victim
@@ -185,7 +186,9 @@ class Siege:
 
     def look(self) -> snapshot.Snapshot:
         """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
-        ours, found = str(self.clusters), snapshot.take([str(self.clusters)])
+        ours = str(self.clusters)
+        with alone():  # nobody else has changed the machine for a moment
+            found = snapshot.take([ours])
         found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
         return {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
 

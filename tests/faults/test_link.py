@@ -1,4 +1,4 @@
-"""What networks, logins, clocks and releases do to the link between server and agent: the run goes on, nothing twice."""
+"""What networks, logins, clocks and releases do to the link of server and agent: the run goes on, nothing twice."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact, ssh
 from apps.hosts.models import Host
 from tests import campaigns, remote, snapshot
+from tests.alone import alone
 from tests.faults import audit, siege, trap
 from tests.faults.ledger import Ledger, often
 from tests.faults.on_host import DAY_S, Victim
@@ -81,7 +82,9 @@ def at(seconds: float, act: Callable[[], object]) -> Iterator[None]:
 
 
 def look() -> snapshot.Snapshot:
-    return {name: text for name, text in snapshot.take().items() if name != "mounts"}
+    """While nobody else has changed the machine for a moment."""
+    with alone():
+        return {name: text for name, text in snapshot.take().items() if name != "mounts"}
 
 
 def count(ledger: Ledger, fault: int, struck: list[Campaign], before: snapshot.Snapshot) -> None:
