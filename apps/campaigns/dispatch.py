@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents.paths import needed
 from agents.protocol import checksum
 from apps.accounts import waking
-from apps.campaigns import copies, queue, steps
+from apps.campaigns import copies, halts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
@@ -90,6 +90,10 @@ def _work(run: Run) -> None:
     if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
+    if run.campaign.state == Campaign.State.PAUSED and run.state == Run.State.QUEUED:
+        halts.give_back(run)
+        run.mine().update(next_tick_at=None, claimed_until=None)
+        return
     if run.parts.exists():
         from apps.campaigns import parts  # it is made of what stands here
 
@@ -133,8 +137,9 @@ def _submit(run: Run, link: ssh.Link) -> bool:
 
 
 def _begin(run: Run) -> bool:
-    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
-    queued = run.mine().filter(state=Run.State.QUEUED)
+    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile, or its
+    campaign paused."""
+    queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
@@ -186,20 +191,23 @@ def _follow(run: Run, link: ssh.Link) -> bool:
 def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
-    events = [event for event in (_event(run, line) for line in whole.splitlines()) if event]
+    lines = whole.splitlines()
+    events = [event for event in (_event(run, line) for line in lines) if event]
     with transaction.atomic():
         stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
         if stored is None:
             raise ClaimLostError
         RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
+        run.events_damaged += len(lines) - len(events)
         run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
                 run.agent_state_at = timezone.now()  # by our clock: the host's may be set meanwhile
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
-        run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
+        told = ["events_offset", "events_damaged", "last_seq", "agent_state", "agent_state_at", "step"]
+        run.save(update_fields=told)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -238,10 +246,10 @@ def _collect(run: Run, link: ssh.Link) -> None:
 
 def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
-    arrived = run.events.count()
-    if arrived == manifest["last_seq"]:
+    lost = max(run.events_damaged, manifest["last_seq"] - run.last_seq)
+    if not lost:
         return manifest["outcome"], manifest["error"]
-    words = f"{manifest['last_seq']} events were told, and {arrived} are whole"
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
     error = AgentError(f"agent on {run.host}", words, hint="look after the disk that holds its spool; run it again")
     return Run.Outcome.FAILED, error.as_dict()
 
@@ -303,7 +311,7 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     leases.release(run.host.machine_id, run.pk)
     if manifest:
         _report(run, manifest)
-    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    halts.after(run)
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)

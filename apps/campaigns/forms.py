@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
 from apps.campaigns import nuisance, targets
@@ -197,6 +197,23 @@ class CampaignForm(forms.Form):
         field = self.fields["target"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
         field.choices = [("", targets.NEWEST), *groups]
+
+    def offer_also(self, source: Campaign) -> None:
+        """What a clone takes over, though there may be a newer revision of it."""
+        for name, newest, own in (
+            ("workload", newest_workloads(), source.workload_id),
+            ("dataset", newest_datasets(), source.dataset_id),
+        ):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            field.queryset = newest.model.objects.filter(Q(pk__in=newest.values("pk")) | Q(pk=own))
+
+    @classmethod
+    def filled(cls, source: Campaign) -> dict[str, Any]:
+        """Every choice of a campaign, as this form shows it."""
+        shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
+        target = " ".join(next(iter(source.target.items()), ()))
+        return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
 
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""

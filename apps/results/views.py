@@ -18,7 +18,8 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps, words
+from apps.campaigns import lifecycle_views, steps, words
+from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks, breaks_at, by_host, progress
 from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
@@ -27,15 +28,14 @@ from apps.results.summary import HEAD, SummaryTable, summary_table
 from apps.results.transfer import download
 
 SUMMARISED = 500  # runs
+NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
-    campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
-    )
+    campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
@@ -47,7 +47,9 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "hosts": by_host(campaign) if planned and campaign.placement != Campaign.Placement.ONE else [],
         "host": host,
         "runs": story.runs_of(campaign),
-        "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
+        "active": campaign.runs.active().first() if campaign.ended_at is None else None,
+        "history": history(campaign),
+        **lifecycle_views.context(campaign),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "told": words.told(campaign),

@@ -32,6 +32,7 @@ BASELINE = {
     "datacopies/": 4,
     "campaigns/": 4,
     "campaigns/{campaign}/": 6,
+    "campaigns/{campaign}/history/": 4,
     "campaigns/{campaign}/results/": 6,
     "campaigns/{campaign}/summary/": 6,
     "runs/?campaign={campaign}": 4,
