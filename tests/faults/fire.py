@@ -18,7 +18,7 @@ from typing import Any
 from embedded.errors import StackError
 from tests.faults import document, siege
 from tests.faults.ledger import Found, Ledger, load, save
-from tests.faults.siege import DISPATCHER, SYSCTL, Siege
+from tests.faults.siege import DISPATCHER, SYSCTL, WORKER, Siege
 from tests.faults.soak import say
 
 TEST = "tests/faults/fire.py"
@@ -50,7 +50,7 @@ def victims(besieged: Siege) -> dict[int, Callable[[], object]]:
     """number of the fault -> what injects it; SSH is reset in mid-frame, then its server is killed, then again."""
     ways = cycle([lambda: besieged.proxy.reset_after(besieged.chance.randrange(1, 5000)), besieged.kill_sshd])
     return {
-        1: lambda: besieged.kill(DISPATCHER),
+        1: lambda: [besieged.kill(service) for service in (DISPATCHER, WORKER)],
         6: lambda: besieged.kill("valkey"),
         8: besieged.kill_postgres,
         10: lambda: next(ways)(),

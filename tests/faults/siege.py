@@ -27,8 +27,8 @@ from tests.faults.ledger import Found
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
 
-# The services whose processes dispatch runs, and what else works.
-DISPATCHER = "worker"
+# The service whose processes dispatch runs, and the one that does all else.
+DISPATCHER, WORKER = "dispatcher", "worker"
 SYSCTL = "net.ipv4.tcp_fin_timeout"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
 LEVELS = [
@@ -77,7 +77,7 @@ class Siege:
         """The dispatcher's service, with traps."""
         plain: Service = getattr(self.ground.stack, DISPATCHER)
         env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
-        argv = [*plain.argv, "--include=tests.faults.trap"]
+        argv = [*plain.argv, "--include=tests.faults.trap", f"--hostname={name}@%h"]
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
@@ -150,8 +150,9 @@ class Siege:
         self.before[str(path)] = path.read_text()
 
     def upgrade(self) -> None:
-        """The server is another release from now on: its agent has another digest."""
+        """The server is another release from now on, its agent has another digest; whoever dispatches is replaced."""
         (self.state / "agent-salt").write_text(str(self.chance.random()))
+        self.kill(DISPATCHER)
 
     def second_beat(self) -> None:
         plain = self.ground.stack.beat
