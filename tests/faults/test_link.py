@@ -204,16 +204,17 @@ def test_how_long_a_host_restarts_is_told_by_the_servers_clock(host: Host, admin
 
 @often(10)
 def test_the_server_is_upgraded_during_a_run(
-    host: Host, admin: User, ledger: Ledger, chance: Random, monkeypatch: pytest.MonkeyPatch, times: int
+    host: Host, admin: User, proxy: Proxy, ledger: Ledger, chance: Random, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """The next contact brings another agent, which follows the run that the old one started."""
+    """The next connection brings another agent, which follows the run that the old one started."""
     (old, data), struck, before = ssh.agent_zipapp(), [], look()
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)  # so that there is a next contact
+    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)  # so that there is a next tick
     for number in range(times):
         new = trap.salted(data, f"{chance.random()} {number}")
         struck.append(start(host, admin))
         campaigns.drive(lambda: struck[-1].runs.filter(state=Run.State.RUNNING).exists())
         monkeypatch.setattr(ssh, "agent_zipapp", lambda new=new: new)
+        proxy.reset()  # as the end of the old server's process does
         campaigns.finish(struck[-1])
         host.refresh_from_db()
         assert (struck[-1].runs.get().manifest["agent"], host.agent_digest) == (old, new[0])
