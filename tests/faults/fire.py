@@ -31,7 +31,7 @@ COMMAND = {
 }
 LEVELS = [{"label": f"{seconds} s", "set": {f"settings.sysctl.{SYSCTL}": seconds}} for seconds in range(61, 71)]
 PATIENCE_S = 2 * 3600.0
-MOMENT_S = 0.2
+MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions to the server
 
 
 def start(besieged: Siege, runs: int) -> str:
@@ -62,14 +62,15 @@ def over(besieged: Siege, campaign: str) -> bool:
 
 
 def burn(besieged: Siege, campaign: str, every_s: float) -> Counter[int]:
-    """Kill in turn until the campaign is over; how often each."""
+    """Kill in turn until the campaign is over; how often each. Without `every_s`, only wait."""
     killed: Counter[int] = Counter()
     turns, due = cycle(victims(besieged).items()), time.monotonic() + every_s
-    deadline = time.monotonic() + PATIENCE_S
-    while not over(besieged, campaign):
+    look, deadline = 0.0, time.monotonic() + PATIENCE_S
+    while time.monotonic() < look or not over(besieged, campaign):
         assert time.monotonic() < deadline, besieged.runs(campaign)[-3:]
+        look = look if time.monotonic() < look else time.monotonic() + LOOK_S
         besieged.ground.supervisor.check()
-        if time.monotonic() >= due:
+        if every_s and time.monotonic() >= due:
             fault, kill = next(turns)
             kill()
             killed[fault] += 1
@@ -93,11 +94,6 @@ def timed(besieged: Siege, runs: int, act: Callable[[str], Counter[int]]) -> tup
     return campaign, (time.monotonic() - began) / runs, killed
 
 
-def quiet(besieged: Siege, campaign: str) -> Counter[int]:
-    besieged.finish(campaign, PATIENCE_S)
-    return Counter()
-
-
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.fire")
     parser.add_argument("--runs", type=int, default=1000)
@@ -107,7 +103,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     with siege.prepare(options.seed, short=False) as besieged:
         besieged.ground.stack.manage("allow_commands", "ada")
-        _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: quiet(besieged, campaign))
+        _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: burn(besieged, campaign, 0))
         say(f"undisturbed: {options.quiet} runs, {alone_s:.2f} s each")
         campaign, each_s, killed = timed(besieged, options.runs, lambda each: burn(besieged, each, options.every))
         return keep(besieged, campaign, killed, options, alone_s, each_s)
