@@ -222,9 +222,9 @@ class Agent:
             if size >= enough or sealed or self.system.mono() >= deadline:
                 break
             self.system.sleep(LOOK_S)
-        if size <= offset and not sealed:
-            self._recover()  # nothing new for so long: its process may have died
         data = _durable(file, offset, min(limit, MAX_READ)) if size > offset else b""
+        if not sealed and b"\n" not in data:
+            self._recover()  # nothing new for so long, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def cancel(self, run: str) -> Record:
