@@ -236,9 +236,9 @@ class Agent:
         finally:
             if ended is not None:
                 os.close(ended)
-        if size <= offset and not sealed:
-            self._recover()  # nothing new for so long: its process may have died
         data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
+        if not sealed and b"\n" not in data:
+            self._recover()  # nothing new for so long, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def _end_of(self, job: Job) -> Optional[int]:
