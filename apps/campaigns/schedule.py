@@ -115,7 +115,7 @@ def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now:
 def _seconds(campaign: Campaign, host: Host) -> float:
     """About how long one of its runs there takes: as those did that ended, else as the plan says."""
     runs = Run.objects.filter(campaign=campaign, host=host)
-    took: float | None = runs.aggregate(took=queries.wall_seconds())["took"]
+    took = queries.median_s(runs)
     if took:
         return took
     specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))

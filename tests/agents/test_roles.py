@@ -1,4 +1,4 @@
-"""Runs over several machines, as their agents see them: a server, its standbys, a client; each with a spool of its own."""
+"""Runs over several machines as their agents see them: a server, its standbys, a client; each has its own spool."""
 
 from __future__ import annotations
 
