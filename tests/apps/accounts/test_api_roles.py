@@ -10,7 +10,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Role, User
+from apps.accounts.models import Channel, Delivery, Role, User
 from apps.campaigns.models import Artefact, Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
@@ -59,6 +59,11 @@ WRITERS = {
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
     "User.partial_update": Role.ADMIN,
+    "Channel.create": Role.VIEWER,
+    "Channel.partial_update": Role.VIEWER,
+    "Channel.test": Role.VIEWER,
+    "Channel.renew_secret": Role.VIEWER,
+    "Delivery.retry": Role.VIEWER,
 }
 
 
@@ -100,6 +105,7 @@ def rows(tuner: User) -> dict[str, Any]:
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
     copy = make_copy(host=campaign.host, by=tuner)
+    channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -126,6 +132,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
+        "Channel": channel.pk,
+        "Delivery": Delivery.objects.create(channel=channel, kind="test", subject="s", payload={}).pk,
     }
 
 
