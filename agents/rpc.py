@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from . import protocol, reboot, units
-from .errors import AgentFailure, Failure, HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace
+from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
+from .spool import Job, Record, Spool
 from .system import System
 
 MAX_READ = 4 * 1024 * 1024
@@ -39,6 +39,8 @@ class Agent:
             return {"id": number, "ok": True, "result": verb(**request.get("args", {}))}
         except Failure as failure:
             error = failure.as_json()
+        except OSError as problem:
+            error = host_failure(problem).as_json()
         except TypeError as problem:
             error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
         except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
@@ -109,6 +111,7 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
+                self.spool.reserve()
                 job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
@@ -233,7 +236,7 @@ class Agent:
     def _flag(self, run: str, name: str) -> Record:
         job = self.spool.need(run)
         if not job.sealed:
-            replace(job.path / name, b"")
+            job.store(name, b"")
         return self.status(run)
 
     def ack(self, run: str, manifest: str) -> Record:
@@ -246,7 +249,7 @@ class Agent:
         if actual != manifest:
             raise PlanFailure(f"manifest.json of run {run} has sha256 {actual}, not {manifest}", "read it again")
         if not (job.path / "ack.json").exists():
-            replace(job.path / "ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
+            job.store("ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
         return self._status(job)
 
     def restore(self) -> Record:

@@ -5,7 +5,6 @@ Whatever happens on the way, the rollback comes next; and when this process dies
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 from itertools import chain
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Optional
 
 from . import paths, reboot, recover, roles, scripts
-from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
+from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, host_failure
 from .journal import Journal
 from .planning import check_spec, plan_settings
 from .processes import PIPE, Account, Child, end, environment, spawn
@@ -37,6 +36,7 @@ class Session:
 
     def __init__(self, spool: Spool, job: Job, agent: str) -> None:
         self.spool, self.job, self.system, self._agent = spool, job, spool.system, agent
+        spool.full, spool.sparing = False, True  # whatever the connection that we come from has seen
         self.spec: Spec = job.order["spec"]
         self.settings = roles.early(self.spec)
         self._events, self._states = job.log("events.ndjson"), job.log("state.jsonl")
@@ -76,9 +76,19 @@ class Session:
         """Carry the run out, put the host back, seal."""
         signal.signal(signal.SIGTERM, self._terminated)
         failure = self._attempt()
-        self.enter("ROLLING_BACK")
         for held in self._held:
             os.close(held)
+        if self.spool.full:
+            recover.make_room(self.spool, self.job, self.journal)
+        self.spool.sparing = False
+        try:
+            self._put_back(failure)
+        except OSError:
+            recover.unrecorded(self.job, self.system, self.journal)
+            raise
+
+    def _put_back(self, failure: Optional[Failure]) -> None:
+        self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
         self.enter("CLEAN" if undone.clean else "DIRTY")
         outcome = _outcome(failure, undone)
@@ -100,7 +110,7 @@ class Session:
         except Failure as failure:
             return failure
         except OSError as error:
-            return _host_failure(error)
+            return host_failure(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the host is put back and the run is sealed
             import traceback
 
@@ -374,11 +384,6 @@ class Session:
 
 def _picked(entry: Record) -> Record:
     return {key: entry[key] for key in ("setting", "key", "original", "wanted")}
-
-
-def _host_failure(error: OSError) -> Failure:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return HostFailure(f"{error.strerror}: {error.filename or ''}", "free some space" if full else "")
 
 
 def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:

@@ -54,6 +54,17 @@ class CampaignForm(forms.Form):
         label="PostgreSQL",
         help_text="an existing one is restarted only where that is allowed",
     )
+    placement = forms.ChoiceField(
+        choices=Campaign.Placement.choices,
+        required=False,
+        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+    )
+    further_hosts = forms.ModelMultipleChoiceField(
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+    )
+    priority = forms.IntegerField(
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
+    )
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
@@ -158,6 +169,9 @@ class CampaignForm(forms.Form):
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        further = self.fields["further_hosts"]
+        assert isinstance(further, forms.ModelMultipleChoiceField)  # noqa: S101 - for the type checker
+        further.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())

@@ -11,6 +11,7 @@ from apps.accounts.pages import blame, sentence
 from apps.campaigns import design, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts import paths
@@ -149,11 +150,12 @@ class Draft:
         own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
+        further = fields.pop("further_hosts", ())
         campaign = Campaign(**fields)
-        planned = services.preview(campaign)
+        planned = services.preview(campaign, further)
         drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
-        for run in planned.runs:
+        for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
         told = {
             "told": words.told(campaign, drawn),
@@ -162,6 +164,12 @@ class Draft:
         }
         shown = list(blocks.values())[:3] if drawn else []
         return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+
+
+def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
+    """Where every host has all of them, those of the first: the others run in the same order."""
+    each = campaign.placement == Campaign.Placement.EACH
+    return [run for run in runs if not each or run.host == campaign.host.pk]
 
 
 def _by_chance(campaign: Campaign) -> bool:

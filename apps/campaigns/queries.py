@@ -85,16 +85,47 @@ def progress(campaign: Campaign) -> Progress:
         running=Count("pk", filter=Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])),
         failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
         read=Count("ingested_at"),
+        hosts=Count("host", distinct=True, filter=~ended),
         wall_s=Median(Extract(wall, "epoch"), filter=ended & Q(started_at__isnull=False)),
     )
     wall_s, left = counted.pop("wall_s"), counted["total"] - counted["done"]
+    at_once = max(1, counted.pop("hosts"))
     if not counted["total"]:
         eta_s = None
     elif not left:
         eta_s = 0.0
     else:
-        eta_s = _planned_seconds(campaign) if wall_s is None else left * wall_s
+        eta_s = (_planned_seconds(campaign) if wall_s is None else left * wall_s) / at_once
     return Progress(**counted, eta_s=eta_s)
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """How far a campaign is on one of its hosts, and what it does there now."""
+
+    host: Host
+    done: int
+    total: int
+    failed: int
+    active: Run | None
+
+
+def by_host(campaign: Campaign) -> list[OnHost]:
+    """Three queries; in the order of the hosts' names."""
+    counts = (
+        campaign.runs.order_by()
+        .values("host")
+        .annotate(
+            total=Count("pk"),
+            done=Count("pk", filter=Q(state=Run.State.ENDED)),
+            failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
+        )
+    )
+    counted = {row["host"]: row for row in counts}
+    active = {run.host_id: run for run in campaign.runs.active().select_related("campaign")}
+    hosts = Host.objects.filter(pk__in=counted).order_by("name")
+    told = ((host, counted[host.pk]) for host in hosts)
+    return [OnHost(host, row["done"], row["total"], row["failed"], active.get(host.pk)) for host, row in told]
 
 
 def _planned_seconds(campaign: Campaign) -> float:
@@ -121,13 +152,14 @@ class Break:
 
 
 def breaks(campaign: UUID) -> list[Break]:
-    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it."""
+    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it on
+    its host."""
     started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
     order = [F("started_at"), F("position")]
     told = started.annotate(
-        earlier=Window(Lag("pk"), order_by=order),
-        earlier_position=Window(Lag("position"), order_by=order),
-        earlier_facts=Window(Lag("facts_id"), order_by=order),
+        earlier=Window(Lag("pk"), partition_by="host_id", order_by=order),
+        earlier_position=Window(Lag("position"), partition_by="host_id", order_by=order),
+        earlier_facts=Window(Lag("facts_id"), partition_by="host_id", order_by=order),
     )
     moved = told.filter(earlier_facts__isnull=False).exclude(facts_id=F("earlier_facts")).order_by(*order)
     names = ("earlier", "earlier_position", "pk", "position", "earlier_facts", "facts_id")

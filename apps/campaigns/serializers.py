@@ -313,12 +313,21 @@ class PlannedSerializer(serializers.Serializer[Any]):
     digest = serializers.CharField()
 
 
+class ShareSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(source="host.pk")
+    host_name = serializers.CharField(source="host.name")
+    runs = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="about how long they take, one after the other")
+
+
 class PreviewSerializer(serializers.Serializer[Any]):
-    seconds = serializers.FloatField(help_text="about how long all runs take")
+    seconds = serializers.FloatField(help_text="about how long all runs take; of several hosts the longest")
     known = serializers.BooleanField(help_text="whether earlier runs of the same shape there told it; else a guess")
     restarts = serializers.IntegerField(help_text="of the host")
     restart_s = serializers.FloatField(help_text="about how long each takes")
     restart_known = serializers.BooleanField(help_text="whether that was measured there; else it is a guess")
+    shares = ShareSerializer(many=True)
+    notes = serializers.ListField(child=serializers.CharField(), help_text="what the windows of hosts mean for it")
     runs = PlannedSerializer(many=True)
 
 

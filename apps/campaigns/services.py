@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -19,11 +19,24 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
-from apps.campaigns.models import Campaign, DataSet, Run, Workload
+from apps.campaigns import (
+    data,
+    datasets,
+    placement,
+    plan,
+    queries,
+    queue,
+    recipes,
+    roles,
+    scripts,
+    steps,
+    targets,
+    workloads,
+)  # fmt: skip
+from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
-from apps.hosts.models import Host
+from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
 MOST_PRIORITY = 100
@@ -33,7 +46,8 @@ MOST_PRIORITY = 100
 class Preview:
     """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
     shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
-    measured there or is a guess."""
+    measured there or is a guess. Of several hosts `seconds` are those of the one that takes longest; `shares` has each,
+    and `notes` what the windows of hosts mean for it, in words."""
 
     runs: list[plan.Planned]
     seconds: float
@@ -41,6 +55,9 @@ class Preview:
     restarts: int
     restart_s: float
     restart_known: bool
+    longest_s: float = 0.0
+    shares: Sequence[placement.Share] = ()
+    notes: Sequence[str] = ()
 
 
 @transaction.atomic
@@ -113,7 +130,7 @@ def create_campaign(
         roles=roles or {},
         created_by=by,
     )
-    _check_permission(preview(campaign), by)
+    _check_permission(preview(campaign, further_hosts), by)
     save(campaign)
     campaign.further_hosts.set(further_hosts)
     audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
@@ -160,12 +177,33 @@ def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
-def preview(campaign: Campaign) -> Preview:
-    """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
+def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
+    """The runs that starting now would plan, for each host by its own facts. PlanError where the request or a host does
+    not allow them; `further` are the further hosts of a campaign that is not saved yet."""
+    hosts = placement.hosts_of(campaign, further)
+    found = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
+    runs = placement.placed(campaign, {host: one.runs for host, one in found.items()})
+    shares = placement.shares(runs, {host: one.seconds / max(1, len(one.runs)) for host, one in found.items()})
+    longest, now = max(shares, key=lambda share: share.seconds), timezone.now()
+    return replace(
+        found[longest.host],
+        runs=runs,
+        seconds=longest.seconds,
+        known=all(one.known for one in found.values()),
+        restarts=sum(plan.restarts(run.spec) for run in runs),
+        shares=shares,
+        notes=[note for share in shares for note in placement.notes(share, found[share.host].longest_s, now)],
+    )
+
+
+def _preview_on(campaign: Campaign) -> Preview:
+    """On its first host alone."""
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host, facts) for step in campaign.steps]
+    cast = roles.read(campaign)
+    loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
+    wanted = [_placed(step, loader, there) for step in campaign.steps]
     with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
@@ -175,7 +213,7 @@ def preview(campaign: Campaign) -> Preview:
         "collect": collect(campaign, with_postgres),
     }
     if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
-        base["allowed_paths"] = paths.of(campaign.host)
+        base["allowed_paths"] = paths.of(loader)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(
         base,
@@ -189,8 +227,12 @@ def preview(campaign: Campaign) -> Preview:
         sample=campaign.sample,
         alike=campaign.nuisance,
     )
+    planned = roles.assign(cast, planned) if cast else planned
     for run in {each.digest: each for each in planned}.values():
-        check_on_host(run.spec, campaign.host, facts)
+        check_on_host(run.spec, loader, there)
+        for part in run.parts:
+            member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
+            check_on_host(part.spec, member.host, dict(member.facts)) if member else None
     measured_s = queries.restart_seconds(campaign.host)
     restart_s = plan.REBOOT_S if measured_s is None else measured_s
     learned = queries.overheads(campaign.host, restart_s)
@@ -198,7 +240,8 @@ def preview(campaign: Campaign) -> Preview:
     took = sum(estimates[run.digest] for run in planned)
     known = all(plan.shape(run.spec) in learned for run in {each.digest: each for each in planned}.values())
     restarts = sum(plan.restarts(run.spec) for run in planned)
-    return Preview(planned, took, known, restarts, restart_s, measured_s is not None)
+    longest_s = max(estimates.values(), default=0.0)
+    return Preview(planned, took, known, restarts, restart_s, measured_s is not None, longest_s)
 
 
 def _estimate(spec: Any, learned: queries.Overheads, restart_s: float) -> float:
@@ -280,16 +323,22 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
     """
     require(by, Role.OPERATOR, "start campaign")
-    _check_released(campaign.host)
     previewed = preview(campaign)
+    for share in previewed.shares:
+        _check_released(share.host)
     _check_permission(previewed, by)
     planned = previewed.runs
-    unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
+    told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
+    unchecked = " ".join(dict.fromkeys(filter(None, told)))
     with transaction.atomic():
         enqueue(campaign, planned)
         after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
         audit(by, "campaign.start", campaign, after=after)
     return unchecked
+
+
+def _specs(campaign: Campaign, planned: Sequence[plan.Planned], host: Host) -> list[Any]:
+    return [run.spec for run in planned if (run.host or campaign.host_id) == host.pk]
 
 
 def _check_released(host: Host) -> None:
@@ -299,30 +348,41 @@ def _check_released(host: Host) -> None:
 
 
 def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
-    """A draft becomes its runs, in the host's queue; in the caller's transaction."""
+    """A draft becomes its runs, in the queues of its hosts; in the caller's transaction."""
     _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
-    newest = campaign.host.facts_history.order_by("-number").first()
-    Run.objects.bulk_create(
+    loaders = {each.position: each.loader or each.host or campaign.host_id for each in planned}
+    measured = {campaign.host_id, *(each.host for each in planned)} - {0}
+    newest = {row.host_id: row for row in Facts.objects.filter(host__in=measured).order_by("number").defer("data")}
+    runs = Run.objects.bulk_create(
         [
             Run(
                 campaign=campaign,
-                host=campaign.host,
+                host_id=loaders[each.position],
                 position=each.position,
                 block=each.block,
                 cell=each.cell,
                 spec=each.spec,
                 digest=each.digest,
-                facts=newest,
+                facts=newest.get(each.host or campaign.host_id),
             )
             for each in planned
         ],
         batch_size=1000,
     )
+    RunPart.objects.bulk_create(
+        [
+            RunPart(run=run, position=n, host_id=part.host, role=part.role, spec=part.spec, digest=part.digest)
+            for run, each in zip(runs, planned, strict=True)
+            for n, part in enumerate(each.parts)
+        ],
+        batch_size=1000,
+    )
     campaign.refresh_from_db()
-    queue.arm_host(campaign.host_id)
+    for host in sorted(set(loaders.values())):
+        queue.arm_host(host)
 
 
 @transaction.atomic
@@ -351,7 +411,8 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     for run in campaign.runs.exclude(state=Run.State.ENDED):
         _cancel(run.pk)
     queue.close_campaign(campaign.pk)
-    queue.arm_host(campaign.host_id)
+    for host in sorted({campaign.host_id, *campaign.further_hosts.values_list("pk", flat=True)}):
+        queue.arm_host(host)
     audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
     campaign.refresh_from_db()
 
@@ -374,6 +435,7 @@ def _cancel(pk: UUID) -> bool:
     if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
         state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
     ):
+        RunPart.objects.filter(run=pk).update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
         return True
     active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
     return bool(active.update(cancel_requested_at=now, next_tick_at=now))

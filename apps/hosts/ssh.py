@@ -184,6 +184,8 @@ class Link:
                 await self._meet()
         except TimeoutError as error:
             raise HostError(self.host, f"no agent within {OPEN_S:g} s", hint="it may be busy or asleep") from error
+        except (OSError, asyncssh.Error) as error:  # it went down just now
+            raise _unreachable(self.host, error) from error
 
     async def _meet(self) -> None:
         digest, data = agent_zipapp()

@@ -20,7 +20,7 @@ from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns import steps, words
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import breaks, breaks_at, progress
+from apps.campaigns.queries import breaks, breaks_at, by_host, progress
 from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
@@ -36,13 +36,16 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     campaign = get_object_or_404(
         Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
     )
+    host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign) if planned and compares else None,
-        "summary": _summary(campaign) if planned and compares else None,
+        "table": queries.campaign_table(campaign, host) if planned and compares else None,
+        "summary": _summary(campaign, host) if planned and compares else None,
+        "hosts": by_host(campaign) if planned and campaign.placement != Campaign.Placement.ONE else [],
+        "host": host,
         "runs": story.runs_of(campaign),
         "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
@@ -56,11 +59,17 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
 
 
-def _summary(campaign: Campaign) -> SummaryTable | None:
+def _host(request: HttpRequest) -> int | None:
+    """As ?host= asks for; what is no number asks for none."""
+    asked = request.GET.get("host", "")
+    return int(asked) if asked.isdecimal() else None
+
+
+def _summary(campaign: Campaign, host: int | None) -> SummaryTable | None:
     """Not while a large campaign goes on, whose page is shown anew every few seconds."""
     if campaign.ended_at is None and campaign.runs.count() > SUMMARISED:
         return None
-    table = summary_table(campaign)
+    table = summary_table(campaign, host)
     return table if table.adds else None
 
 
@@ -71,14 +80,14 @@ def _unread(campaign: Campaign) -> bool:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk))
+    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk), _host(request))
     return JsonResponse(charts.level_chart(table, charts.theme(request.GET.get("theme", ""))))
 
 
 @needs(Role.VIEWER)
 def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """The main figures of every step: a line for each level and figure."""
-    table = summary_table(get_object_or_404(Campaign, pk=pk))
+    table = summary_table(get_object_or_404(Campaign, pk=pk), _host(request))
     response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
     return response
@@ -113,6 +122,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
     context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
     context["breaks"] = breaks_at(run)
+    context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
         context["silent_s"] = news.silent_after(run)

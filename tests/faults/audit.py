@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
@@ -18,13 +17,10 @@ from typing import Any
 from agents.protocol import checksum
 from agents.spool import Job, read_log
 from apps.campaigns.models import Campaign, Run
-from tests import snapshot
 from tests.faults.ledger import Found
 
 Line = dict[str, Any]
 EVENTS = "events.ndjson"
-# Somebody else's change of the same machine goes by; what a run left does not.
-PATIENCE_S, LOOK_S = 60.0, 2.0
 
 
 def of_campaign(*campaigns: Campaign) -> Found:
@@ -92,16 +88,6 @@ def _spans(lines: list[Line]) -> dict[str, tuple[float, float]]:
 
 def _overlap(one: dict[str, tuple[float, float]], other: dict[str, tuple[float, float]]) -> bool:
     return any(one[boot][0] < other[boot][1] and other[boot][0] < one[boot][1] for boot in one.keys() & other.keys())
-
-
-def left(before: snapshot.Snapshot, look: Callable[[], snapshot.Snapshot], patience_s: float = PATIENCE_S) -> list[str]:
-    """Names of what reads otherwise than before, at each look: a value that others change for a moment is not ours."""
-    deadline = time.monotonic() + patience_s
-    names = set(snapshot.differences(before, look()))
-    while names and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
-        names &= set(snapshot.differences(before, look()))
-    return sorted(names)
 
 
 def main(*campaigns: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.faults import siege, trap
+from tests.faults import moments, siege
 from tests.faults.ledger import Ledger, often
 from tests.faults.siege import DISPATCHER, Siege
 
@@ -40,7 +40,7 @@ def at_any_moment(stack: Siege) -> None:
 
 
 @often(20)
-@pytest.mark.parametrize(("fault", "moment"), list(enumerate(trap.MOMENTS, 1)))
+@pytest.mark.parametrize(("fault", "moment"), list(enumerate(moments.MOMENTS, 1)))
 def test_a_worker_is_killed_at_a_moment_that_counts(
     stack: Siege, ledger: Ledger, fault: int, moment: str, times: int
 ) -> None:
@@ -70,7 +70,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
         stack.wait(lambda: stack.measuring(campaign))
         stack.stop(DISPATCHER)
         stack.ground.supervisor.start(stack.dispatcher("second"))
-        time.sleep(max(trap.SHORT_CLAIM_S, trap.SHORT_VISIBILITY_S) + 3)
+        time.sleep(max(moments.SHORT_CLAIM_S, moments.SHORT_VISIBILITY_S) + 3)
         stack.resume(DISPATCHER)
         stack.finish(campaign)
         stack.ground.supervisor.end("second")
