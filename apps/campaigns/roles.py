@@ -10,10 +10,11 @@ from agents.collectors import COLLECTORS
 from agents.protocol import REBOOT, digest
 from agents.roles import LATE, OLDEST
 from agents.workloads import WORKLOADS
+from apps.accounts import addresses
 from apps.campaigns import plan
 from apps.campaigns.models import Campaign, RunPart
 from apps.errors import HostError, PlanError
-from apps.hosts import addresses, paths
+from apps.hosts import paths
 from apps.hosts.models import Host
 
 NAMES = ("client", "standbys", "addresses", "port")
