@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
@@ -98,7 +99,10 @@ def delivery_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _own(user: User, pk: int) -> Channel:
-    return get_object_or_404(Channel.objects.of(user).select_related("owner"), pk=pk)
+    channel = get_object_or_404(Channel.objects.select_related("owner"), pk=pk)
+    if not Channel.objects.of(user).filter(pk=pk).exists():
+        raise PermissionDenied(f"This is a channel of {channel.owner}; its owner and admins change it.")
+    return channel
 
 
 def _form(channel: Channel) -> ChannelForm:

@@ -49,7 +49,7 @@ class _Pinned(http.client.HTTPConnection):
     """Connects to an address, and speaks to the name: TLS is verified against the name."""
 
     def __init__(self, parts: SplitResult, address: str) -> None:
-        self._tls, self._address = parts.scheme == "https", address
+        self._tls, self._address, self.late = parts.scheme == "https", address, False
         if self._tls:
             self.default_port = http.client.HTTPS_PORT
         super().__init__(str(parts.hostname), parts.port, timeout=LIMIT_S)
@@ -61,6 +61,7 @@ class _Pinned(http.client.HTTPConnection):
 
     def cut(self) -> None:
         """A receiver that answers byte by byte never runs into the time limit of one read."""
+        self.late = True
         if self.sock is not None:
             with contextlib.suppress(OSError):  # it has ended by itself
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -75,10 +76,13 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body, headers)
-        return connection.getresponse().status
+        status = connection.getresponse().status
+        if connection.late:  # a head that was cut off reads like one that had ended
+            raise TimeoutError("it did not end")
+        return status
     except (OSError, http.client.HTTPException) as error:
-        late = "" if limit.is_alive() else f" within {LIMIT_S:g} s"
-        raise HostError(parts.hostname, f"no answer{late}: {error or type(error).__name__}") from error
+        late = f" within {LIMIT_S:g} s" if connection.late else ""
+        raise HostError(parts.hostname, f"no answer{late}: {error}") from error
     finally:
         limit.cancel()
         connection.close()

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.models import User
+from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.decisions.models import Comment, Decision
 from apps.hosts.models import Facts, Trouble
@@ -50,6 +50,8 @@ BASELINE = {
     "decisions/{decision}/comments/": 6,
     "tokens/": 4,
     "users/": 4,
+    "channels/": 4,
+    "deliveries/": 4,
 }
 
 
@@ -75,6 +77,9 @@ class World:
         make_profile(by=self.user)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
+        name = f"channel {Channel.objects.count()}"
+        channel = Channel.objects.create(name=name, owner=self.user, kind=Channel.Kind.MAIL, address="t@example.org")
+        Delivery.objects.create(channel=channel, kind="test", subject="s", payload={})
         return campaign
 
     def _fill(self, run: Run) -> None:

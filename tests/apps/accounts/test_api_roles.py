@@ -10,7 +10,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Role, User
+from apps.accounts.models import Channel, Delivery, Role, User
 from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
@@ -68,6 +68,11 @@ WRITERS = {
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
     "User.partial_update": Role.ADMIN,
+    "Channel.create": Role.VIEWER,
+    "Channel.partial_update": Role.VIEWER,
+    "Channel.test": Role.VIEWER,
+    "Channel.renew_secret": Role.VIEWER,
+    "Delivery.retry": Role.VIEWER,
 }
 
 
@@ -111,6 +116,7 @@ def rows(tuner: User) -> dict[str, Any]:
     copy = make_copy(host=campaign.host, by=tuner)
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
     part.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -140,6 +146,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
+        "Channel": channel.pk,
+        "Delivery": Delivery.objects.create(channel=channel, kind="test", subject="s", payload={}).pk,
     }
 
 
