@@ -98,7 +98,7 @@ def test_a_tracer_cannot_look_at_a_server_on_another_host(hosts: Hosts, operator
     with pytest.raises(PlanError, match="strace") as refusal:
         draft(hosts, operator, {"client": "client"}, {}, tracer={"tool": "strace", "syscalls": ["read"]})
 
-    assert refusal.value.subject == "steps.pgbench.tracer"
+    assert refusal.value.subject == "steps.measure.tracer"
 
 
 def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator: User) -> None:
@@ -144,3 +144,23 @@ def test_wal_that_standbys_cannot_follow_is_refused(hosts: Hosts, operator: User
         draft(hosts, operator, {"standbys": ["one"]}, {"settings.postgresql.wal_level": "minimal"})
 
     assert refusal.value.subject == "settings.postgresql.wal_level"
+
+
+def test_standbys_that_nobody_has_would_be_waited_for_for_ever(hosts: Hosts, operator: User) -> None:
+    with pytest.raises(PlanError, match="for ever") as refusal:
+        draft(hosts, operator, {}, {"settings.postgresql.synchronous_standby_names": "*"})
+
+    assert refusal.value.subject == "settings.postgresql.synchronous_standby_names"
+
+
+def test_the_recipe_compares_all_levels_of_synchronous_commit(hosts: Hosts, operator: User) -> None:
+    roles = meant(hosts, {"standbys": ["one", "two"]})
+
+    campaign = services.create_from_recipe(
+        by=operator, host=hosts["server"], recipe="synchronous-replication", roles=roles
+    )
+
+    runs = services.preview(campaign).runs
+    commits = {run.spec["settings"]["postgresql"]["synchronous_commit"] for run in runs}
+    assert commits == {"off", "local", "remote_write", "on", "remote_apply"}
+    assert all(len(run.parts) == 2 for run in runs)
