@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns import services
+from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -76,6 +79,36 @@ def test_each_host_is_asked_its_own_part(hosts: Hosts, operator: User) -> None:
     assert server.spec["serve"]["standbys"] == [{"name": "standby1", "address": "127.0.0.1"}]
     assert (server.spec["steps"], standby.spec["steps"], standby.spec["dataset"]) == ([], [], None)
     assert standby.spec["settings"] == {"postgresql": {"work_mem": "8MB"}}
+
+
+def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
+    campaign = draft(hosts, operator, {"client": "client", "standbys": ["one"]}, {"settings.cpu_affinity.server": "0"})
+    services.add_runs(campaign, services.preview(campaign).runs)
+    run = campaign.runs.get()
+    server = run.parts.get(role="server")
+    proof = {"setting": "cpu_affinity", "phase": "before", "subject": "server: postmaster", "wanted": "0", "found": "0"}
+    server.events.create(seq=1, at=timezone.now(), kind="proof", data={**proof, "ok": True, "evidence": {}})
+    kept = server.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    client.force_login(operator)
+
+    shown = client.get(f"/runs/{run.pk}/?tab=hosts").content.decode()
+    proven = client.get(f"/runs/{server.pk}/?tab=settings").content.decode()
+    file = client.get(f"/runs/{run.pk}/parts/{kept.pk}/")
+
+    assert [name in shown for name in ("standby1", "out/postgresql.log", "postmaster")] == [True] * 3
+    assert "cpu_affinity on server" in proven
+    assert file.content == b"LOG"
+    assert client.get(f"/runs/{run.pk}/").status_code == 200
+
+
+def test_a_clone_takes_the_hosts_of_its_campaign_over(hosts: Hosts, operator: User, client: Client) -> None:
+    roles = {"client": "client", "standbys": ["one"], "port": 6000, "addresses": {"server": "127.0.0.2"}}
+    source = draft(hosts, operator, roles, {})
+
+    shown = CampaignForm.filled(source)
+
+    assert (shown["client"], shown["standbys"]) == (hosts["client"].pk, [hosts["one"].pk])
+    assert (shown["server_address"], shown["server_port"]) == ("127.0.0.2", 6000)
 
 
 def changes_of(changes: dict[str, Any]) -> dict[str, Any]:
