@@ -78,11 +78,16 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
         remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql)
         if remote or plan.initdb:
             raise Unplannable(f"settings.{name}", spec["settings"][name], "nothing here; it is for the server's host")
-    if serve and serve.get("standbys"):
-        _check_replication(configuration(plans))
+    _check_replication(kind, bool(serve and serve.get("standbys")), configuration(plans))
 
 
-def _check_replication(conf: dict[str, str]) -> None:
+def _check_replication(kind: str, followed: bool, conf: dict[str, str]) -> None:
+    names = conf.get(LATE[0], "").strip()
+    if kind == "private" and names and not followed:
+        accepted = "nothing without standbys: every commit would wait for them for ever"
+        raise Unplannable(f"postgresql.{LATE[0]}", names, accepted, "choose hosts for standbys")
+    if not followed:
+        return
     for name, refused, accepted in (
         ("wal_level", ("minimal",), "replica or logical, for standbys"),
         ("max_wal_senders", ("0", "1"), "two for each standby"),

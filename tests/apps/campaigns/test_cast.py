@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns import services
+from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -78,6 +81,36 @@ def test_each_host_is_asked_its_own_part(hosts: Hosts, operator: User) -> None:
     assert standby.spec["settings"] == {"postgresql": {"work_mem": "8MB"}}
 
 
+def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
+    campaign = draft(hosts, operator, {"client": "client", "standbys": ["one"]}, {"settings.cpu_affinity.server": "0"})
+    services.add_runs(campaign, services.preview(campaign).runs)
+    run = campaign.runs.get()
+    server = run.parts.get(role="server")
+    proof = {"setting": "cpu_affinity", "phase": "before", "subject": "server: postmaster", "wanted": "0", "found": "0"}
+    server.events.create(seq=1, at=timezone.now(), kind="proof", data={**proof, "ok": True, "evidence": {}})
+    kept = server.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    client.force_login(operator)
+
+    shown = client.get(f"/runs/{run.pk}/?tab=hosts").content.decode()
+    proven = client.get(f"/runs/{server.pk}/?tab=settings").content.decode()
+    file = client.get(f"/runs/{run.pk}/parts/{kept.pk}/")
+
+    assert [name in shown for name in ("standby1", "out/postgresql.log", "postmaster")] == [True] * 3
+    assert "cpu_affinity on server" in proven
+    assert file.content == b"LOG"
+    assert client.get(f"/runs/{run.pk}/").status_code == 200
+
+
+def test_a_clone_takes_the_hosts_of_its_campaign_over(hosts: Hosts, operator: User, client: Client) -> None:
+    roles = {"client": "client", "standbys": ["one"], "port": 6000, "addresses": {"server": "127.0.0.2"}}
+    source = draft(hosts, operator, roles, {})
+
+    shown = CampaignForm.filled(source)
+
+    assert (shown["client"], shown["standbys"]) == (hosts["client"].pk, [hosts["one"].pk])
+    assert (shown["server_address"], shown["server_port"]) == ("127.0.0.2", 6000)
+
+
 def changes_of(changes: dict[str, Any]) -> dict[str, Any]:
     return {"postgresql": changes["settings.postgresql"]}
 
@@ -98,7 +131,7 @@ def test_a_tracer_cannot_look_at_a_server_on_another_host(hosts: Hosts, operator
     with pytest.raises(PlanError, match="strace") as refusal:
         draft(hosts, operator, {"client": "client"}, {}, tracer={"tool": "strace", "syscalls": ["read"]})
 
-    assert refusal.value.subject == "steps.pgbench.tracer"
+    assert refusal.value.subject == "steps.measure.tracer"
 
 
 def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator: User) -> None:
@@ -144,3 +177,23 @@ def test_wal_that_standbys_cannot_follow_is_refused(hosts: Hosts, operator: User
         draft(hosts, operator, {"standbys": ["one"]}, {"settings.postgresql.wal_level": "minimal"})
 
     assert refusal.value.subject == "settings.postgresql.wal_level"
+
+
+def test_standbys_that_nobody_has_would_be_waited_for_for_ever(hosts: Hosts, operator: User) -> None:
+    with pytest.raises(PlanError, match="for ever") as refusal:
+        draft(hosts, operator, {}, {"settings.postgresql.synchronous_standby_names": "*"})
+
+    assert refusal.value.subject == "settings.postgresql.synchronous_standby_names"
+
+
+def test_the_recipe_compares_all_levels_of_synchronous_commit(hosts: Hosts, operator: User) -> None:
+    roles = meant(hosts, {"standbys": ["one", "two"]})
+
+    campaign = services.create_from_recipe(
+        by=operator, host=hosts["server"], recipe="synchronous-replication", roles=roles
+    )
+
+    runs = services.preview(campaign).runs
+    commits = {run.spec["settings"]["postgresql"]["synchronous_commit"] for run in runs}
+    assert commits == {"off", "local", "remote_write", "on", "remote_apply"}
+    assert all(len(run.parts) == 2 for run in runs)

@@ -106,7 +106,9 @@ def test_a_client_on_one_host_measures_the_server_on_another(hosts: Hosts, admin
     assert (part.outcome, part.role, part.host) == ("ok", "server", hosts["server"])
     assert run.measurements.filter(name="tps").exists()
     assert {proof["phase"] for proof in of(part, "proof", subject="work_mem", ok=True)} == {"before", "after"}
-    assert part.events.count() == part.last_seq == part.manifest["last_seq"]
+    seen = sum(series.samples for series in run.series.filter(step="@server"))
+    assert seen > 0
+    assert part.events.count() + seen == part.last_seq == part.manifest["last_seq"]
     assert run.data_use.copy.host == hosts["server"]
     assert_free(hosts)
 
