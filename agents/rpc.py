@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from . import protocol, reboot, units
-from .errors import AgentFailure, Failure, HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace
+from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
+from .spool import Job, Record, Spool
 from .system import System
 from .wire import Wire
 
@@ -48,6 +48,8 @@ class Agent:
             return {"id": number, "ok": True, "result": verb(**request.get("args", {}))}
         except Failure as failure:
             error = failure.as_json()
+        except OSError as problem:
+            error = host_failure(problem).as_json()
         except TypeError as problem:
             error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
         except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
@@ -86,6 +88,11 @@ class Agent:
 
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
+    def health(self, paths: Sequence[str]) -> Record:
+        from . import health
+
+        return health.look(self.system, paths)
+
     def discover(self, settings: Record) -> Record:
         """Look, change nothing: what is there now, and whether what is wanted could be."""
         from . import facts
@@ -100,7 +107,7 @@ class Agent:
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
-    def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
+    def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
         if known:
             return self._resubmit(known, epoch, digest)
@@ -113,7 +120,8 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
-                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
+                self.spool.reserve()
+                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
@@ -228,9 +236,9 @@ class Agent:
         finally:
             if ended is not None:
                 os.close(ended)
-        if size <= offset and not sealed:
-            self._recover()  # nothing new for so long: its process may have died
         data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
+        if not sealed and b"\n" not in data:
+            self._recover()  # nothing new for so long, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def _end_of(self, job: Job) -> Optional[int]:
@@ -243,9 +251,15 @@ class Agent:
         return {}
 
     def cancel(self, run: str) -> Record:
+        return self._flag(run, "cancel")
+
+    def finish(self, run: str) -> Record:
+        return self._flag(run, "finish")
+
+    def _flag(self, run: str, name: str) -> Record:
         job = self.spool.need(run)
         if not job.sealed:
-            replace(job.path / "cancel", b"")
+            job.store(name, b"")
         return self.status(run)
 
     def ack(self, run: str, manifest: str) -> Record:
@@ -258,7 +272,7 @@ class Agent:
         if actual != manifest:
             raise PlanFailure(f"manifest.json of run {run} has sha256 {actual}, not {manifest}", "read it again")
         if not (job.path / "ack.json").exists():
-            replace(job.path / "ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
+            job.store("ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
         return self._status(job)
 
     def restore(self) -> Record:

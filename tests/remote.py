@@ -69,6 +69,7 @@ def openssh(state: Path, *lines: str) -> Iterator[Server]:
         f"{first}Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
         f"MaxStartups 100\nMaxSessions 100\nSubsystem sftp internal-sftp\n"
+        f"SetEnv BASH_ENV={home}/bashrc\n"  # stands for ~/.bashrc, which is not ours to write
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # OpenSSH's privilege separation wants it

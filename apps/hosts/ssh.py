@@ -22,8 +22,8 @@ import asyncssh
 from django.db import connection as database
 
 from agents import build, protocol
+from apps.accounts import addresses, vault
 from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
-from apps.hosts import addresses, keys
 from apps.hosts.models import Host
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _hop(host: Host) -> Hop:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the host's page, compare and approve it"
         )
-    private = keys.decrypt(host.identity.private_key_encrypted)
+    private = vault.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
 
 
@@ -196,6 +196,8 @@ class Link:
                 await self._meet()
         except TimeoutError as error:
             raise HostError(self.host, f"no agent within {OPEN_S:g} s", hint="it may be busy or asleep") from error
+        except (OSError, asyncssh.Error) as error:  # it went down just now
+            raise _unreachable(self.host, error) from error
 
     async def _meet(self) -> None:
         digest, data = agent_zipapp()
