@@ -26,7 +26,7 @@ from agents.protocol import checksum
 from apps.campaigns import copies, dispatch, queue, steps
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import contact, leases, paths, ssh
+from apps.hosts import contact, leases, links, paths, ssh
 from apps.hosts.models import Facts, Host
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Cast:
             return
         self._remember()
         deadline = time.monotonic() + dispatch.FOLLOW_S
-        while time.monotonic() < deadline and not self.trouble:
+        while time.monotonic() < deadline and not self.trouble and not dispatch.stopping.is_set():
             dispatch._keep(run)
             self._act()
             if all(job.done or not job.begun for job in self.jobs) and self._why():
@@ -144,8 +144,8 @@ class Cast:
 
     def _begin(self) -> bool:
         """QUEUED -> SUBMITTING when every host answers and is free; False when this is not the time."""
-        links = [self._link(job) for job in self.jobs]
-        if not self.trouble and all(link and link.hello["busy"] is None for link in links):
+        reached = [self._link(job) for job in self.jobs]
+        if not self.trouble and all(link and link.hello["busy"] is None for link in reached):
             if dispatch._begin(self.run):
                 return True
             self._release()
@@ -235,7 +235,7 @@ class Cast:
         """The connection to its host for this tick; None when there is none, which the run then waits for."""
         if job.host.pk not in self._links:
             try:
-                link = self._stack.enter_context(ssh.Link(job.host))
+                link = self._stack.enter_context(links.link(job.host))
                 contact.record_contact(job.host, link.hello)
                 dispatch._forget_ended(link)
                 self._links[job.host.pk] = link

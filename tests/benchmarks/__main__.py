@@ -45,12 +45,15 @@ class Bench:
     def by_hand(self, *cpulists: str) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of the shell loop on the same cluster and data."""
         data = next(path for path in Path(self.host["data_dir"]).glob("*/pgdata/PG_VERSION")).parent
+        database = self.client.get(f"datacopies/?host={self.host['id']}")["results"][0]["database"]
         with remote.short_dir() as socket:
-            argv = [str(BY_HAND), str(bin_dir()), str(data), str(socket), str(self.seconds), *cpulists]
+            argv = [str(BY_HAND), str(bin_dir()), str(data), str(socket), database, str(self.seconds), *cpulists]
             begun = time.monotonic()
             done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=3600)
             wall = time.monotonic() - begun
-        return wall, [float(line.split()[1]) for line in done.stdout.splitlines()]
+        measured = [float(line.split()[1]) for line in done.stdout.splitlines()]
+        assert len(measured) == len(cpulists), done.stderr  # the loop goes on when pgbench fails
+        return wall, measured
 
     def campaign(self, *cpulists: str, repetitions: int = 1) -> tuple[float, list[float]]:
         """(wall seconds, TPS per run) of a campaign with these levels."""

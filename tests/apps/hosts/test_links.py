@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,7 +61,7 @@ def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
 
     assert [kept.link for kept in links._kept.values()] == [first]
     with pytest.raises(RuntimeError, match="closed"):
-        second.call("hello")
+        second._runner.get_loop()
 
 
 def test_a_refusal_leaves_the_link_sound(host: Host) -> None:
@@ -115,35 +117,36 @@ def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch
         assert time.monotonic() < deadline
         time.sleep(0.02)
     with pytest.raises(RuntimeError, match="closed"):
-        link.call("hello")
+        link._runner.get_loop()
 
 
-def test_a_nudge_ends_a_wait(host: Host) -> None:
+@pytest.fixture
+def job(host: Host) -> Iterator[str]:
+    """A run of which nothing comes."""
+    run = str(uuid.uuid4())
+    directory = Path(host.spool_dir) / "jobs" / run
+    directory.mkdir()
+    yield run
+    shutil.rmtree(directory)
+
+
+def _wait(link: ssh.Link, run: str) -> float:
+    """How long a read of eight seconds took."""
+    began = time.monotonic()
+    link.call("read", run=run, path="events.ndjson", offset=0, wait_s=8.0, gather=True)
+    return time.monotonic() - began
+
+
+def test_a_nudge_ends_a_wait(host: Host, job: str) -> None:
     with ssh.Link(host) as link:
-        file = Path(host.spool_dir) / "jobs" / (run := "00000000-0000-4000-8000-000000000001")
-        file.mkdir()
-        began = time.monotonic()
-        try:
-            Timer(0.3, link.nudge).start()
-            link.call("read", run=run, path="events.ndjson", offset=0, wait_s=8.0, gather=True)
-        finally:
-            file.rmdir()
-
-    assert time.monotonic() - began < 6
+        Timer(0.3, link.nudge).start()
+        assert _wait(link, job) < 6
 
 
-def test_a_nudge_before_the_wait_counts_as_well(host: Host) -> None:
+def test_a_nudge_before_the_wait_counts_as_well(host: Host, job: str) -> None:
     with ssh.Link(host) as link:
         link.nudge()
-        file = Path(host.spool_dir) / "jobs" / (run := "00000000-0000-4000-8000-000000000002")
-        file.mkdir()
-        began = time.monotonic()
-        try:
-            link.call("read", run=run, path="events.ndjson", offset=0, wait_s=8.0, gather=True)
-        finally:
-            file.rmdir()
-
-    assert time.monotonic() - began < 6
+        assert _wait(link, job) < 6
 
 
 async def _break(link: ssh.Link) -> None:
