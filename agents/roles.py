@@ -7,6 +7,7 @@ from typing import Any
 from .errors import Unplannable
 from .protocol import REBOOT
 from .settings import Plan
+from .workloads import WORKLOADS
 
 Record = dict[str, Any]
 
@@ -69,6 +70,10 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
         raise Unplannable("dataset", spec["dataset"], "none: the server has it")
     if (serve or kind in OTHERS) and any(step["kind"] == REBOOT for step in spec["steps"]):
         raise Unplannable("steps", REBOOT, "no restart in a run over several hosts: the others would wait in vain")
+    for step in spec["steps"] if kind == "remote" else []:
+        if step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].traces(step["options"]):
+            tool = step["options"]["tracer"]["tool"]
+            raise Unplannable(f"steps.{step['name']}.tracer", tool, "none: the backends are on the server's host")
     for name, plan in plans.items() if kind in OTHERS else []:
         remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql)
         if remote or plan.initdb:

@@ -169,6 +169,13 @@ class Campaign(models.Model):
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
+    open_blocks = models.PositiveIntegerField(
+        null=True, blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all"
+    )
+    forgiven_failures = models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed")
+    extensions: Any = models.JSONField(
+        default=list, blank=True, help_text='[{"at", "by", "repetitions", "levels", "seen": ok runs before it}]'
+    )
     cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -235,6 +242,7 @@ class Run(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     manifest: Any = models.JSONField(null=True, blank=True)
@@ -249,6 +257,7 @@ class Run(models.Model):
         ordering = ["campaign", "position"]
         constraints = [
             models.UniqueConstraint(fields=["campaign", "position"], name="position_once_per_campaign"),
+            models.UniqueConstraint(fields=["retry_of"], name="retried_once"),
             models.CheckConstraint(
                 condition=models.Q(state="ended") ^ models.Q(outcome=""), name="outcome_when_and_only_when_ended"
             ),
@@ -318,6 +327,11 @@ class RunPart(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} of {self.run} on {self.host}"
+
+    @property
+    def name(self) -> str:
+        """Which of the run's parts it is: "server", "standby1"."""
+        return str(self.spec["target"].get("name", self.role))
 
 
 class RunEvent(models.Model):

@@ -181,7 +181,7 @@ class Cast:
     def _act(self) -> None:
         """One round: each job is started, told to end, and read, as far as its host answers."""
         why = self._why()
-        for job in self.jobs:
+        for job in reversed(self.jobs) if why else self.jobs:
             if job.done or not (job.begun or (not why and self._may_begin(job))):
                 continue
             try:
@@ -216,16 +216,18 @@ class Cast:
         follows = job is not self.own and job is not self.primary
         if why != CANCEL and follows and "released" in self.primary.told:
             return "finish"
-        if not why:
-            return ""
-        if why == CANCEL or job is self.own or "serving" not in job.told:
+        if why and job is self.own:
             return "cancel"
-        if job is self.primary:
-            return "finish" if self.own.done or self._is_out_of_reach(self.own) else ""
-        return "finish" if self.primary.done else ""
+        if not why or not self._load_is_over():
+            return ""
+        if why == CANCEL or "serving" not in job.told:
+            return "cancel"
+        return "finish" if job is self.primary or self.primary.done else ""
 
-    def _is_out_of_reach(self, job: Job) -> bool:
-        return job.begun and job.host.state == Host.State.UNREACHABLE
+    def _load_is_over(self) -> bool:
+        """Nobody is disturbed by the end of what serves the load. A host that does not answer is not waited for."""
+        own = self.own
+        return own.done or not own.begun or own.host.state == Host.State.UNREACHABLE
 
     # One job
 

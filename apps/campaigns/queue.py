@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts import waking
@@ -18,6 +18,10 @@ from apps.hosts.models import Host
 
 # Armed counts: it may be submitted at any moment.
 BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
+# Its campaign is not paused, and its block does not wait for a look at the ones before it.
+MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
+    Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
+)
 OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
@@ -28,7 +32,7 @@ def of_host(host: Host) -> RunQuerySet:
 
 def waiting(host: Host) -> RunQuerySet:
     """Its queued runs in the order in which they go: by priority, then who came first, then as planned."""
-    queued = of_host(host).filter(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+    queued = of_host(host).filter(MAY_BEGIN)
     return queued.order_by("-campaign__priority", "campaign__started_at", "position")
 
 
@@ -52,7 +56,7 @@ def _elsewhere(host: Host) -> Run | None:
     waits for a host that is busy, or out of service."""
     ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
     spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
-    queued = spread.filter(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
+    queued = spread.filter(MAY_BEGIN)
     begun = Run.objects.filter(campaign=OuterRef("campaign"), block=OuterRef("block")).filter(BEGUN)
     busy = Run.objects.filter(host=OuterRef("host")).filter(BEGUN).exclude(state=Run.State.ENDED)
     untouched = queued.filter(~Exists(begun), ~Q(host__state=Host.State.READY) | Exists(busy))
@@ -114,7 +118,7 @@ def _has_others(run: Run, host: Host, now: datetime) -> bool:
 
 def arm_idle_hosts() -> None:
     """Arm every host that has waiting runs: what a lost message or a crash between two runs left behind."""
-    waits = Run.objects.filter(state=Run.State.QUEUED, next_tick_at=None, campaign__state=Campaign.State.RUNNING)
+    waits = Run.objects.filter(MAY_BEGIN, next_tick_at=None)
     hosts = set(waits.order_by().values_list("host_id", flat=True).distinct())
     spread = Campaign.objects.filter(state=Campaign.State.RUNNING, placement=Campaign.Placement.SPREAD)
     for first, further in spread.values_list("host_id", "further_hosts"):
@@ -128,7 +132,8 @@ def close_campaign(campaign_id: UUID) -> None:
     if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
         return
     campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
-    finished = campaign.filter(state=Campaign.State.RUNNING).update(state=Campaign.State.FINISHED)
+    going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
+    finished = campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
     campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now())
     if finished:
         ending.tell(Campaign.objects.get(pk=campaign_id))

@@ -66,7 +66,7 @@ def read(campaign: Campaign) -> Cast | None:
     if unknown:
         raise PlanError(f"roles.{min(unknown)}", "is no role", hint=HINT)
     _check_campaign(campaign)
-    asked = [wanted["client"]] if wanted.get("client") else []
+    asked = [wanted["client"]] if wanted.get("client") is not None else []
     standbys = wanted.get("standbys") or []
     if not isinstance(standbys, list) or len(standbys) > MAX_STANDBYS:
         raise PlanError("roles.standbys", f"{standbys!r} is no list of at most {MAX_STANDBYS} hosts", hint=HINT)
@@ -74,8 +74,8 @@ def read(campaign: Campaign) -> Cast | None:
         raise PlanError("roles", "neither a client nor a standby is named", hint=HINT)
     own = {str(key): str(value) for key, value in (wanted.get("addresses") or {}).items()}
     members = [_member("host", campaign.host, own)]
-    members += [_named(f"roles.{'client' if asked and not i else 'standbys'}", key, own)
-                for i, key in enumerate([*asked, *standbys])]  # fmt: skip
+    members += [_named("roles.client", key, own) for key in asked]
+    members += [_named("roles.standbys", key, own) for key in standbys]
     _check_machines(members)
     client = members[1] if asked else None
     return Cast(members[0], client, tuple(members[1 + len(asked) :]), _port(wanted.get("port") or PORT))

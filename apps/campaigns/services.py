@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -22,6 +21,8 @@ from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import (
     data,
     datasets,
+    halts,
+    nudges,
     placement,
     plan,
     queries,
@@ -32,7 +33,7 @@ from apps.campaigns import (
     steps,
     targets,
     workloads,
-)  # fmt: skip
+)
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -92,6 +93,7 @@ def create_campaign(
     placement: str = Campaign.Placement.ONE,
     further_hosts: Sequence[Host] = (),
     roles: dict[str, Any] | None = None,
+    cloned_from: Campaign | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -128,18 +130,21 @@ def create_campaign(
         priority=priority,
         placement=placement,
         roles=roles or {},
+        cloned_from=cloned_from,
         created_by=by,
     )
-    _check_permission(preview(campaign, further_hosts), by)
+    check_permission(preview(campaign, further_hosts).runs, by)
     save(campaign)
     campaign.further_hosts.set(further_hosts)
-    audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
+    after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
+    after |= {"cloned_from": str(cloned_from.pk)} if cloned_from else {}
+    audit(by, "campaign.create", campaign, after=after)
     return campaign
 
 
-def _check_permission(planned: Preview, by: User) -> None:
+def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
     """A factor may bring in what the workload does not run by itself."""
-    specs = {run.digest: run.spec for run in planned.runs}
+    specs = {run.digest: run.spec for run in planned}
     if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
         require_commands(by, "plan a campaign that runs commands")
 
@@ -326,7 +331,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     previewed = preview(campaign)
     for share in previewed.shares:
         _check_released(share.host)
-    _check_permission(previewed, by)
+    check_permission(previewed.runs, by)
     planned = previewed.runs
     told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
     unchecked = " ".join(dict.fromkeys(filter(None, told)))
@@ -353,22 +358,29 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
-    loaders = {each.position: each.loader or each.host or campaign.host_id for each in planned}
+    add_runs(campaign, planned)
+    campaign.refresh_from_db()
+    halts.arm_hosts(campaign)
+
+
+def add_runs(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
+    """Planned runs become queued ones, after those that there are; in the caller's transaction."""
     measured = {campaign.host_id, *(each.host for each in planned)} - {0}
     newest = {row.host_id: row for row in Facts.objects.filter(host__in=measured).order_by("number").defer("data")}
+    first = next_position(campaign)
     runs = Run.objects.bulk_create(
         [
             Run(
                 campaign=campaign,
-                host_id=loaders[each.position],
-                position=each.position,
+                host_id=each.loader or each.host or campaign.host_id,
+                position=first + place,
                 block=each.block,
                 cell=each.cell,
                 spec=each.spec,
                 digest=each.digest,
                 facts=newest.get(each.host or campaign.host_id),
             )
-            for each in planned
+            for place, each in enumerate(planned)
         ],
         batch_size=1000,
     )
@@ -380,9 +392,12 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
         ],
         batch_size=1000,
     )
-    campaign.refresh_from_db()
-    for host in sorted(set(loaders.values())):
-        queue.arm_host(host)
+
+
+def next_position(campaign: Campaign) -> int:
+    """The place of a run that is planned after all others."""
+    last = campaign.runs.order_by("-position").values_list("position", flat=True).first()
+    return 0 if last is None else last + 1
 
 
 @transaction.atomic
@@ -403,16 +418,15 @@ def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
 def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     """End what waits at once, and have what runs stopped and its host put back."""
     require(by, Role.OPERATOR, "cancel campaign")
-    open_states = [Campaign.State.DRAFT, Campaign.State.RUNNING]
+    open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
         raise PlanError(
-            "state", f"{campaign} is {campaign.state}", hint="only a draft or a running one can be cancelled"
+            "state", f"{campaign} is {campaign.state}", hint="only a draft, a running or a paused one can be cancelled"
         )
-    for run in campaign.runs.exclude(state=Run.State.ENDED):
-        _cancel(run.pk)
+    for run in campaign.runs.exclude(state=Run.State.ENDED).select_related("host"):
+        cancel(run)
     queue.close_campaign(campaign.pk)
-    for host in sorted({campaign.host_id, *campaign.further_hosts.values_list("pk", flat=True)}):
-        queue.arm_host(host)
+    halts.arm_hosts(campaign)
     audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
     campaign.refresh_from_db()
 
@@ -421,21 +435,21 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
 def cancel_run(run: Run, *, by: User) -> None:
     """Cancel one run; its campaign goes on."""
     require(by, Role.OPERATOR, "cancel run")
-    if not _cancel(run.pk):
+    if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
-    audit(by, "run.cancel", run, after={"id": str(run.pk)})
+    after = {"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1}
+    audit(by, "run.cancel", run, after=after)
     run.refresh_from_db()
 
 
-def _cancel(pk: UUID) -> bool:
+def cancel(run: Run) -> bool:
     """A queued run ends here; one that the agent may know is flagged, and its tick does the rest."""
-    now = timezone.now()
-    if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
-        state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
-    ):
-        RunPart.objects.filter(run=pk).update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
+    if halts.end_queued(run):
         return True
-    active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
-    return bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    now = timezone.now()
+    active = Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED)
+    asked = bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    nudges.nudge(run.pk)
+    return asked

@@ -15,6 +15,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs
+from apps.campaigns import nudges
 from apps.campaigns.models import Run
 from apps.results import news
 from apps.results.hub import Hub, Seat, encode
@@ -27,7 +28,10 @@ hub = Hub(settings.LIVE_STREAMS)
 @cache_control(no_store=True)
 def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What happened after event `?after=`; see news.of_run."""
-    return JsonResponse(news.of_run(get_object_or_404(news.watched(), pk=pk), _after(request)))
+    run = get_object_or_404(news.watched(), pk=pk)
+    if run.state != Run.State.ENDED:
+        nudges.watch(run.pk)
+    return JsonResponse(news.of_run(run, _after(request)))
 
 
 @needs(Role.VIEWER)

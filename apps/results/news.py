@@ -12,6 +12,7 @@ import orjson
 from django.db.models import Count, Q
 from django.utils import timezone
 
+from apps.campaigns import nudges
 from apps.campaigns.models import Campaign, Run
 from apps.results import series, story
 from apps.results.hub import Word
@@ -68,7 +69,8 @@ class RunWatch:
         self.pk, self.seq, self._told = run.pk, run.last_seq, _state(run)
 
     def look(self) -> Word | None:
-        """One query while nothing is new, two otherwise."""
+        """One query while nothing is new, two otherwise; and whoever follows the run is told that somebody looks."""
+        nudges.watch(self.pk)
         run = watched().filter(pk=self.pk).first()
         if run is None:
             return Word(self.seq, None, last=True)

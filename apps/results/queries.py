@@ -35,7 +35,9 @@ class Point:
 
 @dataclass(frozen=True)
 class LevelRow:
-    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure."""
+    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure.
+
+    A run that was retried is not `planned` twice, but its outcome is told."""
 
     label: str
     points: list[Point]
@@ -107,7 +109,7 @@ def to_fold() -> QuerySet[Run]:
 def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. Of one
     host, or of all: then each is a block, and tells its own answer as well."""
-    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "host__name")
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name")
     runs = list(runs_on(campaign, host).order_by("position").select_related("host").only(*shown))
     names = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)
@@ -173,7 +175,7 @@ def _observations(
 
 def _method(spread: stats.LevelTable, used: int, measured: int) -> str:
     left = measured - used
-    return spread.method + (f"; {left} runs are left out, whose block lacks a level on its host" if left else "")
+    return spread.method + (f"; {left} left out, whose block lacks a level on its host" if left else "")
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:
@@ -197,6 +199,7 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
             "seed": campaign.seed,
             "reboot": campaign.reboot,
             "delta": campaign.delta,
+            "extensions": campaign.extensions,
         },
         "table": campaign_table(campaign).as_dict(),
         "runs": [_run_evidence(run) for run in runs],
@@ -281,7 +284,7 @@ def _level(
     return LevelRow(
         label=label,
         points=points,
-        planned=len(runs),
+        planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
         outcomes=dict(Counter(run.outcome for run in runs)),
         mean=spread.mean if spread else None,
         low=low,

@@ -18,24 +18,26 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps, words
-from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import breaks, breaks_at, by_host, progress
+from apps.campaigns import lifecycle_views, steps, words
+from apps.campaigns.history import history
+from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
+from apps.campaigns.queries import breaks, breaks_at, progress
+from apps.campaigns.schedule import by_host
 from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 from apps.results.transfer import download
 
 SUMMARISED = 500  # runs
+NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
+HOSTS = "hosts"  # a further tab of runs over several
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
-    campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
-    )
+    campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
@@ -44,10 +46,13 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "breaks": breaks(campaign.pk),
         "table": queries.campaign_table(campaign, host) if planned and compares else None,
         "summary": _summary(campaign, host) if planned and compares else None,
-        "hosts": by_host(campaign) if planned and campaign.placement != Campaign.Placement.ONE else [],
+        "hosts": by_host(campaign, timezone.now()) if planned and campaign.kind != Campaign.Kind.IMPORTED else [],
         "host": host,
-        "runs": story.runs_of(campaign),
-        "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
+        "of_host": f"?host={host}" if host else "",
+        "runs": story.runs_of(campaign, host),
+        "active": campaign.runs.active().first() if campaign.ended_at is None else None,
+        "history": history(campaign),
+        **lifecycle_views.context(campaign),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "told": words.told(campaign),
@@ -115,12 +120,14 @@ def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = get_object_or_404(Run.objects.select_related("campaign__dataset", "host", "facts"), pk=pk)
-    tab = request.GET.get("tab", "chart")
-    if tab not in TABS:
-        raise Http404(f"{tab} is not one of {', '.join(TABS)}")
+    run = _run_or_part(pk)
+    tab, tabs = request.GET.get("tab", "chart"), (*TABS, *((HOSTS,) if run.campaign.roles else ()))
+    if tab not in tabs:
+        raise Http404(f"{tab} is not one of {', '.join(tabs)}")
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
-    context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    context = {"run": run, "tab": tab, "tabs": tabs, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    if tab == HOSTS:
+        context |= story.hosts_of(run, request.GET.get("part", ""))
     context["breaks"] = breaks_at(run)
     context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
@@ -128,6 +135,12 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         context["silent_s"] = news.silent_after(run)
         context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
+
+
+def _run_or_part(pk: UUID) -> Run:
+    """Leases and troubles of a host name the job that it had, which may be another host's run."""
+    runs = Run.objects.select_related("campaign__dataset", "host", "facts")
+    return runs.filter(pk=pk).first() or get_object_or_404(runs, parts=pk)
 
 
 def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
@@ -222,10 +235,20 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
     """The raw bytes, as a download that no browser interprets."""
     run = get_object_or_404(Run, pk=pk)
-    found = get_object_or_404(run.artefacts, pk=artefact)
+    return _file(request, run, get_object_or_404(run.artefacts, pk=artefact))
+
+
+@needs(Role.VIEWER)
+def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
+    """The same of what another host's tools wrote for this run."""
+    run = get_object_or_404(Run, pk=pk)
+    return _file(request, run, get_object_or_404(PartArtefact, part__run=run, pk=artefact))
+
+
+def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
     if found.content is None:
         messages.error(request, f"{found.path} was too large to fetch ({found.size} bytes).")
-        return redirect("run_detail", pk)
+        return redirect("run_detail", run.pk)
     name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
     response = HttpResponse(bytes(found.content), content_type="application/octet-stream")
     response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
@@ -244,4 +267,5 @@ urlpatterns = [
     path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
     path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
     path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),
+    path("runs/<uuid:pk>/parts/<int:artefact>/", part_artefact, name="part_artefact"),
 ]

@@ -21,13 +21,14 @@ from embedded.errors import StackError
 from embedded.loopback import Loopback
 from embedded.supervisor import Service
 from tests import ground, snapshot
+from tests.alone import alone
 from tests.faults import moments
 from tests.faults.ledger import Found
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
 
-# The services whose processes dispatch runs, and what else works.
-DISPATCHER = "worker"
+# The service whose processes dispatch runs, and the one that does all else.
+DISPATCHER, WORKER = "dispatcher", "worker"
 SYSCTL = "net.ipv4.tcp_fin_timeout"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
 LEVELS = [
@@ -76,7 +77,7 @@ class Siege:
         """The dispatcher's service, with traps."""
         plain: Service = getattr(self.ground.stack, DISPATCHER)
         env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
-        argv = [*plain.argv, "--include=tests.faults.trap"]
+        argv = [*plain.argv, "--include=tests.faults.trap", f"--hostname={name}@%h"]
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
@@ -149,8 +150,9 @@ class Siege:
         self.before[str(path)] = path.read_text()
 
     def upgrade(self) -> None:
-        """The server is another release from now on: its agent has another digest."""
+        """The server is another release from now on, its agent has another digest; whoever dispatches is replaced."""
         (self.state / "agent-salt").write_text(str(self.chance.random()))
+        self.kill(DISPATCHER)
 
     def second_beat(self) -> None:
         plain = self.ground.stack.beat
@@ -177,15 +179,17 @@ class Siege:
     def measuring(self, campaign_id: str) -> bool:
         return any(run["agent_state"] == "RUNNING" and run["state"] == "running" for run in self.runs(campaign_id))
 
-    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int]]:
-        """(what was counted, outcome -> runs), by a process of the server's own."""
+    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
+        """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
         command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
         told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
-        return Found(**told["found"]), told["outcomes"]
+        return Found(**told["found"]), told["outcomes"], told["cells"]
 
     def look(self) -> snapshot.Snapshot:
         """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
-        ours, found = str(self.clusters), snapshot.take([str(self.clusters)])
+        ours = str(self.clusters)
+        with alone():  # nobody else has changed the machine for a moment
+            found = snapshot.take([ours])
         found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
         return {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
 

@@ -21,7 +21,7 @@ from tests import remote
 from tests.faults import document, siege
 from tests.faults.ledger import FAULTS, Found, Ledger, load, save
 from tests.faults.on_host import DAY_S, SESSION
-from tests.faults.siege import DISPATCHER, Siege
+from tests.faults.siege import DISPATCHER, WORKER, Siege
 
 TEST = "tests/faults/soak.py"
 SECOND = "second"
@@ -48,7 +48,7 @@ class Soak:
             1: lambda: self.trap("before submit"),
             2: lambda: self.trap("after submit"),
             3: lambda: self.trap("before ack"),
-            4: lambda: s.kill_child(self.any_dispatcher()),
+            4: lambda: s.kill_child(WORKER),
             5: self.sleep,
             6: lambda: s.kill("valkey"),
             7: s.flush,
@@ -187,7 +187,7 @@ def run(soak: Soak, faults: int, seconds: float) -> float:
 
 def keep(soak: Soak, seconds: float, seed: int) -> None:
     """Count, keep what was counted, and say it."""
-    found, outcomes = soak.siege.audit(*soak.campaigns)
+    found, outcomes, _ = soak.siege.audit(*soak.campaigns)
     left = soak.siege.left()
     say(f"{found} {outcomes} left changed: {left}")
     ledger, total = Ledger(test=TEST), sum(soak.injected.values())

@@ -35,6 +35,7 @@ class Field:
         self.root, self.data_dir, self.system = root, root / "data", System()
         self.data_dir.mkdir(mode=0o755)
         self.spool = Spool(root / "spool", self.system)
+        self.spool.jobs_dir.mkdir(parents=True, mode=0o700)
         self._program, self._open = root / "agent.pyz", list[Connection]()
         build_zipapp(self._program)
 

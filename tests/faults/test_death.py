@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -21,18 +22,15 @@ from tests.faults.struck import Field, struck, wait
 SEED = 22
 GROUP = Path("/sys/fs/cgroup/memory")
 LIMIT_BYTES = 64 << 20
-# Takes memory until the kernel has killed whoever it likes least; it is somebody else, and may die as well.
+# Fills a file in memory, which counts for its cgroup and for no process, until the kernel has killed the victim; then
+# it is the next.
 HOG = """
-import os, sys, time
-group, victim = sys.argv[1], int(sys.argv[2])
+import os, sys
+group, victim, path = sys.argv[1:]
 open(group + "/cgroup.procs", "w").write(str(os.getpid()))
-open("/proc/self/oom_score_adj", "w").write("-900")
-taken = []
-state = "R"
-while state not in "ZX":
-    state = open("/proc/%d/stat" % victim).read().rpartition(")")[2].split()[0]
-    taken.append(b"x" * (1 << 20))
-    time.sleep(0.001)
+with open(path, "wb", buffering=0) as file:
+    while open("/proc/%s/stat" % victim).read().rpartition(")")[2].split()[0] not in "ZX":
+        file.write(b"x" * (1 << 16))
 """
 
 
@@ -60,7 +58,9 @@ def run_out_of_memory(victim: int) -> None:
     Path(f"/proc/{victim}/oom_score_adj").write_text("1000")
     with memory_group(str(victim)) as group:
         (group / "cgroup.procs").write_text(str(victim))
-        subprocess.run([sys.executable, "-I", "-c", HOG, str(group), str(victim)], check=False, timeout=60)
+        with NamedTemporaryFile(dir="/dev/shm") as file:
+            argv = [sys.executable, "-I", "-c", HOG, str(group), str(victim), file.name]
+            subprocess.run(argv, check=False, timeout=60, stderr=subprocess.DEVNULL)
         assert "oom_kill 0" not in (group / "memory.oom_control").read_text()
 
 

@@ -90,6 +90,11 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def starts(vm: Machine) -> int:
+    """How often the guest was started, as its own log of logins tells."""
+    return vm.shell("last -x reboot").count("system boot")
+
+
 def wait(done: Callable[[], bool], limit_s: float = 300, every_s: float = 1.0) -> None:
     deadline = time.monotonic() + limit_s
     while not done():

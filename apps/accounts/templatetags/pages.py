@@ -28,6 +28,7 @@ SIGNS = {
     "running": ("live", "●"),
     "submitting": ("live", "●"),
     "queued": ("idle", "○"),
+    "paused": ("idle", "Ⅱ"),
     "draft": ("idle", "○"),
     "archive": ("idle", DASH),
     "new": ("idle", "○"),

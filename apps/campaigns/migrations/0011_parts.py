@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("campaigns", "0007_durable"),
+        ("campaigns", "0009_lifecycle"),
         ("hosts", "0008_schedule"),
     ]
 
