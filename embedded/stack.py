@@ -59,6 +59,8 @@ class Stack:
             "PROVING_SSH_KEYS": self.secrets["ssh_key"],
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
+            "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
+            "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }
 
     def start_stores(self) -> None:

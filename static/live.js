@@ -9,6 +9,7 @@
   const STREAM_AGAIN_MS = 30000;
   const REFRESH_MS = 3000;
   const LINES = 400;
+  const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
   const LOST = "connection lost, trying again";
 
   // Calls hear(news) for all that is new after place(), and lost(words) when nobody answers, lost("") when somebody does.
@@ -88,7 +89,7 @@
       const element = at("clock");
       element.classList.toggle("stale", Boolean(gone) || silent || seconds === null);
       const why = gone || trouble || (silent ? "the host's agent is silent" : "");
-      const told = seconds === null ? "no data yet" : `last point ${seconds} s ago`;
+      const told = seconds === null ? "no data yet" : `last point ${span(seconds)} ago`;
       element.textContent = why ? `${told}: ${why}` : told;
     }
 
@@ -111,8 +112,6 @@
         }
       }
     }
-
-    const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
 
     async function hear(news) {
       if (news.state !== page.dataset.state) { stop(); location.reload(); return; }
@@ -169,7 +168,7 @@
 
     setInterval(() => {
       page.hidden = !gone;
-      page.textContent = gone ? `As it was ${Math.round((Date.now() - heard) / 1000)} s ago: ${gone}` : "";
+      page.textContent = gone ? `As it was ${span(Math.round((Date.now() - heard) / 1000))} ago: ${gone}` : "";
     }, 1000);
     const stop = follow(page.dataset.stream, () => 0, hear, lost, async () => hear(await asked(page.dataset.liveCampaign)));
   }

@@ -143,16 +143,16 @@ def begin(ground: Ground, seconds: int) -> str:
 def written(ground: Ground, run: str, since: float) -> dict[int, float]:
     """seq -> when the agent wrote it, of samples that came after `since`; the newest 1000 are events still."""
     found: dict[int, float] = {}
-    page = 1
+    after = 0
     while True:
-        answer = ground.client.get(f"runs/{run}/events/?page_size=500&page={page}")
+        answer = ground.client.get(f"runs/{run}/events/?limit=1000&after={after}")
         for row in answer["results"]:
             at = datetime.fromisoformat(row["at"]).timestamp()
             if row["kind"] == "sample" and at > since:
                 found[row["seq"]] = at
-        if not answer["next"]:
+        if not answer["results"]:
             return found
-        page += 1
+        after = answer["next_after"]
 
 
 def report(way: str, viewers: Viewers, samples: dict[int, float]) -> None:
