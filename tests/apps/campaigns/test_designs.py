@@ -350,6 +350,18 @@ def test_a_sample_is_distinct_and_of_the_space(raw: list[Raw], sample: int, seed
     assert len(set(found)) == sample and set(found) <= set(space)
 
 
+def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_has_none() -> None:
+    first = {"label": "2MB", "set": {}, "when": {"huge": ["on"]}}
+    size = {"name": "size", "levels": [first, {"label": "any", "set": {}}]}
+
+    def numbered(*raw: Raw) -> list[str | None]:
+        found = [cells._numbered(plan.read_factors(list(raw)), number) for number in range(4)]
+        return [factors.text_of(cell) if cell else None for cell in found]
+
+    assert numbered(HUGE, size) == [None, "off, any", "on, 2MB", "on, any"]
+    assert numbered(HUGE, SIZE) == ["off", None, "on, 2MB", "on, 1GB"]
+
+
 @settings(max_examples=30, deadline=None)
 @given(any_factors(), st.integers(0, 2**32 - 1))
 def test_a_large_space_is_drawn_from_by_the_same_rules(raw: list[Raw], seed: int) -> None:
