@@ -24,7 +24,8 @@ submit     Job -> Status. The same uuid again answers the current state; with an
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
-           reached or the run sealed; path is relative to the job's directory
+           reached or the run sealed. Another request ends the wait; path is relative to the job's directory
+nudge      {} -> {}; a read that waits returns at once
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 finish     {"run": uuid} -> Status; tells a job that serves others that they are done with it
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
@@ -130,8 +131,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "cancel", "finish", "ack", "restore",
-    "purge", "install", "uninstall",
+    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "nudge", "cancel", "finish", "ack",
+    "restore", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

@@ -7,6 +7,7 @@ from typing import Any
 from .errors import Unplannable
 from .protocol import REBOOT
 from .settings import Plan
+from .workloads import WORKLOADS
 
 Record = dict[str, Any]
 
@@ -69,15 +70,24 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
         raise Unplannable("dataset", spec["dataset"], "none: the server has it")
     if (serve or kind in OTHERS) and any(step["kind"] == REBOOT for step in spec["steps"]):
         raise Unplannable("steps", REBOOT, "no restart in a run over several hosts: the others would wait in vain")
+    for step in spec["steps"] if kind == "remote" else []:
+        if step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].traces(step["options"]):
+            tool = step["options"]["tracer"]["tool"]
+            raise Unplannable(f"steps.{step['name']}.tracer", tool, "none: the backends are on the server's host")
     for name, plan in plans.items() if kind in OTHERS else []:
         remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql)
         if remote or plan.initdb:
             raise Unplannable(f"settings.{name}", spec["settings"][name], "nothing here; it is for the server's host")
-    if serve and serve.get("standbys"):
-        _check_replication(configuration(plans))
+    _check_replication(kind, bool(serve and serve.get("standbys")), configuration(plans))
 
 
-def _check_replication(conf: dict[str, str]) -> None:
+def _check_replication(kind: str, followed: bool, conf: dict[str, str]) -> None:
+    names = conf.get(LATE[0], "").strip()
+    if kind == "private" and names and not followed:
+        accepted = "nothing without standbys: every commit would wait for them for ever"
+        raise Unplannable(f"postgresql.{LATE[0]}", names, accepted, "choose hosts for standbys")
+    if not followed:
+        return
     for name, refused, accepted in (
         ("wal_level", ("minimal",), "replica or logical, for standbys"),
         ("max_wal_senders", ("0", "1"), "two for each standby"),

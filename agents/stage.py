@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .run import Run
     from .workloads import Trace
 
-LOOK_S = 0.5  # how often an unfinished process is looked after at least; its end wakes us at once
+LOOK_S = 0.1  # how often an unfinished process is looked after at least, and a cancel seen; its end wakes us at once
 FAR = 1e9
 
 Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due

@@ -39,12 +39,13 @@ class Steadiness:
 
     def add(self, t: float, rate: float) -> None:
         """The rate of what ended `t` seconds after the beginning."""
-        number = max(0, int((t - 1e-6) // self._window_s))
+        second = max(1, round(t))
+        number = int((second - 1) // self._window_s)
         if number > self._number and self._open:
             self._close()
         self._number = number
         self._open.append(rate)
-        if t + 0.5 >= (number + 1) * self._window_s:
+        if second >= (number + 1) * self._window_s:
             self._close()
 
     def _close(self) -> None:
@@ -88,8 +89,10 @@ def _mser(tail: Sequence[float]) -> float:
 def drift(means: Sequence[float]) -> float:
     """What the Theil-Sen slope adds up to over all windows, as a share of their median."""
     middle = median(means) if means else 0.0
-    if len(means) < 2 or middle <= 0:
+    if len(means) < 2:
         return 0.0
+    if middle <= 0:
+        return 1.0  # nothing was done half of the time: whatever came then is all of it
     slopes = [(b - a) / (j - i) for i, a in enumerate(means) for j, b in enumerate(means[i + 1 :], start=i + 1)]
     return median(slopes) * (len(means) - 1) / middle
 

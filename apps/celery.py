@@ -5,7 +5,7 @@ import resource
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_init, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 DESCRIPTORS = 65536  # a followed run takes four, and 1024 is a common limit
@@ -21,6 +21,15 @@ def raise_limit(**_: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
+@worker_ready.connect
+def hear(sender: Any, **_: Any) -> None:
+    """Threads follow runs for long, and are told when one is to be looked at; processes look often instead."""
+    if sender.pool.__class__.__module__ == "celery.concurrency.thread":
+        from apps.campaigns import nudges
+
+        nudges.listen()
 
 
 @worker_shutting_down.connect

@@ -98,6 +98,8 @@ if DATABASE_POOL:
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}
     DATABASES["default"].setdefault("OPTIONS", {})["pool"] = pool
+# Live pages that one process streams to, each from a thread of gunicorn's that needs no connection; further ones poll.
+LIVE_STREAMS: int = env.int("PROVING_LIVE_STREAMS", default=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     "default": {
@@ -105,6 +107,14 @@ CACHES = {
         "LOCATION": env.str("PROVING_CACHE_URL"),
     }
 }
+
+# Without a server for mail, notifications go to webhooks only.
+EMAIL_HOST: str = ""
+if mail_url := env.str("PROVING_EMAIL_URL", default=""):
+    vars().update(env.email_url_config(mail_url))
+EMAIL_TIMEOUT = 10
+EMAIL_SUBJECT_PREFIX = "[Proving Ground] "
+DEFAULT_FROM_EMAIL = env.str("PROVING_EMAIL_FROM", default="proving-ground@localhost")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
@@ -196,6 +206,8 @@ SPECTACULAR_SETTINGS = {
         "CampaignKind": "apps.campaigns.models.Campaign.Kind",
         "DataCopyState": "apps.campaigns.models.DataCopy.State",
         "DataSetReset": "agents.datasets.RESETS",
+        "ChannelKind": "apps.accounts.models.Channel.Kind",
+        "DeliveryState": "apps.accounts.models.Delivery.State",
         "RunState": "apps.campaigns.models.Run.State",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -220,6 +232,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
+    "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},

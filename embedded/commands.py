@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-# Tens of people on pages that wait for PostgreSQL: threads suit that. Two processes, so that one can be replaced.
+# Threads suit pages that wait for PostgreSQL. Two processes, so that one can be replaced. A stream to a live page keeps
+# its thread: 200 of them (PROVING_LIVE_STREAMS), and 16 for all else. A thread that was never needed costs nothing.
 WEB = (
     "gunicorn",
     "apps.wsgi",
     "--worker-class=gthread",
     "--workers=2",
-    "--threads=8",
+    "--threads=216",
     "--timeout=60",
     "--graceful-timeout=5",
     "--access-logfile=-",

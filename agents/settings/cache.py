@@ -75,7 +75,7 @@ class Cache(Setting):
         return Plan(acts=drops if state in _DROPPED else [], sql=loads if state in _LOADED else [])
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are prepared"""
+        """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are there; or at each step"""
         again = moment == "measure" and scene.measured and wanted.get("before") == "step"
         dropped = drop(scene) if wanted["state"] in _DROPPED and (moment == "stopped" or again) else []
         if wanted["state"] in _LOADED and (moment == "warm" or again):

@@ -20,8 +20,9 @@ from django.utils import timezone
 
 from agents.paths import needed
 from agents.protocol import checksum
-from apps.campaigns import copies, queue, steps
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.accounts import waking
+from apps.campaigns import copies, halts, nudges, queue, steps
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
 from apps.hosts.models import Trouble
@@ -37,7 +38,8 @@ UNREACHABLE_RETRY_S = 10.0
 RESTART_RETRY_S = 3.0
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
-LOOK_S = 1.0  # events are committed, and a cancel is seen, this often
+LOOK_S = 1.0  # events are committed, and a cancel is seen, this often;
+UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
 
 stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
 
@@ -89,10 +91,19 @@ def _work(run: Run) -> None:
     if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
+    if run.campaign.state == Campaign.State.PAUSED and run.state == Run.State.QUEUED:
+        halts.give_back(run)
+        run.mine().update(next_tick_at=None, claimed_until=None)
+        return
+    if run.parts.exists():
+        from apps.campaigns import parts  # it is made of what stands here
+
+        parts.work(run)
+        return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
-    with links.link(host) as link:
+    with links.link(host) as link, nudges.following(run.pk, link.nudge):
         contact.record_contact(host, link.hello)
         _forget_ended(link)
         if not _submit(run, link):
@@ -127,8 +138,9 @@ def _submit(run: Run, link: ssh.Link) -> bool:
 
 
 def _begin(run: Run) -> bool:
-    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
-    queued = run.mine().filter(state=Run.State.QUEUED)
+    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile, or its
+    campaign paused."""
+    queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     run.refresh_from_db()
     return bool(begun)
@@ -168,7 +180,7 @@ def _follow(run: Run, link: ssh.Link) -> bool:
             "offset": run.events_offset,
             "limit": READ_BYTES,
         }
-        chunk = link.call("read", **asked, wait_s=LOOK_S, gather=True)
+        chunk = link.call("read", **asked, wait_s=_pause_s(run), gather=True)
         data = base64.b64decode(chunk["data"])
         if data:
             _store(run, data)
@@ -177,23 +189,31 @@ def _follow(run: Run, link: ssh.Link) -> bool:
     return False
 
 
+def _pause_s(run: Run) -> float:
+    """How long events may gather. Each look costs us, and the host, some milliseconds."""
+    return UNWATCHED_S if nudges.listening.is_set() and not nudges.watched(run.pk) else LOOK_S
+
+
 def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
-    events = [event for event in (_event(run, line) for line in whole.splitlines()) if event]
+    lines = whole.splitlines()
+    events = [event for event in (_event(run, line) for line in lines) if event]
     with transaction.atomic():
         stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
         if stored is None:
             raise ClaimLostError
         RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
+        run.events_damaged += len(lines) - len(events)
         run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
                 run.agent_state_at = timezone.now()  # by our clock: the host's may be set meanwhile
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
-        run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
+        told = ["events_offset", "events_damaged", "last_seq", "agent_state", "agent_state_at", "step"]
+        run.save(update_fields=told)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -232,10 +252,10 @@ def _collect(run: Run, link: ssh.Link) -> None:
 
 def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
-    arrived = run.events.count()
-    if arrived == manifest["last_seq"]:
+    lost = max(run.events_damaged, manifest["last_seq"] - run.last_seq)
+    if not lost:
         return manifest["outcome"], manifest["error"]
-    words = f"{manifest['last_seq']} events were told, and {arrived} are whole"
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
     error = AgentError(f"agent on {run.host}", words, hint="look after the disk that holds its spool; run it again")
     return Run.Outcome.FAILED, error.as_dict()
 
@@ -252,23 +272,28 @@ def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 
 def _forget_ended(link: ssh.Link) -> None:
     """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
-    ended = Run.objects.filter(pk__in=link.hello["sealed"], state=Run.State.ENDED, manifest__clean=True)
-    for run in ended:
+    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
         sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
         if json.loads(sealed) == run.manifest:
             _forget(link, str(run.pk), sealed)
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
-    artefact = Artefact(run=run, path=file["path"], size=file["size"], sha256=file["sha256"])
+    return Artefact(run=run, **_kept(run, link, file))
+
+
+def _kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
+    """A file of the manifest with its content, but for a large one."""
+    kept = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        artefact.content = _fetch(run, link, file["path"], file["size"])
-        if hashlib.sha256(artefact.content).hexdigest() != file["sha256"]:
+        kept["content"] = _fetch(run, link, file["path"], file["size"])
+        if hashlib.sha256(kept["content"]).hexdigest() != file["sha256"]:
             raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
-    return artefact
+    return kept
 
 
-def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
+def _fetch(run: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
         chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
@@ -292,14 +317,14 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     leases.release(run.host.machine_id, run.pk)
     if manifest:
         _report(run, manifest)
-    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    halts.after(run)
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)
-    transaction.on_commit(lambda: queue.send("results.ingest", run_id))
+    transaction.on_commit(lambda: waking.send("results.ingest", run_id))
 
 
-def _report(run: Run, manifest: dict[str, Any]) -> None:
+def _report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
     """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
     if manifest["conflicts"]:
         contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
@@ -312,7 +337,7 @@ def _report(run: Run, manifest: dict[str, Any]) -> None:
         contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
 
 
-def _left(run: Run) -> list[dict[str, Any]]:
+def _left(run: Run | RunPart) -> list[dict[str, Any]]:
     """The values that are neither the original nor somebody else's, from the proofs of the restore."""
     writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
     restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
 from apps.campaigns import nuisance, targets
@@ -13,8 +13,9 @@ from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
-# Fields that are not create_campaign's: of its nuisance, and of the rows.
+# Fields that are not create_campaign's: of its roles, of its nuisance, and of the rows.
 ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
+OF_ROLES = ("client", "standbys", "server_address", "server_port")
 OF_ROWS = ("cells", "conditions", "factor_orders")
 ARRANGED = ("design", "sample", *OF_ROWS)
 UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
@@ -26,6 +27,14 @@ def alike_shown(wanted: dict[str, Any]) -> dict[str, Any]:
     kind = "steady" if "until" in warm else "time" if warm else ""
     shown = {name: value for name, value in wanted.items() if name != "warm_up"}
     return {**shown, "warm_up": kind, "warm_up_s": warm.get("limit_s", warm.get("time_s"))}
+
+
+def roles_shown(source: Campaign) -> dict[str, Any]:
+    """A campaign's roles as the form's fields have them."""
+    wanted = source.roles
+    address = (wanted.get("addresses") or {}).get(str(source.host_id))
+    named = {name: wanted.get(name) for name in ("client", "standbys")}
+    return {**named, "server_address": address, "server_port": wanted.get("port")}
 
 
 def newest_datasets() -> Any:
@@ -54,6 +63,17 @@ class CampaignForm(forms.Form):
         label="PostgreSQL",
         help_text="an existing one is restarted only where that is allowed",
     )
+    placement = forms.ChoiceField(
+        choices=Campaign.Placement.choices,
+        required=False,
+        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+    )
+    further_hosts = forms.ModelMultipleChoiceField(
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+    )
+    priority = forms.IntegerField(
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
+    )
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
@@ -79,6 +99,28 @@ class CampaignForm(forms.Form):
         required=False,
         label="Restart the host",
         help_text="only a host that an admin allows to be restarted; the run goes on by itself",
+    )
+    client = forms.ModelChoiceField(
+        Host.objects.none(),
+        required=False,
+        empty_label="the host itself, beside its server",
+        label="Load from",
+        help_text="another host that runs the load over the network",
+    )
+    standbys = forms.ModelMultipleChoiceField(
+        Host.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="each has a copy made by pg_basebackup for the time of a run",
+    )
+    server_address = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Address of the server",
+        help_text="by which the other hosts reach it, where it is not that of SSH",
+    )
+    server_port = forms.IntegerField(
+        required=False, min_value=1024, max_value=65535, label="Port of the server", help_text="55432 when empty"
     )
     design = forms.ChoiceField(choices=Campaign.Design.choices, required=False, help_text="which combinations run")
     sample = forms.IntegerField(required=False, min_value=1, label="Size of the sample", help_text="of a random sample")
@@ -158,6 +200,11 @@ class CampaignForm(forms.Form):
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        for role in ("client", "standbys"):
+            self._offer(role, Host.objects.filter(facts_history__isnull=False).distinct())
+        further = self.fields["further_hosts"]
+        assert isinstance(further, forms.ModelMultipleChoiceField)  # noqa: S101 - for the type checker
+        further.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
@@ -184,11 +231,42 @@ class CampaignForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
         field.choices = [("", targets.NEWEST), *groups]
 
+    def _roles(self) -> dict[str, Any]:
+        """In the shape of Campaign.roles."""
+        named = {name: self.cleaned_data[name] for name in OF_ROLES}
+        client, standbys = named["client"], [host.pk for host in named["standbys"]]
+        roles: dict[str, Any] = {"client": client.pk} if client else {}
+        roles |= {"standbys": standbys} if standbys else {}
+        if not roles:
+            return {}
+        address, port = named["server_address"], named["server_port"]
+        roles |= {"addresses": {str(self.cleaned_data["host"].pk): address}} if address else {}
+        return roles | ({"port": port} if port else {})
+
+    def offer_also(self, source: Campaign) -> None:
+        """What a clone takes over, though there may be a newer revision of it."""
+        for name, newest, own in (
+            ("workload", newest_workloads(), source.workload_id),
+            ("dataset", newest_datasets(), source.dataset_id),
+        ):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            field.queryset = newest.model.objects.filter(Q(pk__in=newest.values("pk")) | Q(pk=own))
+
+    @classmethod
+    def filled(cls, source: Campaign) -> dict[str, Any]:
+        """Every choice of a campaign, as this form shows it."""
+        shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
+        target = " ".join(next(iter(source.target.items()), ()))
+        shown |= roles_shown(source)
+        return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
+
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
         target = targets.wanted(self.cleaned_data["target"])
-        own = {name: value for name, value in self.cleaned_data.items() if name not in (*ALIKE, *OF_ROWS)}
+        own = {name: value for name, value in self.cleaned_data.items() if name not in (*ALIKE, *OF_ROWS, *OF_ROLES)}
         given = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
+        given["roles"] = self._roles()
         return {name: value for name, value in given.items() if value not in (None, "")}
 
     def _nuisance(self) -> dict[str, Any]:

@@ -169,6 +169,13 @@ class Campaign(models.Model):
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
+    open_blocks = models.PositiveIntegerField(
+        null=True, blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all"
+    )
+    forgiven_failures = models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed")
+    extensions: Any = models.JSONField(
+        default=list, blank=True, help_text='[{"at", "by", "repetitions", "levels", "seen": ok runs before it}]'
+    )
     cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -235,6 +242,7 @@ class Run(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     manifest: Any = models.JSONField(null=True, blank=True)
@@ -249,6 +257,7 @@ class Run(models.Model):
         ordering = ["campaign", "position"]
         constraints = [
             models.UniqueConstraint(fields=["campaign", "position"], name="position_once_per_campaign"),
+            models.UniqueConstraint(fields=["retry_of"], name="retried_once"),
             models.CheckConstraint(
                 condition=models.Q(state="ended") ^ models.Q(outcome=""), name="outcome_when_and_only_when_ended"
             ),
@@ -306,6 +315,7 @@ class RunPart(models.Model):
     outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
     error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
     agent_state = models.CharField(max_length=20, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
     last_seq = models.PositiveIntegerField(default=0)
@@ -317,6 +327,11 @@ class RunPart(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} of {self.run} on {self.host}"
+
+    @property
+    def name(self) -> str:
+        """Which of the run's parts it is: "server", "standby1"."""
+        return str(self.spec["target"].get("name", self.role))
 
 
 class RunEvent(models.Model):
@@ -336,6 +351,23 @@ class RunEvent(models.Model):
         return f"{self.run_id} {self.seq} {self.kind}"
 
 
+class PartEvent(models.Model):
+    """The same of a part: in a table of its own, so that nobody takes what another host told for the run's."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["part", "seq"]
+        constraints = [models.UniqueConstraint(fields=["part", "seq"], name="part_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.part_id} {self.seq} {self.kind}"
+
+
 class Artefact(models.Model):
     """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
 
@@ -348,6 +380,23 @@ class Artefact(models.Model):
     class Meta:
         ordering = ["run", "path"]
         constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class PartArtefact(models.Model):
+    """What a part's tools printed, such as the log of its PostgreSQL."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["part", "path"]
+        constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]
 
     def __str__(self) -> str:
         return self.path

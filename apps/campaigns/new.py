@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
-from apps.campaigns import design, recipes, services, words
+from apps.campaigns import design, lifecycle, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts import paths
 from apps.hosts.models import Host
 
 
+def _source(key: str) -> Campaign | None:
+    """The campaign that is to be cloned, if one is named."""
+    try:
+        return Campaign.objects.filter(pk=UUID(key), kind=Campaign.Kind.COMPARISON).first()
+    except ValueError:
+        return None
+
+
 class Draft:
     """`form` and `rows` as they were typed, or as the recipe proposes them for the host in the URL."""
 
     def __init__(self, request: HttpRequest) -> None:
-        named = request.POST.get("recipe", request.GET.get("recipe", ""))
+        self.source = _source(request.POST.get("from", request.GET.get("from", "")))
+        own = self.source.recipe if self.source else ""
+        named = request.POST.get("recipe", request.GET.get("recipe", own))
         self.name = named if named in recipes.catalogue() else ""
         self.recipe = recipes.catalogue().get(self.name)
         self.notice = ""
@@ -31,14 +43,19 @@ class Draft:
             self.form = CampaignForm(request.POST, recipe=self.recipe)
         else:
             self.host = self._host(request.GET.get("host", ""))
-            self.rows = self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
+            self.rows = self._cloned() or self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
             self.form = CampaignForm(initial=self._initial(), recipe=self.recipe)
+        if self.source:
+            self.form.offer_also(self.source)
 
     def _host(self, wanted: str) -> Host | None:
         checked = Host.objects.filter(facts_history__isnull=False).distinct()
         if wanted.isdigit():
             return checked.filter(pk=int(wanted)).first()
         return checked.first() if checked.count() == 1 else None
+
+    def _cloned(self) -> list[design.Row]:
+        return design.rows_of(self.source.factors) if self.source else []
 
     def _proposed(self) -> list[design.Row]:
         """The recipe's levels for this host; where they depend on its facts, the host has to be chosen first."""
@@ -54,6 +71,8 @@ class Draft:
             return []
 
     def _initial(self) -> dict[str, Any]:
+        if self.source:
+            return CampaignForm.filled(self.source)
         initial: dict[str, Any] = {"host": self.host}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
@@ -90,6 +109,7 @@ class Draft:
     def context(self) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
+            "source": self.source,
             "rows": self.rows,
             "notice": self.notice,
             "paths": design.known_paths(self.steps, self.dataset),
@@ -105,6 +125,9 @@ class Draft:
             return None
         factors = design.factors_of(self.rows, self.steps, self.dataset)
         try:
+            if self.source:
+                left_empty = dict.fromkeys(("dataset", "profile", "seed"))
+                return lifecycle.clone_campaign(self.source, **{**left_empty, **self._fields(factors, by)})
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
             return services.create_campaign(**self._fields(factors, by))
@@ -127,6 +150,8 @@ class Draft:
             self.form.add_error(None, f"In the factors: {text}")
         elif error.subject.startswith("factors"):
             self.form.add_error(None, text)
+        elif error.subject.removeprefix("roles.") in self.form.fields:
+            self.form.add_error(error.subject.removeprefix("roles."), text)
         else:
             blame(self.form, PlanError(error.subject.removeprefix("nuisance."), error.message, hint=error.hint))
 
@@ -149,11 +174,12 @@ class Draft:
         own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
+        further = fields.pop("further_hosts", ())
         campaign = Campaign(**fields)
-        planned = services.preview(campaign)
+        planned = services.preview(campaign, further)
         drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
-        for run in planned.runs:
+        for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
         told = {
             "told": words.told(campaign, drawn),
@@ -162,6 +188,12 @@ class Draft:
         }
         shown = list(blocks.values())[:3] if drawn else []
         return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+
+
+def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
+    """Where every host has all of them, those of the first: the others run in the same order."""
+    each = campaign.placement == Campaign.Placement.EACH
+    return [run for run in runs if not each or run.host == campaign.host.pk]
 
 
 def _by_chance(campaign: Campaign) -> bool:

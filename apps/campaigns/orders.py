@@ -43,7 +43,7 @@ def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) ->
 
 def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
     """Cells that share a cluster, and of these such that share a start of the server, after the first of their kind."""
-    kinds = {number: (begins(cells[number], CLUSTER), begins(cells[number], SERVER)) for number in mixed}
+    kinds = {number: _kind(cells[number]) for number in mixed}
     first: dict[Any, int] = {}
     for place, number in enumerate(mixed):
         first.setdefault(kinds[number][0], place)
@@ -51,7 +51,16 @@ def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
     return sorted(mixed, key=lambda number: (first[kinds[number][0]], first[kinds[number]]))
 
 
-def begins(cell: Cell, what: str) -> bytes:
+def groups(cells: Sequence[Cell]) -> int:
+    """How many different starts of the server there are in a block."""
+    return len({_kind(cell) for cell in cells})
+
+
+def _kind(cell: Cell) -> tuple[bytes, bytes]:
+    return _begins(cell, CLUSTER), _begins(cell, SERVER)
+
+
+def _begins(cell: Cell, what: str) -> bytes:
     """What of a cell's values the cluster is made with, or the server started with."""
     changes = {path: value for level in cell.values() for path, value in level.set.items()}
     return canonical({path: value for path, value in changes.items() if begins_anew(path) == what})

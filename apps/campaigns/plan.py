@@ -30,14 +30,28 @@ REBOOT_LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
+class Part:
+    """What another machine does for a run: which host, in what role, and the spec of its job."""
+
+    host: int
+    role: str
+    spec: Mapping[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True)
 class Planned:
-    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec."""
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec. `host` is the key of the
+    host that is measured, 0 for the campaign's first; `loader` that of the one which runs it, where that is another."""
 
     position: int
     block: int
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
+    host: int = 0
+    loader: int | None = None
+    parts: tuple[Part, ...] = ()
 
 
 def expand(

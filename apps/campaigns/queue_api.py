@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -12,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns import schedule
+from apps.campaigns.models import Campaign
 from apps.hosts.api_schedule import ReservationSerializer
 from apps.hosts.models import Host
 
@@ -33,6 +35,25 @@ class QueueSerializer(serializers.Serializer[Any]):
     reservation = ReservationSerializer(allow_null=True)
     why = serializers.CharField(help_text="what keeps the next run from beginning; empty where nothing does")
     waiting = WaitingSerializer(many=True, help_text="campaigns in the order in which they go")
+
+
+class OnHostSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(source="host.pk")
+    host_name = serializers.CharField(source="host.name")
+    done = serializers.IntegerField(help_text="runs that have ended there")
+    total = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
+    active = serializers.UUIDField(source="active.pk", default=None, allow_null=True, help_text="the run under way")
+    why = serializers.CharField(help_text="what keeps its next run from beginning; empty where nothing does")
+
+
+class OnHostsViewSet(viewsets.ViewSet):
+    """How far a campaign is on each of its hosts."""
+
+    @extend_schema(responses=OnHostSerializer(many=True))
+    def list(self, request: Request, campaign: UUID) -> Response:
+        found = get_object_or_404(Campaign, pk=campaign)
+        return Response(OnHostSerializer(schedule.by_host(found, timezone.now()), many=True).data)
 
 
 class QueueViewSet(viewsets.ViewSet):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 
 from apps.campaigns import plan, queries, queue
 from apps.campaigns.models import Campaign, Run
@@ -51,9 +51,46 @@ def schedule(host: Host, now: datetime) -> Schedule:
     calendar = windows.read(host.windows, host.time_zone)
     free = max(filter(None, (now, ends, reserved.until if reserved else None)))
     waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
-    following = None if active else queue.waiting(host).first()
-    why = queue.hindrance(host, following, now) if following else ""
-    return Schedule(host, active, ends, reserved, why, waits)
+    return Schedule(host, active, ends, reserved, why(host, now), waits)
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """How far a campaign is on one of its hosts, what it does there now, or why nothing of it begins."""
+
+    host: Host
+    done: int
+    total: int
+    failed: int
+    active: Run | None
+    why: str
+
+
+def by_host(campaign: Campaign, now: datetime) -> list[OnHost]:
+    """In the order of the hosts' names: three queries, and for each that is idle those of its queue."""
+    ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
+    counted = (
+        campaign.runs.order_by()
+        .values("host")
+        .annotate(total=Count("pk"), done=Count("pk", filter=ended), failed=Count("pk", filter=not_ok))
+    )
+    counts = {row["host"]: (row["done"], row["total"], row["failed"]) for row in counted}
+    active = {run.host_id: run for run in campaign.runs.active().select_related("campaign")}
+    hosts = Host.objects.filter(pk__in=counts).order_by("name")
+    return [_on_host(host, counts[host.pk], active.get(host.pk), campaign, now) for host in hosts]
+
+
+def _on_host(host: Host, counts: tuple[int, int, int], active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
+    waits = active is None and counts[0] < counts[1] and campaign.state == Campaign.State.RUNNING
+    return OnHost(host, *counts, active, why(host, now) if waits else "")
+
+
+def why(host: Host, now: datetime) -> str:
+    """What keeps the next run of a host that is idle from beginning; "" where nothing does, or nothing waits."""
+    if Run.objects.active().filter(host=host).exists():
+        return ""
+    following = queue.waiting(host).first()
+    return queue.hindrance(host, following, now) if following else ""
 
 
 def _ends(run: Run, now: datetime) -> datetime:
@@ -78,7 +115,7 @@ def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now:
 def _seconds(campaign: Campaign, host: Host) -> float:
     """About how long one of its runs there takes: as those did that ended, else as the plan says."""
     runs = Run.objects.filter(campaign=campaign, host=host)
-    took: float | None = runs.aggregate(took=queries.wall_seconds())["took"]
+    took = queries.median_s(runs)
     if took:
         return took
     specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))

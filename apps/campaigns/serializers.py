@@ -200,6 +200,9 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     design_told = serializers.SerializerMethodField(help_text="the design in words")
     threats = serializers.SerializerMethodField(help_text="to its validity: what it cannot tell apart")
     stop = serializers.DictField()
+    extensions = serializers.ListField(
+        child=serializers.DictField(), help_text="after its results could be seen: at, by, repetitions, levels, seen"
+    )
     roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
@@ -215,7 +218,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
             *("design", "design_told", "threats", "cells", "sample", "repetitions", "order", "seed", "reboot"),
             *("nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),
-            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "cloned_from"),
+            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -248,11 +251,10 @@ class StartedCampaignSerializer(CampaignSerializer):
         fields = [*CampaignSerializer.Meta.fields, "unchecked"]
 
 
-class NewCampaignSerializer(serializers.Serializer[Any]):
-    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+class ChoicesSerializer(serializers.Serializer[Any]):
+    """What a campaign may be asked; of a clone, what is to be different."""
 
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    recipe = serializers.CharField(required=False)
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, help_text="id of a host")
     name = serializers.CharField(required=False, max_length=120)
     question = serializers.CharField(required=False)
     workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
@@ -294,6 +296,13 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
     further_hosts = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), many=True, required=False)
     roles = serializers.DictField(required=False, help_text="client: host id, standbys: host ids")
 
+
+class NewCampaignSerializer(ChoicesSerializer):
+    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    recipe = serializers.CharField(required=False)
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
         missing = {name: "required unless a recipe is named" for name in needed if name not in attrs}
@@ -313,12 +322,21 @@ class PlannedSerializer(serializers.Serializer[Any]):
     digest = serializers.CharField()
 
 
+class ShareSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(source="host.pk")
+    host_name = serializers.CharField(source="host.name")
+    runs = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="about how long they take, one after the other")
+
+
 class PreviewSerializer(serializers.Serializer[Any]):
-    seconds = serializers.FloatField(help_text="about how long all runs take")
+    seconds = serializers.FloatField(help_text="about how long all runs take; of several hosts the longest")
     known = serializers.BooleanField(help_text="whether earlier runs of the same shape there told it; else a guess")
     restarts = serializers.IntegerField(help_text="of the host")
     restart_s = serializers.FloatField(help_text="about how long each takes")
     restart_known = serializers.BooleanField(help_text="whether that was measured there; else it is a guess")
+    shares = ShareSerializer(many=True)
+    notes = serializers.ListField(child=serializers.CharField(), help_text="what the windows of hosts mean for it")
     runs = PlannedSerializer(many=True)
 
 
@@ -329,11 +347,12 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
     error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
     proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
+    retry_of = serializers.UUIDField(source="retry_of_id", allow_null=True, help_text="the failed run that it repeats")
 
     class Meta:
         model = Run
         fields = [
-            *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "retry_of", "state", "outcome"),
             *(
                 "agent_state",
                 "agent_state_at",

@@ -104,7 +104,7 @@ def _until(warm: Mapping[str, Any]) -> str:
     if "time_s" in warm:
         return f"for {warm['time_s']} s"
     window, within = warm.get("window_s", nuisance.WINDOW_S), warm.get("within", nuisance.WITHIN)
-    rule = f"windows of {window} s, drift within {within * 100:.3g} %"
+    rule = f"windows of {window} s, drift within {within * 100:.3g}\u202f%"
     return f"until its rate is steady, at most {warm['limit_s']} s ({rule})"
 
 
@@ -117,30 +117,36 @@ def threats(campaign: Campaign) -> list[str]:
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
-    return [*_threats_of_order(campaign, factors), *_threats_of_design(campaign, factors)]
+    found = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    return [*_threats_of_order(campaign, factors, found), *_threats_of_design(campaign, factors)]
 
 
-def _threats_of_order(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:
+def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], found: Sequence[Cell]) -> Iterator[str]:
     order = Campaign.Order
     if campaign.order in (order.AS_GIVEN, order.DESCENDING):
         yield f"Each block has the same order: {DRIFT} looks like an effect of the levels."
     if campaign.order == order.ABBA:
         yield "ABBA evens out a steady drift; one that jumps, or returns with each block, looks like an effect."
     if campaign.order == order.FEWEST_RESTARTS:
-        yield _together(factors)
-    fixed = [factor.name for factor in factors if factor.order]
+        yield _together(factors, found)
+    fixed = _and([factor.name for factor in factors if factor.order])
     if fixed:
-        yield f"{' and '.join(fixed)} runs in one direction: {DRIFT} looks like an effect of it."
+        yield f"In each block {fixed} changes in one direction: {DRIFT} looks like an effect of it."
 
 
-def _together(factors: Sequence[Factor]) -> str:
-    names = [factor.name for factor in orders.costly(factors)]
-    if not names:
-        return "No factor needs a restart of PostgreSQL: the order is that of randomised blocks."
+def _together(factors: Sequence[Factor], found: Sequence[Cell]) -> str:
+    names = _and([factor.name for factor in orders.costly(factors)])
+    if orders.groups(found) in (1, len(found)):
+        return "No combinations share a start of PostgreSQL that others lack: the order is that of randomised blocks."
     return (
-        f"Runs with the same {' and '.join(names)} stand together, which saves restarts: {DRIFT} falls on whole "
-        f"groups of them, and intervals for {' and '.join(names)} are too narrow. Randomised blocks avoid that."
+        f"Runs with the same {names} stand together, which saves restarts: {DRIFT} falls on whole groups of them, and "
+        f"intervals for {names} are too narrow. Randomised blocks avoid that."
     )
+
+
+def _and(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:

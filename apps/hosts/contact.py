@@ -10,9 +10,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.protocol import digest
+from apps.accounts.events import KINDS
+from apps.accounts.notify import notify
 from apps.accounts.services import audit
 from apps.errors import ProvingError
 from apps.hosts import changes, health, ssh
@@ -176,6 +179,7 @@ def mark_unfit(host: Host, reason: str) -> None:
     became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
     if became.update(state=Host.State.UNFIT, state_reason=reason):
         audit(None, "host.unfit", host, after={"reason": reason})
+        _tell("host.unfit", host, reason)
     Host.objects.filter(pk=host.pk, state=Host.State.UNFIT).update(state_reason=reason)
 
 
@@ -205,10 +209,20 @@ def claim_checks(now: datetime) -> list[int]:
     return [pk for pk in oldest if claimed.filter(pk=pk).update(health_checked_at=now)]
 
 
+@transaction.atomic
 def mark_unreachable(host: Host, error: ProvingError) -> None:
     """The host stays in its queue's way until it answers again; quarantine is not overwritten."""
-    reachable = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
-    reachable.update(state=Host.State.UNREACHABLE, state_reason=str(error))
+    apart = (Host.State.QUARANTINED, Host.State.UNREACHABLE)
+    if Host.objects.filter(pk=host.pk).exclude(state__in=apart).update(state=Host.State.UNREACHABLE):
+        _tell("host.unreachable", host, str(error))
+    Host.objects.filter(pk=host.pk, state=Host.State.UNREACHABLE).update(state_reason=str(error))
+
+
+def _tell(kind: str, host: Host, reason: str) -> None:
+    """Those who want to know; in the caller's transaction."""
+    text = f"{host}: {KINDS[kind]}.\n\n{reason}"
+    path = reverse("host_detail", args=[host.name])
+    notify(kind, f"{host}: {KINDS[kind]}", {"text": text, "path": path, "host": host.name, "reason": reason})
 
 
 @transaction.atomic
@@ -220,3 +234,4 @@ def quarantine(host: Host, reason: str) -> None:
         .update(state=Host.State.QUARANTINED, state_reason=reason)
     ):
         audit(None, "host.quarantine", host, after={"reason": reason})
+        _tell("host.quarantined", host, reason)

@@ -34,14 +34,15 @@ _lock = Lock()
 
 @contextmanager
 def link(host: Host) -> Iterator[ssh.Link]:
-    """An open link to the host, kept afterwards when all went well. Errors are those of ssh.Link."""
+    """An open link to the host, kept afterwards if it is sound. Errors are those of ssh.Link."""
     taken = _take(host) or ssh.Link(host).open()
     try:
         yield taken
-    except BaseException:
-        taken.close()
-        raise
-    _keep(host.pk, taken)
+    finally:
+        if taken.sound:
+            _keep(host.pk, taken)
+        else:
+            taken.close()
 
 
 def _take(host: Host) -> ssh.Link | None:

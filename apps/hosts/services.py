@@ -7,10 +7,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts import addresses, vault
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
-from apps.hosts import addresses, contact, keys, ssh, tasks, windows
+from apps.hosts import contact, keys, ssh, tasks, windows
 from apps.hosts.models import AllowedPath, ClusterConsent, Facts, Host, HostKey, Identity, Reservation, Trouble
 
 
@@ -19,7 +20,7 @@ def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
     """A key pair to log in with: ours, or the uploaded one."""
     require(by, Role.ADMIN, "create identity")
     public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
-    identity = Identity(name=name, public_key=public, private_key_encrypted=keys.encrypt(private))
+    identity = Identity(name=name, public_key=public, private_key_encrypted=vault.encrypt(private))
     save(identity)
     audit(by, "identity.create", identity, after={"public_key": public})
     return identity

@@ -12,7 +12,7 @@ import shlex
 import tempfile
 import threading
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,8 @@ import asyncssh
 from django.db import connection as database
 
 from agents import build, protocol
+from apps.accounts import addresses, vault
 from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
-from apps.hosts import addresses, keys
 from apps.hosts.models import Host
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _hop(host: Host) -> Hop:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the host's page, compare and approve it"
         )
-    private = keys.decrypt(host.identity.private_key_encrypted)
+    private = vault.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
 
 
@@ -133,6 +133,8 @@ class Link:
         self._stack = AsyncExitStack()
         self._reader = protocol.FrameReader()
         self._calls = 0
+        self._nudged = False
+        self.sound = False  # every call so far was answered, be it with a failure
 
     def __enter__(self) -> Self:
         return self.open()
@@ -167,6 +169,16 @@ class Link:
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """One request and its answer. The agent's Failure is raised as the error of its blame."""
         return self._wait(self._call(verb, args, timeout_s))
+
+    def nudge(self) -> None:
+        """From another thread: let a `read` that waits return now, or else the next one."""
+        self._nudged = True
+        with suppress(RuntimeError):  # closed meanwhile: nobody waits
+            self._runner.get_loop().call_soon_threadsafe(self._send_nudge)
+
+    def _send_nudge(self) -> None:
+        with suppress(OSError, asyncssh.Error):  # whoever waits for the answer hears of it
+            self._process.stdin.write(protocol.encode({"id": 0, "verb": "nudge", "args": {}}))
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
         """Where connections are few, somebody else may use ours meanwhile."""
@@ -224,7 +236,9 @@ class Link:
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        self._calls += 1
+        self._calls, self.sound = self._calls + 1, False
+        if self._nudged and "wait_s" in args:
+            args["wait_s"], self._nudged = 0.0, False
         try:
             async with asyncio.timeout(timeout_s):
                 self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
@@ -235,6 +249,7 @@ class Link:
             ) from error
         except (OSError, asyncssh.Error, protocol.WireError) as error:
             raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
+        self.sound = True
         if not answer["ok"]:
             raise _failure(self.host, answer["error"])
         return answer["result"]

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
+from django.db.models import Count, Q, QuerySet
+
 from agents.protocol import checksum
 from agents.spool import Job, read_log
 from apps.campaigns.models import Campaign, Run
-from tests import snapshot
+from apps.results.models import Measurement
 from tests.faults.ledger import Found
 
 Line = dict[str, Any]
 EVENTS = "events.ndjson"
-# Somebody else's change of the same machine goes by; what a run left does not.
-PATIENCE_S, LOOK_S = 60.0, 2.0
 
 
 def of_campaign(*campaigns: Campaign) -> Found:
@@ -94,18 +93,19 @@ def _overlap(one: dict[str, tuple[float, float]], other: dict[str, tuple[float, 
     return any(one[boot][0] < other[boot][1] and other[boot][0] < one[boot][1] for boot in one.keys() & other.keys())
 
 
-def left(before: snapshot.Snapshot, look: Callable[[], snapshot.Snapshot], patience_s: float = PATIENCE_S) -> list[str]:
-    """Names of what reads otherwise than before, at each look: a value that others change for a moment is not ours."""
-    deadline = time.monotonic() + patience_s
-    names = set(snapshot.differences(before, look()))
-    while names and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
-        names &= set(snapshot.differences(before, look()))
-    return sorted(names)
+def measured_once(runs: QuerySet[Run]) -> int:
+    """Cells that one run measured: ended well, was begun once on its host, has each of its figures once."""
+    begun = Q(events__kind="state", events__data__state="APPLYING")
+    whole = runs.filter(outcome=Run.Outcome.OK).annotate(begun=Count("events", filter=begun)).filter(begun=1)
+    figures = Measurement.objects.filter(run__in=list(whole)).values_list("run", "step", "name")
+    assert len(figures) == len(set(figures))
+    measured = {run for run, _, _ in figures}
+    return len({(str(run.cell), run.block) for run in whole if run.pk in measured})
 
 
 def main(*campaigns: str) -> None:
-    """Print {"found": Found, "outcomes": {outcome: runs}} of these campaigns as a line of JSON."""
+    """Print {"found": Found, "outcomes": {outcome: runs}, "cells": measured once} of these campaigns as JSON."""
     runs = Run.objects.filter(campaign__in=campaigns).order_by("started_at")
     outcomes = Counter(runs.values_list("outcome", flat=True))
-    sys.stdout.write(json.dumps({"found": asdict(of_runs(runs)), "outcomes": outcomes}) + "\n")
+    told = {"found": asdict(of_runs(runs)), "outcomes": outcomes, "cells": measured_once(runs)}
+    sys.stdout.write(json.dumps(told) + "\n")

@@ -21,12 +21,14 @@ from embedded.errors import StackError
 from embedded.loopback import Loopback
 from embedded.supervisor import Service
 from tests import ground, snapshot
-from tests.faults import audit, trap
+from tests.alone import alone
+from tests.faults import moments
 from tests.faults.ledger import Found
+from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
 
-# The services whose processes dispatch runs, and what else works.
-DISPATCHER = "worker"
+# The service whose processes dispatch runs, and the one that does all else.
+DISPATCHER, WORKER = "dispatcher", "worker"
 SYSCTL = "net.ipv4.tcp_fin_timeout"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
 LEVELS = [
@@ -64,29 +66,31 @@ class Siege:
         return self.ground.stack.state
 
     @property
+    def host(self) -> Victim:
+        return Victim(self.ground.stack.loopback.home)
+
+    @property
     def clusters(self) -> Path:
-        return self.ground.stack.loopback.home / "clusters"
+        return self.host.home / "clusters"
 
     def dispatcher(self, name: str = DISPATCHER, short: bool = True) -> Service:
         """The dispatcher's service, with traps."""
         plain: Service = getattr(self.ground.stack, DISPATCHER)
-        env = {**plain.env, trap.ARMED: "1", **({trap.SHORT: "1"} if short else {})}
-        argv = [*plain.argv, "--include=tests.faults.trap"]
+        env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
+        argv = [*plain.argv, "--include=tests.faults.trap", f"--hostname={name}@%h"]
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
-    def start(self, repetitions: int = 1, name: str = "besieged", **options: Any) -> str:
-        """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id."""
+    def start(self, repetitions: int = 1, **other: Any) -> str:
+        """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
+        `other`: fields of the campaign, `kind` and `options` of its workload."""
         client = self.ground.client
-        workload = client.post("workloads/", name=name, kind="pgbench", options={**PGBENCH, **options})
+        kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
+        fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
+        workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
+        factors = [{"name": "fin timeout", "levels": LEVELS}]
         planned = client.post(
-            "campaigns/",
-            name=name,
-            question="is anything lost?",
-            host=self.ground.host["id"],
-            workload=workload["id"],
-            factors=[{"name": "fin timeout", "levels": LEVELS}],
-            repetitions=repetitions,
+            "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
         )
         client.post(f"campaigns/{planned['id']}/start/")
         return str(planned["id"])
@@ -95,7 +99,7 @@ class Siege:
 
     def trap(self, moment: str) -> None:
         """The dispatcher dies when it comes to this moment; wait for `sprung`."""
-        assert moment in trap.MOMENTS
+        assert moment in moments.MOMENTS
         (self.state / "trap").write_text(moment)
 
     @property
@@ -108,8 +112,8 @@ class Siege:
 
     def kill_child(self, service: str) -> None:
         """SIGKILL to one process of its pool."""
-        children = processes.children(self.ground.supervisor.pid(service))
-        processes.send([p for p in map(processes.read, [self.chance.choice(children)]) if p], signal.SIGKILL)
+        pid = self.ground.supervisor.pid(service)
+        os.kill(self.chance.choice(processes.children(pid) or [pid]), signal.SIGKILL)
 
     def stop(self, service: str) -> None:
         os.killpg(self.ground.supervisor.pid(service), signal.SIGSTOP)
@@ -131,6 +135,24 @@ class Siege:
         time.sleep(self.chance.uniform(0, 2))
         assert not processes.wait_gone(lambda: [p for p in backends if processes.alive(p)], GONE_S)
         self.ground.supervisor.start(self.ground.stack.postgres.service)
+
+    def kill_sshd(self) -> None:
+        """The host's SSH server and every connection; started again by whoever runs it."""
+        pid = self.ground.supervisor.pid("sshd")
+        os.kill(pid, signal.SIGKILL)
+        processes.send(self.host.connections(), signal.SIGKILL)
+        self.ground.supervisor.start(self.ground.stack.loopback.service)
+
+    def edit(self) -> None:
+        """An administrator sets what the run has set; so it shall stay."""
+        path = Path("/proc/sys", SYSCTL.replace(".", "/"))
+        path.write_text(str(self.chance.randrange(70, 100)))
+        self.before[str(path)] = path.read_text()
+
+    def upgrade(self) -> None:
+        """The server is another release from now on, its agent has another digest; whoever dispatches is replaced."""
+        (self.state / "agent-salt").write_text(str(self.chance.random()))
+        self.kill(DISPATCHER)
 
     def second_beat(self) -> None:
         plain = self.ground.stack.beat
@@ -157,19 +179,22 @@ class Siege:
     def measuring(self, campaign_id: str) -> bool:
         return any(run["agent_state"] == "RUNNING" and run["state"] == "running" for run in self.runs(campaign_id))
 
-    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int]]:
-        """(what was counted, outcome -> runs), by a process of the server's own."""
+    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
+        """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
         command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
         told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
-        return Found(**told["found"]), told["outcomes"]
+        return Found(**told["found"]), told["outcomes"], told["cells"]
 
     def look(self) -> snapshot.Snapshot:
-        """What a run could leave changed on this machine; processes are told of our clusters only."""
-        ours, found = str(self.clusters), snapshot.take([str(self.clusters)])
+        """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
+        ours = str(self.clusters)
+        with alone():  # nobody else has changed the machine for a moment
+            found = snapshot.take([ours])
+        found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
         return {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
 
     def left(self) -> list[str]:
-        return audit.left(self.before, self.look)
+        return snapshot.left(self.before, self.look)
 
 
 def answered(done: Callable[[], bool]) -> bool:
@@ -177,9 +202,14 @@ def answered(done: Callable[[], bool]) -> bool:
     try:
         return done()
     except StackError as error:
-        if isinstance(error, StackError) and re.search(r": 4\d\d ", str(error)):
+        if refused(error):
             raise
         return False
+
+
+def refused(error: StackError) -> bool:
+    """Whether the server has looked at the request, and does not want it."""
+    return bool(re.search(r": 4\d\d ", str(error)))
 
 
 @contextmanager
@@ -190,6 +220,7 @@ def prepare(seed: int, short: bool = True) -> Iterator[Siege]:
         siege = Siege(ready, proxy, Random(seed))
         ready.supervisor.start(siege.dispatcher(short=short))
         ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
-        siege.finish(siege.start(name="first"))
+        ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())
+        siege.finish(siege.start())
         siege.before = siege.look()
         yield siege

@@ -10,7 +10,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.campaigns.models import Run, RunEvent
 from apps.hosts.models import Host
-from tests import campaigns
+from tests import campaigns, snapshot
 from tests.faults import audit
 from tests.faults.audit import Line
 from tests.faults.ledger import Found, Ledger, Row, load
@@ -80,9 +80,9 @@ def test_runs_overlap_when_one_begins_before_the_other_ended() -> None:
 
 def test_a_value_that_somebody_changes_for_a_moment_is_not_left_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([{"a": "2", "b": "9"}, {"a": "1", "b": "9"}])
-    monkeypatch.setattr(audit, "LOOK_S", 0.0)
+    monkeypatch.setattr(snapshot, "LOOK_S", 0.0)
 
-    assert audit.left({"a": "1", "b": "1"}, lambda: next(looks, {"a": "2", "b": "9"}), patience_s=0.01) == ["b"]
+    assert snapshot.left({"a": "1", "b": "1"}, lambda: next(looks, {"a": "2", "b": "9"}), patience_s=0.01) == ["b"]
 
 
 def test_a_count_that_is_not_0_fails_and_is_kept(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.faults import siege, trap
+from tests.faults import moments, siege
 from tests.faults.ledger import Ledger, often
-from tests.faults.siege import DISPATCHER, Siege
+from tests.faults.siege import DISPATCHER, WORKER, Siege
 
 SEED = 5
 BUSY_S = 2.5
@@ -28,9 +28,9 @@ def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[
         struck.append(stack.start())
         act(struck[-1])
         stack.finish(struck[-1])
-    found, outcomes = stack.audit(*struck)
+    found, outcomes, cells = stack.audit(*struck)
     ledger.count(fault, times, found, stack.left())
-    assert outcomes == {"ok": 2 * times}
+    assert (outcomes, cells) == ({"ok": 2 * times}, 2 * times)
 
 
 def at_any_moment(stack: Siege) -> None:
@@ -40,7 +40,7 @@ def at_any_moment(stack: Siege) -> None:
 
 
 @often(20)
-@pytest.mark.parametrize(("fault", "moment"), list(enumerate(trap.MOMENTS, 1)))
+@pytest.mark.parametrize(("fault", "moment"), list(enumerate(moments.MOMENTS, 1)))
 def test_a_worker_is_killed_at_a_moment_that_counts(
     stack: Siege, ledger: Ledger, fault: int, moment: str, times: int
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_worker_is_killed_at_a_moment_that_counts(
 def test_a_child_of_the_pool_is_killed(stack: Siege, ledger: Ledger, times: int) -> None:
     def act(campaign: str) -> None:
         at_any_moment(stack)
-        stack.kill_child(DISPATCHER)
+        stack.kill_child(WORKER)
 
     strike(stack, ledger, 4, times, act)
 
@@ -70,7 +70,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
         stack.wait(lambda: stack.measuring(campaign))
         stack.stop(DISPATCHER)
         stack.ground.supervisor.start(stack.dispatcher("second"))
-        time.sleep(max(trap.SHORT_CLAIM_S, trap.SHORT_VISIBILITY_S) + 3)
+        time.sleep(max(moments.SHORT_CLAIM_S, moments.SHORT_VISIBILITY_S) + 3)
         stack.resume(DISPATCHER)
         stack.finish(campaign)
         stack.ground.supervisor.end("second")

@@ -19,10 +19,7 @@ from django.conf import settings
 
 from apps.campaigns import dispatch
 from apps.hosts import ssh
-
-MOMENTS = ("before submit", "after submit", "before ack")
-ARMED, SHORT = "PROVING_FAULTS_ARMED", "PROVING_FAULTS_SHORT"  # the latter: what is waited for takes seconds
-SHORT_CLAIM_S, SHORT_VISIBILITY_S = 4.0, 3
+from tests.faults.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
 
 _call, _zipapp = ssh.Link.call, ssh.agent_zipapp
 

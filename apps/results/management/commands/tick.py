@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts import notify
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
@@ -17,7 +18,7 @@ from apps.results import fold, ingest, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, read the results of those that ended, check and release hosts as asked for."
+    help = "Work on every run that is due, read results, check and release hosts, send notifications."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
@@ -43,4 +44,6 @@ class Command(BaseCommand):
             fold.fold(run, leave=fold.TAIL)
         for run in queries.to_ingest():
             ingest.ingest(run)
+        for channel_id in notify.channels_due(timezone.now()):
+            notify.deliver(channel_id)
         return len(due)
