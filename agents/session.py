@@ -15,7 +15,7 @@ from . import paths, reboot, recover, roles, scripts
 from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, host_failure
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import PIPE, Account, Child, end, environment, spawn
+from .processes import PIPE, Account, Child, adopt_orphans, end, environment, spawn
 from .protocol import COOL, MEASURE, REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
@@ -75,6 +75,7 @@ class Session:
     def execute(self) -> None:
         """Carry the run out, put the host back, seal."""
         signal.signal(signal.SIGTERM, self._terminated)
+        adopt_orphans()
         failure = self._attempt()
         for held in self._held:
             os.close(held)

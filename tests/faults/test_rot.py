@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -12,9 +13,15 @@ from random import Random
 import pytest
 
 from agents.spool import read_log
+from apps.accounts.models import User
+from apps.campaigns import dispatch
+from apps.campaigns.models import Run
+from apps.hosts.models import Host
+from tests import campaigns
 from tests.agents.driver import of
 from tests.faults.ledger import Ledger, often
 from tests.faults.struck import Field, struck
+from tests.remote import Server
 
 SEED = 30
 
@@ -83,6 +90,24 @@ def rot(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-10] ^= 1
     path.write_bytes(bytes(data))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_whose_events_are_rotten_fails_and_holds_nobody_up(
+    host: Host, admin: User, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)
+    run = campaigns.start(host, admin, time_s=30).runs.get()
+    campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
+    job = server.home / "spool/jobs" / str(run.pk)
+    time.sleep(2.5)  # there are events that nobody has fetched
+    os.kill(json.loads((job / "state.jsonl").read_text().splitlines()[-1])["pid"], signal.SIGKILL)
+    rot(job / "events.ndjson")
+
+    campaigns.finish(run.campaign)
+
+    run.refresh_from_db()
+    assert run.outcome == "failed" and "are whole" in run.error["message"], run.error
 
 
 def test_a_rotten_event_keeps_its_number(here: Field) -> None:
