@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 import uuid
@@ -12,6 +13,8 @@ from threading import Timer
 
 import pytest
 
+from agents.spool import Spool
+from agents.system import System
 from apps.errors import HostError, PlanError, UnreachableError
 from apps.hosts import links, ssh
 from apps.hosts.models import Host, HostKey
@@ -122,11 +125,14 @@ def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def job(host: Host) -> Iterator[str]:
-    """A run of which nothing comes."""
+    """A run of which nothing comes, though somebody holds the host for it."""
     run = str(uuid.uuid4())
     directory = Path(host.spool_dir) / "jobs" / run
     directory.mkdir()
+    lock = Spool(Path(host.spool_dir), System()).lock_host()
+    assert lock is not None
     yield run
+    os.close(lock)
     shutil.rmtree(directory)
 
 
