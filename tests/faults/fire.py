@@ -118,7 +118,7 @@ def keep(
     say(f"{found} {outcomes} measured once: {cells} left changed: {left}")
     ledger = Ledger(test=TEST)
     for number, fault in enumerate(sorted(killed)):
-        ledger.count(fault, killed[fault], found if number == 0 else Found(), left)
+        ledger.count(fault, killed[fault], found if number == 0 else Found(), left if number == 0 else ())
     assert (cells, outcomes) == (options.runs, {"ok": options.runs})
     ledger.keep()
     told = (
