@@ -18,7 +18,7 @@ from typing import Any
 from embedded.errors import StackError
 from tests.faults import document, siege
 from tests.faults.ledger import Found, Ledger, load, save
-from tests.faults.siege import DISPATCHER, SYSCTL, WORKER, Siege
+from tests.faults.siege import DISPATCHER, WORKER, Siege
 from tests.faults.soak import say
 
 TEST = "tests/faults/fire.py"
@@ -29,7 +29,7 @@ COMMAND = {
     "patterns": "(?P<answers>[0-9]+) answers",
     "figures": {"answers": {"unit": "1", "better": "higher"}},
 }
-LEVELS = [{"label": f"{seconds} s", "set": {f"settings.sysctl.{SYSCTL}": seconds}} for seconds in range(61, 71)]
+LEVELS = range(61, 71)
 PATIENCE_S = 2 * 3600.0
 MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions to the server
 
@@ -40,7 +40,7 @@ def start(besieged: Siege, runs: int) -> str:
         runs // len(LEVELS),
         kind="command",
         options=COMMAND,
-        factors=[{"name": "fin timeout", "levels": LEVELS}],
+        factors=[{"name": "sysctl", "levels": besieged.levels(*LEVELS)}],
         metric="answers",
         sources=["cpu"],
     )

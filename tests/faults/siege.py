@@ -29,12 +29,8 @@ from tests.faults.wire import Proxy
 
 # The service whose processes dispatch runs, and the one that does all else.
 DISPATCHER, WORKER = "dispatcher", "worker"
-SYSCTL = "net.ipv4.tcp_fin_timeout"
+SYSCTL = "net.ipv4.tcp_fin_timeout"  # that its runs set, unless another is named
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
-LEVELS = [
-    {"label": f"{seconds} s", "set": {"settings.cpu_affinity.server": "0", f"settings.sysctl.{SYSCTL}": seconds}}
-    for seconds in (61, 62)
-]
 GONE_S = 10.0
 
 
@@ -57,6 +53,7 @@ class Siege:
     ground: ground.Ground
     proxy: Proxy
     chance: Random
+    sysctl: str = SYSCTL
     before: snapshot.Snapshot = field(default_factory=dict)
 
     # What is attacked
@@ -81,6 +78,13 @@ class Siege:
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
+    def levels(self, *values: int) -> list[dict[str, Any]]:
+        """Of a factor: values of the sysctl."""
+        return [
+            {"label": str(value), "set": {"settings.cpu_affinity.server": "0", f"settings.sysctl.{self.sysctl}": value}}
+            for value in values
+        ]
+
     def start(self, repetitions: int = 1, **other: Any) -> str:
         """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
         `other`: fields of the campaign, `kind` and `options` of its workload."""
@@ -88,7 +92,7 @@ class Siege:
         kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
         fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
         workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
-        factors = [{"name": "fin timeout", "levels": LEVELS}]
+        factors = [{"name": self.sysctl, "levels": self.levels(61, 62)}]
         planned = client.post(
             "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
         )
@@ -145,7 +149,7 @@ class Siege:
 
     def edit(self) -> None:
         """An administrator sets what the run has set; so it shall stay."""
-        path = Path("/proc/sys", SYSCTL.replace(".", "/"))
+        path = Path("/proc/sys", self.sysctl.replace(".", "/"))
         path.write_text(str(self.chance.randrange(70, 100)))
         self.before[str(path)] = path.read_text()
 
@@ -213,11 +217,11 @@ def refused(error: StackError) -> bool:
 
 
 @contextmanager
-def prepare(seed: int, short: bool = True) -> Iterator[Siege]:
+def prepare(seed: int, short: bool = True, sysctl: str = SYSCTL) -> Iterator[Siege]:
     """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
     with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
         ready.supervisor.end(DISPATCHER)
-        siege = Siege(ready, proxy, Random(seed))
+        siege = Siege(ready, proxy, Random(seed), sysctl)
         ready.supervisor.start(siege.dispatcher(short=short))
         ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
         ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())

@@ -21,15 +21,15 @@ from apps.hosts import contact, ssh
 from apps.hosts.models import Host
 from tests import campaigns, remote, snapshot
 from tests.alone import alone
-from tests.faults import audit, siege, trap
+from tests.faults import audit, trap
 from tests.faults.ledger import Ledger, often
 from tests.faults.on_host import DAY_S, Victim
 from tests.faults.wire import Proxy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SETTING = {
-    "name": "fin timeout",
-    "levels": [{"label": "61 s", "set": {f"settings.sysctl.{siege.SYSCTL}": 61}}],
+    "name": "keepalive",
+    "levels": [{"label": "61 s", "set": {"settings.sysctl.net.ipv4.tcp_keepalive_intvl": 61}}],
 }
 SWALLOWED_S = 25.0  # so long after a run of a second is over
 

@@ -11,13 +11,13 @@ from tests.faults import moments, siege
 from tests.faults.ledger import Ledger, often
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 
-SEED = 5
+SEED, SYSCTL = 5, "net.ipv4.tcp_keepalive_intvl"  # not that of the soak, which may go on beside
 BUSY_S = 2.5
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Siege]:
-    with siege.prepare(SEED) as ready:
+    with siege.prepare(SEED, sysctl=SYSCTL) as ready:
         yield ready
 
 
