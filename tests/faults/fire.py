@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--every", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args(argv)
-    with siege.prepare(options.seed, short=False) as besieged:
+    with siege.prepare(options.seed, siege.FIRE, short=False) as besieged:
         besieged.ground.stack.manage("allow_commands", "ada")
         _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: burn(besieged, campaign, 0))
         say(f"undisturbed: {options.quiet} runs, {alone_s:.2f} s each")

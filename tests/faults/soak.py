@@ -217,7 +217,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     with ExitStack() as stack:
         stranger = stack.enter_context(remote.serve("loopback", Path(stack.enter_context(remote.short_dir()))))
-        besieged = stack.enter_context(siege.prepare(options.seed, short=False))
+        besieged = stack.enter_context(siege.prepare(options.seed, siege.SOAK, short=False))
         besieged.ground.supervisor.start(besieged.dispatcher(SECOND, short=False))
         soak = Soak(besieged, stranger.port)
         took = run(soak, options.faults, options.minutes * 60)

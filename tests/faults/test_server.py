@@ -11,13 +11,13 @@ from tests.faults import moments, siege
 from tests.faults.ledger import Ledger, often
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 
-SEED, SYSCTL = 5, "net.ipv4.tcp_keepalive_intvl"  # not that of the soak, which may go on beside
+SEED = 5
 BUSY_S = 2.5
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Siege]:
-    with siege.prepare(SEED, sysctl=SYSCTL) as ready:
+    with siege.prepare(SEED, siege.SERVER) as ready:
         yield ready
 
 
