@@ -18,7 +18,7 @@ from typing import Any
 from embedded.errors import StackError
 from tests.faults import document, siege
 from tests.faults.ledger import Found, Ledger, load, save
-from tests.faults.siege import DISPATCHER, SYSCTL, WORKER, Siege
+from tests.faults.siege import DISPATCHER, WORKER, Siege
 from tests.faults.soak import say
 
 TEST = "tests/faults/fire.py"
@@ -29,7 +29,7 @@ COMMAND = {
     "patterns": "(?P<answers>[0-9]+) answers",
     "figures": {"answers": {"unit": "1", "better": "higher"}},
 }
-LEVELS = [{"label": f"{seconds} s", "set": {f"settings.sysctl.{SYSCTL}": seconds}} for seconds in range(61, 71)]
+LEVELS = range(61, 71)
 PATIENCE_S = 2 * 3600.0
 MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions to the server
 
@@ -40,7 +40,7 @@ def start(besieged: Siege, runs: int) -> str:
         runs // len(LEVELS),
         kind="command",
         options=COMMAND,
-        factors=[{"name": "fin timeout", "levels": LEVELS}],
+        factors=[{"name": "sysctl", "levels": besieged.levels(*LEVELS)}],
         metric="answers",
         sources=["cpu"],
     )
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--every", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args(argv)
-    with siege.prepare(options.seed, short=False) as besieged:
+    with siege.prepare(options.seed, siege.FIRE, short=False) as besieged:
         besieged.ground.stack.manage("allow_commands", "ada")
         _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: burn(besieged, campaign, 0))
         say(f"undisturbed: {options.quiet} runs, {alone_s:.2f} s each")
@@ -118,7 +118,7 @@ def keep(
     say(f"{found} {outcomes} measured once: {cells} left changed: {left}")
     ledger = Ledger(test=TEST)
     for number, fault in enumerate(sorted(killed)):
-        ledger.count(fault, killed[fault], found if number == 0 else Found(), left)
+        ledger.count(fault, killed[fault], found if number == 0 else Found(), left if number == 0 else ())
     assert (cells, outcomes) == (options.runs, {"ok": options.runs})
     ledger.keep()
     told = (

@@ -29,12 +29,11 @@ from tests.faults.wire import Proxy
 
 # The service whose processes dispatch runs, and the one that does all else.
 DISPATCHER, WORKER = "dispatcher", "worker"
-SYSCTL = "net.ipv4.tcp_fin_timeout"
+# What the runs of each set, so that they can go on side by side.
+SOAK, FIRE = "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_probes"
+SERVER, LINK = "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_time"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
-LEVELS = [
-    {"label": f"{seconds} s", "set": {"settings.cpu_affinity.server": "0", f"settings.sysctl.{SYSCTL}": seconds}}
-    for seconds in (61, 62)
-]
+SERVER_CPU = {"settings.cpu_affinity.server": "0"}
 GONE_S = 10.0
 
 
@@ -57,6 +56,7 @@ class Siege:
     ground: ground.Ground
     proxy: Proxy
     chance: Random
+    sysctl: str
     before: snapshot.Snapshot = field(default_factory=dict)
 
     # What is attacked
@@ -81,6 +81,11 @@ class Siege:
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
+    def levels(self, *values: int, **other: str) -> list[dict[str, Any]]:
+        """Of a factor: values of the sysctl, and other settings with each."""
+        path = f"settings.sysctl.{self.sysctl}"
+        return [{"label": str(value), "set": {path: value, **other}} for value in values]
+
     def start(self, repetitions: int = 1, **other: Any) -> str:
         """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
         `other`: fields of the campaign, `kind` and `options` of its workload."""
@@ -88,7 +93,7 @@ class Siege:
         kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
         fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
         workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
-        factors = [{"name": "fin timeout", "levels": LEVELS}]
+        factors = [{"name": self.sysctl, "levels": self.levels(61, 62, **SERVER_CPU)}]
         planned = client.post(
             "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
         )
@@ -145,7 +150,7 @@ class Siege:
 
     def edit(self) -> None:
         """An administrator sets what the run has set; so it shall stay."""
-        path = Path("/proc/sys", SYSCTL.replace(".", "/"))
+        path = Path(file_of(self.sysctl))
         path.write_text(str(self.chance.randrange(70, 100)))
         self.before[str(path)] = path.read_text()
 
@@ -191,10 +196,21 @@ class Siege:
         with alone():  # nobody else has changed the machine for a moment
             found = snapshot.take([ours])
         found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
-        return {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
+        own = {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
+        return beside(own, self.sysctl)
 
     def left(self) -> list[str]:
         return snapshot.left(self.before, self.look)
+
+
+def file_of(sysctl: str) -> str:
+    return "/proc/sys/" + sysctl.replace(".", "/")
+
+
+def beside(found: snapshot.Snapshot, sysctl: str) -> snapshot.Snapshot:
+    """Without what others of us set."""
+    others = {file_of(each) for each in (SOAK, FIRE, SERVER, LINK) if each != sysctl}
+    return {name: text for name, text in found.items() if name not in others}
 
 
 def answered(done: Callable[[], bool]) -> bool:
@@ -213,11 +229,11 @@ def refused(error: StackError) -> bool:
 
 
 @contextmanager
-def prepare(seed: int, short: bool = True) -> Iterator[Siege]:
+def prepare(seed: int, sysctl: str, short: bool = True) -> Iterator[Siege]:
     """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
     with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
         ready.supervisor.end(DISPATCHER)
-        siege = Siege(ready, proxy, Random(seed))
+        siege = Siege(ready, proxy, Random(seed), sysctl)
         ready.supervisor.start(siege.dispatcher(short=short))
         ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
         ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())

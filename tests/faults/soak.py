@@ -28,7 +28,7 @@ SECOND = "second"
 PGBENCH = {**siege.PGBENCH, "time_s": 2}
 REPETITIONS = 5
 SLEEP_S = 125.0  # longer than the visibility timeout of the server's settings
-PATIENCE_S = 600.0
+PATIENCE_S, LOOK_S = 600.0, 2.0
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Soak:
     campaigns: list[str] = field(default_factory=list)
     injected: Counter[int] = field(default_factory=Counter)
     healing: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+    look: float = 0.0  # when the campaign is next asked after
 
     def kinds(self) -> dict[int, Callable[[], object]]:
         """number -> what injects it; False when there was nothing to hit at this moment."""
@@ -128,7 +129,9 @@ class Soak:
             assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.siege.runs()[:3]}"
             self.heal(time.monotonic())
             self.siege.ground.supervisor.check()
-            self.keep_busy()
+            if time.monotonic() >= self.look:
+                self.look = time.monotonic() + LOOK_S
+                self.keep_busy()
             time.sleep(0.2)
 
     def heal(self, now: float) -> None:
@@ -192,7 +195,7 @@ def keep(soak: Soak, seconds: float, seed: int) -> None:
     say(f"{found} {outcomes} left changed: {left}")
     ledger, total = Ledger(test=TEST), sum(soak.injected.values())
     for number, fault in enumerate(sorted(soak.injected)):
-        ledger.count(fault, soak.injected[fault], found if number == 0 else Found(), left)
+        ledger.count(fault, soak.injected[fault], found if number == 0 else Found(), left if number == 0 else ())
     ledger.keep()
     ended = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     told = (
@@ -214,7 +217,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     with ExitStack() as stack:
         stranger = stack.enter_context(remote.serve("loopback", Path(stack.enter_context(remote.short_dir()))))
-        besieged = stack.enter_context(siege.prepare(options.seed, short=False))
+        besieged = stack.enter_context(siege.prepare(options.seed, siege.SOAK, short=False))
         besieged.ground.supervisor.start(besieged.dispatcher(SECOND, short=False))
         soak = Soak(besieged, stranger.port)
         took = run(soak, options.faults, options.minutes * 60)

@@ -17,7 +17,7 @@ BUSY_S = 2.5
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Siege]:
-    with siege.prepare(SEED) as ready:
+    with siege.prepare(SEED, siege.SERVER) as ready:
         yield ready
 
 
