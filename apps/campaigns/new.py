@@ -112,7 +112,7 @@ class Draft:
         factors = design.factors_of(self.rows, self.steps, self.dataset)
         try:
             if self.source:
-                left_empty = dict.fromkeys(("dataset", "profile", "seed"))
+                left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed"))
                 return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))

@@ -18,7 +18,20 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, halts, plan, queries, queue, recipes, scripts, steps, targets, workloads
+from apps.campaigns import (
+    data,
+    datasets,
+    halts,
+    plan,
+    queries,
+    queue,
+    recipes,
+    scripts,
+    steps,
+    stopping,
+    targets,
+    workloads,
+)
 from apps.campaigns.models import Campaign, DataSet, Run, Workload
 from apps.errors import PlanError
 from apps.hosts import paths
@@ -110,7 +123,11 @@ def create_campaign(
         cloned_from=cloned_from,
         created_by=by,
     )
-    check_permission(preview(campaign).runs, by)
+    planned = preview(campaign).runs
+    check_permission(planned, by)
+    rule = stopping.read(campaign.stop, factors, repetitions)
+    stopping.check(rule, (run.cell for run in planned), factors)
+    campaign.open_blocks = rule.least if rule else None
     save(campaign)
     campaign.further_hosts.set(further_hosts)
     after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
