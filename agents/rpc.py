@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from . import protocol, reboot, units
-from .errors import AgentFailure, Failure, HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace
+from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
+from .spool import Job, Record, Spool
 from .system import System
 
 MAX_READ = 4 * 1024 * 1024
@@ -39,6 +39,8 @@ class Agent:
             return {"id": number, "ok": True, "result": verb(**request.get("args", {}))}
         except Failure as failure:
             error = failure.as_json()
+        except OSError as problem:
+            error = host_failure(problem).as_json()
         except TypeError as problem:
             error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
         except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
@@ -77,6 +79,11 @@ class Agent:
 
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
+    def health(self, paths: Sequence[str]) -> Record:
+        from . import health
+
+        return health.look(self.system, paths)
+
     def discover(self, settings: Record) -> Record:
         """Look, change nothing: what is there now, and whether what is wanted could be."""
         from . import facts
@@ -91,7 +98,7 @@ class Agent:
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
-    def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
+    def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
         if known:
             return self._resubmit(known, epoch, digest)
@@ -104,7 +111,8 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
-                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
+                self.spool.reserve()
+                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
@@ -202,14 +210,16 @@ class Agent:
             self._recover()
         return self._status(job)
 
-    def read(self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0) -> Record:
+    def read(
+        self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0, gather: bool = False
+    ) -> Record:
         job = self.spool.need(run)
         file = _inside(job, path)
-        deadline = self.system.mono() + min(wait_s, MAX_WAIT_S)
+        deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
         while True:
             sealed = job.sealed  # asked first: what was written before the seal is then in the size
             size = file.stat().st_size if file.is_file() else 0
-            if size > offset or sealed or self.system.mono() >= deadline:
+            if size >= enough or sealed or self.system.mono() >= deadline:
                 break
             self.system.sleep(LOOK_S)
         if size <= offset and not sealed:
@@ -218,9 +228,15 @@ class Agent:
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def cancel(self, run: str) -> Record:
+        return self._flag(run, "cancel")
+
+    def finish(self, run: str) -> Record:
+        return self._flag(run, "finish")
+
+    def _flag(self, run: str, name: str) -> Record:
         job = self.spool.need(run)
         if not job.sealed:
-            replace(job.path / "cancel", b"")
+            job.store(name, b"")
         return self.status(run)
 
     def ack(self, run: str, manifest: str) -> Record:
@@ -233,7 +249,7 @@ class Agent:
         if actual != manifest:
             raise PlanFailure(f"manifest.json of run {run} has sha256 {actual}, not {manifest}", "read it again")
         if not (job.path / "ack.json").exists():
-            replace(job.path / "ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
+            job.store("ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
         return self._status(job)
 
     def restore(self) -> Record:

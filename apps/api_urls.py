@@ -5,9 +5,11 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.routers import SimpleRouter
 
 from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
+from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
+from apps.campaigns.queue_api import QueueViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
@@ -41,8 +43,11 @@ router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 router.register("users", UserViewSet)
+router.register("channels", ChannelViewSet)
+router.register("deliveries", DeliveryViewSet)
 
 v1 = [
+    path("hosts/<int:host>/queue/", QueueViewSet.as_view({"get": "retrieve"}), name="queue"),
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",

@@ -12,6 +12,7 @@ from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from agents.protocol import digest
+from apps.accounts import vault
 from apps.accounts.models import Role, User
 from apps.campaigns import copies, datasets, preparing, queue, services, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
@@ -47,7 +48,7 @@ def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool
     """Pinned and checked, unless `checked` is False: then it is new, and has offered a key."""
     public, private = keys.generate(f"proving-ground {name}")
     identity, _ = Identity.objects.get_or_create(
-        name="bench-2026", defaults={"public_key": public, "private_key_encrypted": keys.encrypt(private)}
+        name="bench-2026", defaults={"public_key": public, "private_key_encrypted": vault.encrypt(private)}
     )
     added = Host.objects.create(
         name=name,

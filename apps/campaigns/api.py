@@ -33,6 +33,7 @@ from apps.campaigns.serializers import (
     NewCampaignSerializer,
     NewWorkloadSerializer,
     PreviewSerializer,
+    PrioritySerializer,
     RecipeSerializer,
     RunRowSerializer,
     RunSerializer,
@@ -116,7 +117,10 @@ class CampaignViewSet(
     filterset_class = CampaignFilter
     ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
     ordering = ["-created_at"]
-    roles = {"create": Role.OPERATOR, "start": Role.OPERATOR, "cancel": Role.OPERATOR} | LifecycleActions.writers
+    roles = {
+        **dict.fromkeys(("create", "start", "cancel", "priority"), Role.OPERATOR),
+        **LifecycleActions.writers,
+    }
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return CampaignRowSerializer if self.action == "list" else CampaignSerializer
@@ -142,6 +146,15 @@ class CampaignViewSet(
         campaign = self.get_object()
         unchecked = services.start_campaign(campaign, by=user_of(request))
         return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
+
+    @extend_schema(request=PrioritySerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: str) -> Response:
+        """Move it up or down in the queues of its hosts, while it runs, too."""
+        campaign, body = self.get_object(), PrioritySerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])

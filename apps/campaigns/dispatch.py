@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import logging
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,11 +20,12 @@ from django.utils import timezone
 
 from agents.paths import needed
 from agents.protocol import checksum
+from apps.accounts import waking
 from apps.campaigns import copies, halts, queue, steps
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import consents, contact, leases, paths, ssh
-from apps.hosts.models import Host, Trouble
+from apps.hosts import consents, contact, leases, links, paths, ssh
+from apps.hosts.models import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,9 @@ UNREACHABLE_RETRY_S = 10.0
 RESTART_RETRY_S = 3.0
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
+LOOK_S = 1.0  # events are committed, and a cancel is seen, this often
+
+stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
 
 
 class ClaimLostError(Exception):
@@ -82,17 +87,22 @@ def _wait(run: Run, error: ProvingError, seconds: float) -> None:
 
 def _work(run: Run) -> None:
     host = run.host
-    if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
+    if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
     if run.campaign.state == Campaign.State.PAUSED and run.state == Run.State.QUEUED:
-        leases.release(host.machine_id, run.pk)
+        halts.give_back(run)
         run.mine().update(next_tick_at=None, claimed_until=None)
+        return
+    if run.parts.exists():
+        from apps.campaigns import parts  # it is made of what stands here
+
+        parts.work(run)
         return
     if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
         queue.rearm(run, BUSY_RETRY_S)
         return
-    with ssh.Link(host) as link:
+    with links.link(host) as link:
         contact.record_contact(host, link.hello)
         _forget_ended(link)
         if not _submit(run, link):
@@ -143,24 +153,33 @@ def _keep_facts(run: Run, link: ssh.Link) -> None:
         run.mine().update(facts=facts)
 
 
-def _keep(run: Run) -> None:
-    """Renew our claim. ClaimLostError when somebody took over."""
-    if not run.mine().update(claimed_until=timezone.now() + timedelta(seconds=CLAIM_S)):
+def _keep(run: Run) -> bool:
+    """Whether the run is to be cancelled. Renews our claim when a third has passed; ClaimLostError when it is not ours
+    any more."""
+    seen = run.mine().values_list("claimed_until", "cancel_requested_at").first()
+    if seen is None:
         raise ClaimLostError
+    now = timezone.now()
+    if seen[0] is None or seen[0] < now + timedelta(seconds=CLAIM_S * 2 / 3):
+        run.mine().update(claimed_until=now + timedelta(seconds=CLAIM_S))
+    return seen[1] is not None
 
 
 def _follow(run: Run, link: ssh.Link) -> bool:
     """Commit events as they come. True when the run is sealed and all its events are here."""
     deadline = time.monotonic() + FOLLOW_S
     told = False
-    while time.monotonic() < deadline:
-        _keep(run)
-        if not told and Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+    while time.monotonic() < deadline and not stopping.is_set():
+        if _keep(run) and not told:
             link.call("cancel", run=str(run.pk))
             told = True
-        chunk = link.call(
-            "read", run=str(run.pk), path="events.ndjson", offset=run.events_offset, limit=READ_BYTES, wait_s=1.0
-        )
+        asked: dict[str, Any] = {
+            "run": str(run.pk),
+            "path": "events.ndjson",
+            "offset": run.events_offset,
+            "limit": READ_BYTES,
+        }
+        chunk = link.call("read", **asked, wait_s=LOOK_S, gather=True)
         data = base64.b64decode(chunk["data"])
         if data:
             _store(run, data)
@@ -172,26 +191,39 @@ def _follow(run: Run, link: ssh.Link) -> bool:
 def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
-    events = [_event(run, line) for line in whole.splitlines()]
+    lines = whole.splitlines()
+    events = [event for event in (_event(run, line) for line in lines) if event]
     with transaction.atomic():
-        locked = run.mine().select_for_update().first()
-        if locked is None:
+        stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
+        if stored is None:
             raise ClaimLostError
-        RunEvent.objects.bulk_create([event for event in events if event.seq > locked.last_seq])
+        RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
-        run.last_seq = max([locked.last_seq, *(event.seq for event in events)])
+        run.events_damaged += len(lines) - len(events)
+        run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
-                run.agent_state_at = event.at
+                run.agent_state_at = timezone.now()  # by our clock: the host's may be set meanwhile
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
-        run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
+        told = ["events_offset", "events_damaged", "last_seq", "agent_state", "agent_state_at", "step"]
+        run.save(update_fields=told)
 
 
-def _event(run: Run, line: bytes) -> RunEvent:
-    record = json.loads(line)
-    if record["crc"] != checksum(record):
-        raise AgentError(f"agent on {run.host}", f"event {record.get('seq')} of run {run.pk} is damaged")
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        return record if record["crc"] == checksum(record) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _event(run: Run, line: bytes) -> RunEvent | None:
+    """None for a line that is damaged on the host's disk, as it would be at each further look."""
+    record = _record(line)
+    if record is None:
+        log.warning("run %s: a damaged event on %s: %r", run.pk, run.host, line[:80])
+        return None
     at = datetime.fromtimestamp(record["wall"], UTC)
     return RunEvent(run=run, seq=record["seq"], at=at, kind=record["kind"], data=record["data"])
 
@@ -200,8 +232,6 @@ def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
     sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
     manifest = json.loads(sealed)
-    if manifest["last_seq"] != run.last_seq:
-        raise AgentError(f"agent on {run.host}", f"{manifest['last_seq']} events are sealed, {run.last_seq} arrived")
     artefacts = []
     for file in manifest["files"]:
         _keep(run)
@@ -210,8 +240,18 @@ def _collect(run: Run, link: ssh.Link) -> None:
         if run.mine().select_for_update().first() is None:
             raise ClaimLostError
         Artefact.objects.bulk_create(artefacts)
-        _close(run, manifest["outcome"], manifest["error"], manifest)
+        _close(run, *_ending(run, manifest), manifest)
     _forget(link, str(run.pk), sealed)
+
+
+def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
+    lost = max(run.events_damaged, manifest["last_seq"] - run.last_seq)
+    if not lost:
+        return manifest["outcome"], manifest["error"]
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    error = AgentError(f"agent on {run.host}", words, hint="look after the disk that holds its spool; run it again")
+    return Run.Outcome.FAILED, error.as_dict()
 
 
 def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
@@ -226,23 +266,28 @@ def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 
 def _forget_ended(link: ssh.Link) -> None:
     """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
-    ended = Run.objects.filter(pk__in=link.hello["sealed"], state=Run.State.ENDED, manifest__clean=True)
-    for run in ended:
+    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
         sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
         if json.loads(sealed) == run.manifest:
             _forget(link, str(run.pk), sealed)
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
-    artefact = Artefact(run=run, path=file["path"], size=file["size"], sha256=file["sha256"])
+    return Artefact(run=run, **_kept(run, link, file))
+
+
+def _kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
+    """A file of the manifest with its content, but for a large one."""
+    kept = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        artefact.content = _fetch(run, link, file["path"], file["size"])
-        if hashlib.sha256(artefact.content).hexdigest() != file["sha256"]:
+        kept["content"] = _fetch(run, link, file["path"], file["size"])
+        if hashlib.sha256(kept["content"]).hexdigest() != file["sha256"]:
             raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
-    return artefact
+    return kept
 
 
-def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
+def _fetch(run: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
         chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
@@ -270,10 +315,10 @@ def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     run_id = str(run.pk)
-    transaction.on_commit(lambda: queue.send("results.ingest", run_id))
+    transaction.on_commit(lambda: waking.send("results.ingest", run_id))
 
 
-def _report(run: Run, manifest: dict[str, Any]) -> None:
+def _report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
     """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
     if manifest["conflicts"]:
         contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
@@ -286,7 +331,7 @@ def _report(run: Run, manifest: dict[str, Any]) -> None:
         contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
 
 
-def _left(run: Run) -> list[dict[str, Any]]:
+def _left(run: Run | RunPart) -> list[dict[str, Any]]:
     """The values that are neither the original nor somebody else's, from the proofs of the restore."""
     writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
     restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)

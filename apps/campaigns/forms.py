@@ -8,10 +8,24 @@ from django import forms
 from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
-from apps.campaigns import targets
+from apps.campaigns import nuisance, targets
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
+
+# Fields that are not create_campaign's: of its nuisance, and of the rows.
+ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
+OF_ROWS = ("cells", "conditions", "factor_orders")
+ARRANGED = ("design", "sample", *OF_ROWS)
+UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
+
+
+def alike_shown(wanted: dict[str, Any]) -> dict[str, Any]:
+    """A campaign's nuisance as the form's fields have it."""
+    warm = wanted.get("warm_up") or {}
+    kind = "steady" if "until" in warm else "time" if warm else ""
+    shown = {name: value for name, value in wanted.items() if name != "warm_up"}
+    return {**shown, "warm_up": kind, "warm_up_s": warm.get("limit_s", warm.get("time_s"))}
 
 
 def newest_datasets() -> Any:
@@ -40,6 +54,17 @@ class CampaignForm(forms.Form):
         label="PostgreSQL",
         help_text="an existing one is restarted only where that is allowed",
     )
+    placement = forms.ChoiceField(
+        choices=Campaign.Placement.choices,
+        required=False,
+        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+    )
+    further_hosts = forms.ModelMultipleChoiceField(
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+    )
+    priority = forms.IntegerField(
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
+    )
     name = forms.CharField(max_length=120)
     question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
@@ -65,6 +90,55 @@ class CampaignForm(forms.Form):
         required=False,
         label="Restart the host",
         help_text="only a host that an admin allows to be restarted; the run goes on by itself",
+    )
+    design = forms.ChoiceField(choices=Campaign.Design.choices, required=False, help_text="which combinations run")
+    sample = forms.IntegerField(required=False, min_value=1, label="Size of the sample", help_text="of a random sample")
+    cells = forms.CharField(
+        required=False,
+        label="Combinations",
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "on; 1GB\noff; 2GB"}),
+        help_text="of a list: one a line, a level of each factor in their order, semicolons between",
+    )
+    conditions = forms.CharField(
+        required=False,
+        label="Levels that depend on others",
+        widget=forms.Textarea(
+            attrs={"rows": 3, "class": "mono", "placeholder": "page size = 2MB; 1GB only with huge pages = on"}
+        ),
+        help_text="one a line; elsewhere the factor stays away",
+    )
+    factor_orders = forms.CharField(
+        required=False,
+        label="Factors in an order of their own",
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "shared_buffers = descending"}),
+        help_text="one a line, ascending or descending within each block; the first is the outermost",
+    )
+    cool_down_s = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=nuisance.DAY_S,
+        label="Cool down (s)",
+        help_text="before each run, once its data are there",
+    )
+    checkpoint = forms.BooleanField(required=False, label="CHECKPOINT before each measured step")
+    drop_caches = forms.ChoiceField(
+        required=False,
+        label="Drop the page cache",
+        choices=[("", "never"), ("run", "before each run"), ("step", "before each run and each measured step")],
+        help_text="of the whole host; level root",
+    )
+    warm_up = forms.ChoiceField(
+        required=False,
+        label="Warm up",
+        choices=[("", "not beyond the workload's own steps"), ("time", "for a time"), ("steady", "until it is steady")],
+        help_text="with the load of the first measured step",
+    )
+    warm_up_s = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=nuisance.DAY_S,
+        label="Warm up for, or at most (s)",
+        help_text=f"{nuisance.LIMIT_S} where it is until steady",
     )
     metric = forms.CharField(
         max_length=80,
@@ -95,6 +169,9 @@ class CampaignForm(forms.Form):
     def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
+        further = self.fields["further_hosts"]
+        assert isinstance(further, forms.ModelMultipleChoiceField)  # noqa: S101 - for the type checker
+        further.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
@@ -139,7 +216,30 @@ class CampaignForm(forms.Form):
         return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
 
     def choices(self) -> dict[str, Any]:
-        """Fields of services.create_campaign, without what was left empty."""
+        """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
         target = targets.wanted(self.cleaned_data["target"])
-        given = {**self.cleaned_data, "delta": self.cleaned_data["delta"] / 100, "target": target}
+        own = {name: value for name, value in self.cleaned_data.items() if name not in (*ALIKE, *OF_ROWS)}
+        given = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
         return {name: value for name, value in given.items() if value not in (None, "")}
+
+    def _nuisance(self) -> dict[str, Any]:
+        names = ("cool_down_s", "checkpoint", "drop_caches")
+        wanted = {name: self.cleaned_data[name] for name in names if self.cleaned_data[name]}
+        seconds = self.cleaned_data["warm_up_s"]
+        if self.cleaned_data["warm_up"] == "steady":
+            wanted["warm_up"] = {"until": "steady", "limit_s": seconds or nuisance.LIMIT_S}
+        elif self.cleaned_data["warm_up"]:
+            wanted["warm_up"] = {"time_s": seconds}
+        return wanted
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("warm_up") == "time" and not cleaned.get("warm_up_s"):
+            self.add_error("warm_up_s", "For how long? A time in seconds is wanted here.")
+        return cleaned
+
+    def shown(self, *names: str) -> bool:
+        """Whether one of these fields says more than its default, or is wrong: then a page opens their part."""
+        return any(
+            self.errors.get(name) or self[name].value() not in (None, "", False, UNSAID.get(name)) for name in names
+        )

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.services import audit
-from apps.campaigns import plan, queries, queue
+from apps.campaigns import queries, queue
 from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts import leases
 from apps.hosts.models import Host
@@ -29,7 +29,7 @@ def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
     # Rows that a tick has locked begin this moment, or find the campaign paused when they want to.
     armed = _queued(campaign).filter(next_tick_at__isnull=False).select_for_update(skip_locked=True, of=("self",))
     for run in armed.select_related("host"):
-        leases.release(run.host.machine_id, run.pk)
+        give_back(run)
     Run.objects.filter(pk__in=[run.pk for run in armed]).update(next_tick_at=None)
     audit(by, "campaign.pause", campaign, after={"id": str(campaign.pk), "reason": reason})
     campaign.refresh_from_db()
@@ -72,7 +72,8 @@ def end_queued(run: Run) -> bool:
     now = timezone.now()
     if not queued.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None):
         return False
-    leases.release(run.host.machine_id, run.pk)
+    run.parts.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
+    give_back(run)
     return True
 
 
@@ -80,6 +81,13 @@ def _lock_hosts(campaign: Campaign) -> None:
     """Before their runs, as whoever arms a host does."""
     used = Run.objects.filter(campaign=campaign).values("host")
     list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
+
+
+def give_back(run: Run) -> None:
+    """The machines that a run has which did not begin: its own, and those of its parts."""
+    leases.release(run.host.machine_id, run.pk)
+    for part in run.parts.select_related("host"):
+        leases.release(part.host.machine_id, part.pk)
 
 
 def _queued(campaign: Campaign) -> RunQuerySet:
@@ -127,14 +135,8 @@ def over_budget(campaign: Campaign) -> str:
     following = _queued(campaign).order_by("position").first()
     if campaign.budget_h is None or following is None:
         return ""
-    going_on = sum(_expected_s(run) for run in campaign.runs.active())
-    used_h, next_s = (queries.taken_s(campaign) + going_on) / 3600, _expected_s(following)
+    going_on = sum(queries.run_seconds(run) for run in campaign.runs.active())
+    used_h, next_s = (queries.taken_s(campaign) + going_on) / 3600, queries.run_seconds(following)
     if used_h + next_s / 3600 <= campaign.budget_h:
         return ""
     return f"{used_h:.2f} of {campaign.budget_h:g} hours are used, and the next run takes about {next_s:.0f} s"
-
-
-def _expected_s(run: Run) -> float:
-    """As long as runs of the same spec took there (median); as the plan says before one of them has ended."""
-    took = queries.median_s(Run.objects.filter(campaign=run.campaign_id, digest=run.digest))
-    return plan.seconds(run.spec) if took is None else took

@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns import halts, services
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.queries import NOT_OK
 from apps.errors import PlanError
 
@@ -119,9 +119,15 @@ def _retry(campaign: Campaign, runs: Sequence[Run]) -> None:
     """The same cells in the same blocks, after all others; in the caller's transaction."""
     first = services.next_position(campaign)
     same = ("campaign", "host", "block", "cell", "spec", "digest", "facts")
-    Run.objects.bulk_create(
+    anew = Run.objects.bulk_create(
         Run(retry_of=run, position=first + place, **{name: getattr(run, name) for name in same})
         for place, run in enumerate(runs)
+    )
+    of_part = ("host", "role", "position", "spec", "digest")
+    RunPart.objects.bulk_create(
+        RunPart(run=run, **{name: getattr(part, name) for name in of_part})
+        for run in anew
+        for part in RunPart.objects.filter(run=run.retry_of).select_related("host")
     )
 
 

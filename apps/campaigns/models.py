@@ -242,6 +242,7 @@ class Run(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     manifest: Any = models.JSONField(null=True, blank=True)
@@ -314,6 +315,7 @@ class RunPart(models.Model):
     outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
     error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
     agent_state = models.CharField(max_length=20, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
     last_seq = models.PositiveIntegerField(default=0)
@@ -344,6 +346,23 @@ class RunEvent(models.Model):
         return f"{self.run_id} {self.seq} {self.kind}"
 
 
+class PartEvent(models.Model):
+    """The same of a part: in a table of its own, so that nobody takes what another host told for the run's."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["part", "seq"]
+        constraints = [models.UniqueConstraint(fields=["part", "seq"], name="part_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.part_id} {self.seq} {self.kind}"
+
+
 class Artefact(models.Model):
     """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
 
@@ -356,6 +375,23 @@ class Artefact(models.Model):
     class Meta:
         ordering = ["run", "path"]
         constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class PartArtefact(models.Model):
+    """What a part's tools printed, such as the log of its PostgreSQL."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["part", "path"]
+        constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]
 
     def __str__(self) -> str:
         return self.path

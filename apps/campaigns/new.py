@@ -9,9 +9,10 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
-from apps.campaigns import design, lifecycle, recipes, services
-from apps.campaigns.forms import CampaignForm
+from apps.campaigns import design, lifecycle, recipes, services, words
+from apps.campaigns.forms import ALIKE, ARRANGED, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts import paths
@@ -77,7 +78,18 @@ class Draft:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
             initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
             initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
+            initial |= {key: self.recipe[key] for key in ("design", "sample", "reboot") if key in self.recipe}
+            initial |= alike_shown(self.recipe.get("nuisance", {})) | self._arrangement()
         return initial
+
+    def _arrangement(self) -> dict[str, str]:
+        """What the form says beside the rows."""
+        factors = (self.recipe or {})["factors"]
+        return {
+            "conditions": design.conditions_of(each for each in factors if "levels" in each),
+            "factor_orders": design.orders_of(factors),
+            "cells": design.cells_text((self.recipe or {}).get("cells", []), factors),
+        }
 
     @property
     def dataset(self) -> str:
@@ -103,6 +115,8 @@ class Draft:
             "paths": design.known_paths(self.steps, self.dataset),
             "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
+            "arranged": self.form.shown(*ARRANGED, "seed"),
+            "alike": self.form.shown(*ALIKE, "reboot"),
         }
 
     def create(self, by: User) -> Campaign | None:
@@ -124,7 +138,11 @@ class Draft:
             return None
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
-        return {**self.form.choices(), "factors": factors, "by": by}
+        """Of create_campaign. PlanError where a line beside the rows means nothing."""
+        typed = self.form.cleaned_data
+        arranged = design.arranged(factors, typed["conditions"], typed["factor_orders"])
+        cells = design.cells_of(typed["cells"], factors)
+        return {**self.form.choices(), "factors": arranged, "cells": cells, "by": by}
 
     def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
         text = sentence("", error)
@@ -133,7 +151,7 @@ class Draft:
         elif error.subject.startswith("factors"):
             self.form.add_error(None, text)
         else:
-            blame(self.form, error)
+            blame(self.form, PlanError(error.subject.removeprefix("nuisance."), error.message, hint=error.hint))
 
     def preview(self, by: User) -> dict[str, Any]:
         """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""
@@ -141,7 +159,12 @@ class Draft:
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
         factors = design.factors_of(self.rows, self.steps, self.dataset)
-        fields = {**self._fields(factors, by), "recipe": self.name}
+        try:
+            return self._planned({**self._fields(factors, by), "recipe": self.name})
+        except PlanError as error:
+            return {"refusal": sentence(error.subject, error)}
+
+    def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
@@ -149,12 +172,29 @@ class Draft:
         own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
-        try:
-            planned = services.preview(Campaign(**fields))
-        except PlanError as error:
-            return {"refusal": sentence(error.subject, error)}
-        drawn = "seed" in self.form.choices() or fields["order"] != Campaign.Order.RANDOMISED
+        further = fields.pop("further_hosts", ())
+        campaign = Campaign(**fields)
+        planned = services.preview(campaign, further)
+        drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
-        for run in planned.runs:
+        for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
-        return {"planned": planned, "blocks": list(blocks.values())[:3] if drawn else [], "recipe": self.recipe}
+        told = {
+            "told": words.told(campaign, drawn),
+            "threats": words.threats(campaign),
+            "steps": planned.runs[0].spec["steps"],
+        }
+        shown = list(blocks.values())[:3] if drawn else []
+        return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+
+
+def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
+    """Where every host has all of them, those of the first: the others run in the same order."""
+    each = campaign.placement == Campaign.Placement.EACH
+    return [run for run in runs if not each or run.host == campaign.host.pk]
+
+
+def _by_chance(campaign: Campaign) -> bool:
+    """Whether its seed decides which combinations run, or when."""
+    drawn = (Campaign.Order.RANDOMISED, Campaign.Order.FEWEST_RESTARTS)
+    return campaign.order in drawn or campaign.design in (Campaign.Design.LATIN_SQUARE, Campaign.Design.RANDOM_SAMPLE)

@@ -93,6 +93,12 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
     return [(name, seconds) for name, seconds in timings.items() if isinstance(seconds, int | float)]
 
 
+def unsteady_of(run: Run) -> list[str]:
+    """What its agent said of warm-ups that were not steady when their time was over."""
+    told = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
+    return list(told.values_list("data__message", flat=True))
+
+
 def line_of(event: RunEvent) -> dict[str, Any]:
     """An event in a line, for the log of a run that is watched."""
     return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": text_of(event)}

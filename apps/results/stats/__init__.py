@@ -1,7 +1,7 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
 from apps.results.stats.levels import Cell, Interaction, against_baseline, all_pairs, interaction, level_table
-from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict
+from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict, whole_blocks
 from apps.results.stats.order import Drift, drift
 from apps.results.stats.overhead import Overhead, Timed, overhead
 from apps.results.stats.pairs import benjamini_hochberg, compare, compare_levels, holm
@@ -48,4 +48,5 @@ __all__ = [
     "runs_needed",
     "trend",
     "warm_up",
+    "whole_blocks",
 ]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.campaigns.models import Run, RunEvent
-from apps.results import codec, fold, ingest, queries, samples, series, thin, timeline, views
+from apps.results import codec, fold, ingest, news, queries, samples, series, thin, timeline
 from apps.results.models import Block
 from tests import populate
 
@@ -365,7 +365,7 @@ def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
 def test_a_page_that_lags_behind_is_told_to_draw_anew(
     browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "LIVE_BATCH", 20)
+    monkeypatch.setattr(news, "BATCH", 20)
     tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
     url = reverse("run_live", args=[run.pk])
 

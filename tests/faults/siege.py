@@ -1,0 +1,222 @@
+"""A running stack whose parts are killed, stopped and cut off, its host behind a proxy, its dispatcher with traps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import redis
+
+from embedded import campaign, processes
+from embedded.errors import StackError
+from embedded.loopback import Loopback
+from embedded.supervisor import Service
+from tests import ground, snapshot
+from tests.faults import moments
+from tests.faults.ledger import Found
+from tests.faults.on_host import Victim
+from tests.faults.wire import Proxy
+
+# The services whose processes dispatch runs, and what else works.
+DISPATCHER = "worker"
+SYSCTL = "net.ipv4.tcp_fin_timeout"
+PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
+LEVELS = [
+    {"label": f"{seconds} s", "set": {"settings.cpu_affinity.server": "0", f"settings.sysctl.{SYSCTL}": seconds}}
+    for seconds in (61, 62)
+]
+GONE_S = 10.0
+
+
+class Behind(Loopback):
+    """The demo's host, reached by another port."""
+
+    def __init__(self, state: Path, port: int) -> None:
+        super().__init__(state)
+        self._port = port
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+
+@dataclass
+class Siege:
+    """A stack under fire. `chance` is seeded; every method injects one fault, for real."""
+
+    ground: ground.Ground
+    proxy: Proxy
+    chance: Random
+    before: snapshot.Snapshot = field(default_factory=dict)
+
+    # What is attacked
+
+    @property
+    def state(self) -> Path:
+        return self.ground.stack.state
+
+    @property
+    def host(self) -> Victim:
+        return Victim(self.ground.stack.loopback.home)
+
+    @property
+    def clusters(self) -> Path:
+        return self.host.home / "clusters"
+
+    def dispatcher(self, name: str = DISPATCHER, short: bool = True) -> Service:
+        """The dispatcher's service, with traps."""
+        plain: Service = getattr(self.ground.stack, DISPATCHER)
+        env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
+        argv = [*plain.argv, "--include=tests.faults.trap"]
+        ready = plain.ready if name == DISPATCHER else lambda: True
+        return replace(plain, name=name, argv=argv, env=env, ready=ready)
+
+    def start(self, repetitions: int = 1, **other: Any) -> str:
+        """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
+        `other`: fields of the campaign, `kind` and `options` of its workload."""
+        client = self.ground.client
+        kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
+        fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
+        workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
+        factors = [{"name": "fin timeout", "levels": LEVELS}]
+        planned = client.post(
+            "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
+        )
+        client.post(f"campaigns/{planned['id']}/start/")
+        return str(planned["id"])
+
+    # Faults
+
+    def trap(self, moment: str) -> None:
+        """The dispatcher dies when it comes to this moment; wait for `sprung`."""
+        assert moment in moments.MOMENTS
+        (self.state / "trap").write_text(moment)
+
+    @property
+    def sprung(self) -> bool:
+        return not (self.state / "trap").exists()
+
+    def kill(self, service: str) -> None:
+        """SIGKILL to every process of a service at once."""
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGKILL)
+
+    def kill_child(self, service: str) -> None:
+        """SIGKILL to one process of its pool."""
+        pid = self.ground.supervisor.pid(service)
+        os.kill(self.chance.choice(processes.children(pid) or [pid]), signal.SIGKILL)
+
+    def stop(self, service: str) -> None:
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGSTOP)
+
+    def resume(self, service: str) -> None:
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGCONT)
+
+    def flush(self) -> None:
+        with redis.Redis(unix_socket_path=str(self.ground.stack.valkey.socket)) as client:
+            client.flushall()
+
+    def kill_postgres(self) -> None:
+        """kill -9 of the postmaster, half of the time of its backends too; started again by whoever runs it."""
+        pid = self.ground.supervisor.pid("postgres")
+        backends = processes.descendants(pid)
+        os.kill(pid, signal.SIGKILL)
+        if self.chance.random() < 0.5:
+            processes.send(backends, signal.SIGKILL)
+        time.sleep(self.chance.uniform(0, 2))
+        assert not processes.wait_gone(lambda: [p for p in backends if processes.alive(p)], GONE_S)
+        self.ground.supervisor.start(self.ground.stack.postgres.service)
+
+    def kill_sshd(self) -> None:
+        """The host's SSH server and every connection; started again by whoever runs it."""
+        pid = self.ground.supervisor.pid("sshd")
+        os.kill(pid, signal.SIGKILL)
+        processes.send(self.host.connections(), signal.SIGKILL)
+        self.ground.supervisor.start(self.ground.stack.loopback.service)
+
+    def edit(self) -> None:
+        """An administrator sets what the run has set; so it shall stay."""
+        path = Path("/proc/sys", SYSCTL.replace(".", "/"))
+        path.write_text(str(self.chance.randrange(70, 100)))
+        self.before[str(path)] = path.read_text()
+
+    def upgrade(self) -> None:
+        """The server is another release from now on: its agent has another digest."""
+        (self.state / "agent-salt").write_text(str(self.chance.random()))
+
+    def second_beat(self) -> None:
+        plain = self.ground.stack.beat
+        argv = [*plain.argv[:-1], f"--schedule={self.state}/second-schedule"]
+        self.ground.supervisor.start(replace(plain, name="beat2", argv=argv, ready=lambda: True))
+
+    # What became of it
+
+    def wait(self, done: Callable[[], bool], timeout_s: float = 180) -> None:
+        """Poll until `done`, starting again what was killed as the supervisor does for users."""
+        deadline = time.monotonic() + timeout_s
+        while not answered(done):
+            assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.runs()}"
+            self.ground.supervisor.check()
+            time.sleep(0.2)
+
+    def finish(self, campaign_id: str, timeout_s: float = 180) -> None:
+        self.wait(lambda: bool(self.ground.client.get(f"campaigns/{campaign_id}/")["results_ready"]), timeout_s)
+
+    def runs(self, campaign_id: str = "") -> list[dict[str, Any]]:
+        which = f"?campaign={campaign_id}" if campaign_id else ""
+        return list(self.ground.client.get(f"runs/{which}")["results"])
+
+    def measuring(self, campaign_id: str) -> bool:
+        return any(run["agent_state"] == "RUNNING" and run["state"] == "running" for run in self.runs(campaign_id))
+
+    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int]]:
+        """(what was counted, outcome -> runs), by a process of the server's own."""
+        command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
+        told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
+        return Found(**told["found"]), told["outcomes"]
+
+    def look(self) -> snapshot.Snapshot:
+        """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
+        ours, found = str(self.clusters), snapshot.take([str(self.clusters)])
+        found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
+        return {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
+
+    def left(self) -> list[str]:
+        return snapshot.left(self.before, self.look)
+
+
+def answered(done: Callable[[], bool]) -> bool:
+    """False also while the web server, or its database, is away."""
+    try:
+        return done()
+    except StackError as error:
+        if refused(error):
+            raise
+        return False
+
+
+def refused(error: StackError) -> bool:
+    """Whether the server has looked at the request, and does not want it."""
+    return bool(re.search(r": 4\d\d ", str(error)))
+
+
+@contextmanager
+def prepare(seed: int, short: bool = True) -> Iterator[Siege]:
+    """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
+    with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
+        ready.supervisor.end(DISPATCHER)
+        siege = Siege(ready, proxy, Random(seed))
+        ready.supervisor.start(siege.dispatcher(short=short))
+        ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
+        ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())
+        siege.finish(siege.start())
+        siege.before = siege.look()
+        yield siege
