@@ -19,6 +19,7 @@ from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import (
+    checks,
     data,
     datasets,
     halts,
@@ -336,6 +337,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     for share in previewed.shares:
         _check_released(share.host)
     check_permission(previewed.runs, by)
+    checks.refuse(checks.rows(campaign, previewed))
     planned = previewed.runs
     told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
     unchecked = " ".join(dict.fromkeys(filter(None, told)))

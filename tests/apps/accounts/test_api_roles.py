@@ -52,6 +52,7 @@ WRITERS = {
     "Campaign.clone": Role.OPERATOR,
     "Campaign.extend": Role.OPERATOR,
     "Campaign.retry": Role.OPERATOR,
+    "Campaign.ask_hosts": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
     "Import.say": Role.OPERATOR,
