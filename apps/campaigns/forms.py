@@ -8,14 +8,16 @@ from django import forms
 from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
-from apps.campaigns import nuisance, targets
+from apps.campaigns import design, nuisance, stop_form, targets
 from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.stop_form import StopForm
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
 # Fields that are not create_campaign's: of its roles, of its nuisance, and of the rows.
 ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
 OF_ROLES = ("client", "standbys", "server_address", "server_port")
+OF_RULE = stop_form.FIELDS
 OF_ROWS = ("cells", "conditions", "factor_orders")
 ARRANGED = ("design", "sample", *OF_ROWS)
 UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
@@ -54,7 +56,7 @@ def reachable() -> Any:
     return Host.objects.exclude(state=Host.State.ARCHIVE).order_by("name")
 
 
-class CampaignForm(forms.Form):
+class CampaignForm(StopForm):
     """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
 
     host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
@@ -257,6 +259,10 @@ class CampaignForm(forms.Form):
     def filled(cls, source: Campaign) -> dict[str, Any]:
         """Every choice of a campaign, as this form shows it."""
         shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
+        shown |= alike_shown(source.nuisance) | stop_form.filled(source)
+        shown |= {"conditions": design.conditions_of(source.factors), "factor_orders": design.orders_of(source.factors)}
+        shown |= {"cells": design.cells_text(source.cells, source.factors)}
+        shown |= {"further_hosts": source.further_hosts.all()} if "further_hosts" in shown else {}
         target = " ".join(next(iter(source.target.items()), ()))
         shown |= roles_shown(source)
         return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
@@ -264,7 +270,8 @@ class CampaignForm(forms.Form):
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
         target = targets.wanted(self.cleaned_data["target"])
-        own = {name: value for name, value in self.cleaned_data.items() if name not in (*ALIKE, *OF_ROWS, *OF_ROLES)}
+        left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE)
+        own = {name: value for name, value in self.cleaned_data.items() if name not in left}
         given = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
         given["roles"] = self._roles()
         return {name: value for name, value in given.items() if value not in (None, "")}

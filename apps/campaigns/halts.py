@@ -14,6 +14,7 @@ from apps.accounts.services import audit
 from apps.campaigns import queries, queue
 from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts import leases
+from apps.hosts.models import Host
 
 GOING_ON = (Campaign.State.RUNNING, Campaign.State.PAUSED)
 
@@ -24,6 +25,7 @@ def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
     running = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.RUNNING)
     if not running.update(state=Campaign.State.PAUSED, state_reason=reason):
         return False
+    _lock_hosts(campaign)
     # Rows that a tick has locked begin this moment, or find the campaign paused when they want to.
     armed = _queued(campaign).filter(next_tick_at__isnull=False).select_for_update(skip_locked=True, of=("self",))
     for run in armed.select_related("host"):
@@ -45,6 +47,7 @@ def stop_campaign(campaign: Campaign, reason: str) -> bool:
     going_on = Campaign.objects.filter(pk=campaign.pk, state__in=GOING_ON)
     if not going_on.update(state=Campaign.State.FINISHED):
         return False
+    _lock_hosts(campaign)
     count = _forget_queued(campaign)
     told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not begin" if count else reason
     Campaign.objects.filter(pk=campaign.pk).update(state_reason=told)
@@ -72,6 +75,12 @@ def end_queued(run: Run) -> bool:
     run.parts.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
     give_back(run)
     return True
+
+
+def _lock_hosts(campaign: Campaign) -> None:
+    """Before their runs, as whoever arms a host does."""
+    used = Run.objects.filter(campaign=campaign).values("host")
+    list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
 
 
 def give_back(run: Run) -> None:

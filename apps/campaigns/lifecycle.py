@@ -158,7 +158,7 @@ def extend_campaign(
     planned = [run for run in services.preview(locked).runs if run.block >= done]
     services.check_permission(planned, by)
     services.add_runs(locked, planned)
-    _tell_extension(locked, by, more, levels or {}, done)
+    _tell_extension(locked, by, more, levels or {}, done, stopped=done < before["repetitions"])
     audit(by, "campaign.extend", locked, before=before, after=_extended(locked, len(planned)))
     if locked.state == Campaign.State.FINISHED:
         _run_again(locked)
@@ -181,16 +181,17 @@ def _with_levels(factors: list[dict[str, Any]], added: Mapping[str, list[dict[st
     return [{**factor, "levels": [*factor["levels"], *added.get(factor["name"], [])]} for factor in factors]
 
 
-def _tell_extension(campaign: Campaign, by: User, more: int, levels: Mapping[str, Any], done: int) -> None:
+def _tell_extension(
+    campaign: Campaign, by: User, more: int, levels: Mapping[str, Any], done: int, stopped: bool
+) -> None:
     """On the campaign itself, for whoever reads its intervals must know that its results could be seen before."""
     seen = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False).count()
     labels = {name: [str(level.get("label")) for level in added] for name, added in levels.items()}
     told = {"at": timezone.now().isoformat(), "by": by.username, "repetitions": more, "levels": labels, "seen": seen}
     campaign.extensions = [*campaign.extensions, told]
-    # A rule that has stopped it does not stop it again; one that has not yet goes on looking after each block.
-    if campaign.open_blocks is not None:
-        stopped = campaign.state == Campaign.State.FINISHED
-        campaign.open_blocks = None if stopped else campaign.open_blocks
+    if campaign.state == Campaign.State.FINISHED and campaign.open_blocks is not None:
+        # A rule that has stopped it does not stop it again; one that never did looks at the first new block, too.
+        campaign.open_blocks = None if stopped else done + 1
     campaign.save(update_fields=["factors", "repetitions", "budget_h", "extensions", "open_blocks"])
 
 

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.campaigns import lifecycle
+from apps.campaigns import lifecycle, validity
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.serializers import CampaignSerializer, ChoicesSerializer
@@ -26,6 +26,18 @@ class HistorySerializer(serializers.Serializer[Any]):
     who = serializers.CharField(help_text="empty where it was the system")
     what = serializers.CharField()
     detail = serializers.CharField()
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    """One thing that a start depends on."""
+
+    host = serializers.CharField()
+    check = serializers.CharField()
+    ok = serializers.BooleanField(help_text="false where it refuses the start")
+    status = serializers.CharField(help_text="ok, doubtful (the start only warns) or failed")
+    found = serializers.CharField(allow_blank=True)
+    wanted = serializers.CharField(allow_blank=True)
+    hint = serializers.CharField(allow_blank=True)
 
 
 class PauseSerializer(serializers.Serializer[Any]):
@@ -57,7 +69,7 @@ class ExtendSerializer(serializers.Serializer[Any]):
 class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     """Of a campaign that is there."""
 
-    writers = dict.fromkeys(("pause", "resume", "clone", "extend", "retry"), Role.OPERATOR)
+    writers = dict.fromkeys(("pause", "resume", "clone", "extend", "retry", "ask_hosts"), Role.OPERATOR)
 
     @extend_schema(request=PauseSerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
@@ -97,6 +109,18 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     def history(self, request: Request, pk: str) -> Response:
         """What people and the system did to it, the oldest first."""
         return Response(HistorySerializer(history(self.get_object()), many=True).data)
+
+    @extend_schema(responses=CheckSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], serializer_class=CheckSerializer)
+    def checks(self, request: Request, pk: str) -> Response:
+        """Whether it can be started, from what is known of its hosts."""
+        return Response(CheckSerializer(validity.checks(self.get_object()), many=True).data)
+
+    @extend_schema(request=None, responses=CheckSerializer(many=True))
+    @checks.mapping.post
+    def ask_hosts(self, request: Request, pk: str) -> Response:
+        """The same, after each host was asked now, and its tools have read the scripts."""
+        return Response(CheckSerializer(validity.ask(self.get_object(), by=user_of(request)), many=True).data)
 
     def _changed(
         self, request: Request, act: Callable[..., Any], body: type[serializers.Serializer[Any]] | None = None

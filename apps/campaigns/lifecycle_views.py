@@ -9,11 +9,12 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
-from apps.campaigns import design, lifecycle
+from apps.campaigns import design, lifecycle, validity
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError, RoleError
 
@@ -94,4 +95,16 @@ def context(campaign: Campaign) -> dict[str, Any]:
     return {"clonable": comparison, "retriable": lifecycle.failed_runs(campaign).count() if comparison else 0}
 
 
-urlpatterns = [path("campaigns/<uuid:pk>/extend/", campaign_extend, name="campaign_extend")]
+@require_POST
+@needs(Role.OPERATOR)
+def campaign_checks(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The checks, after the hosts were asked; for htmx the table alone."""
+    campaign = get_object_or_404(Campaign, pk=pk)
+    template = "campaigns/_checks.html" if request.headers.get("HX-Request") else "campaigns/checks.html"
+    return page(request, template, {"campaign": campaign, "checks": validity.ask(campaign, by=user_of(request))})
+
+
+urlpatterns = [
+    path("campaigns/<uuid:pk>/checks/", campaign_checks, name="campaign_checks"),
+    path("campaigns/<uuid:pk>/extend/", campaign_extend, name="campaign_extend"),
+]

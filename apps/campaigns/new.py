@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
 from apps.campaigns import design, lifecycle, recipes, services, words
-from apps.campaigns.forms import ALIKE, ARRANGED, CampaignForm, alike_shown
+from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
@@ -25,6 +25,9 @@ def _source(key: str) -> Campaign | None:
         return Campaign.objects.filter(pk=UUID(key), kind=Campaign.Kind.COMPARISON).first()
     except ValueError:
         return None
+
+
+BETWEEN = {"between": "first", "between.0": "first", "between.1": "second"}
 
 
 class Draft:
@@ -116,6 +119,7 @@ class Draft:
             "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
             "arranged": self.form.shown(*ARRANGED, "seed"),
+            "ending": self.form.shown(*OF_RULE, "budget_h", "max_failures"),
             "alike": self.form.shown(*ALIKE, "reboot"),
         }
 
@@ -126,8 +130,8 @@ class Draft:
         factors = design.factors_of(self.rows, self.steps, self.dataset)
         try:
             if self.source:
-                left_empty = dict.fromkeys(("dataset", "profile", "seed"))
-                return lifecycle.clone_campaign(self.source, **{**left_empty, **self._fields(factors, by)})
+                left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
+                return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
             return services.create_campaign(**self._fields(factors, by))
@@ -142,7 +146,7 @@ class Draft:
         typed = self.form.cleaned_data
         arranged = design.arranged(factors, typed["conditions"], typed["factor_orders"])
         cells = design.cells_of(typed["cells"], factors)
-        return {**self.form.choices(), "factors": arranged, "cells": cells, "by": by}
+        return {**self.form.choices(), "factors": arranged, "cells": cells, "stop": self.form.rule(arranged), "by": by}
 
     def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
         text = sentence("", error)
@@ -153,7 +157,9 @@ class Draft:
         elif error.subject.removeprefix("roles.") in self.form.fields:
             self.form.add_error(error.subject.removeprefix("roles."), text)
         else:
-            blame(self.form, PlanError(error.subject.removeprefix("nuisance."), error.message, hint=error.hint))
+            field = error.subject.removeprefix("nuisance.").removeprefix("stop.")
+            field = BETWEEN.get(field, field)
+            blame(self.form, PlanError(field, error.message, hint=error.hint))
 
     def preview(self, by: User) -> dict[str, Any]:
         """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""

@@ -19,6 +19,7 @@ from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns import (
+    checks,
     data,
     datasets,
     halts,
@@ -31,6 +32,7 @@ from apps.campaigns import (
     roles,
     scripts,
     steps,
+    stopping,
     targets,
     workloads,
 )
@@ -133,7 +135,11 @@ def create_campaign(
         cloned_from=cloned_from,
         created_by=by,
     )
-    check_permission(preview(campaign, further_hosts).runs, by)
+    planned = preview(campaign, further_hosts).runs
+    check_permission(planned, by)
+    rule = stopping.read(campaign.stop, factors, repetitions)
+    stopping.check(rule, (run.cell for run in planned), factors)
+    campaign.open_blocks = rule.least if rule else None
     save(campaign)
     campaign.further_hosts.set(further_hosts)
     after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
@@ -332,6 +338,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     for share in previewed.shares:
         _check_released(share.host)
     check_permission(previewed.runs, by)
+    checks.refuse(checks.rows(campaign, previewed))
     planned = previewed.runs
     told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
     unchecked = " ".join(dict.fromkeys(filter(None, told)))

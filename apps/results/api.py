@@ -90,6 +90,11 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     sentence = serializers.CharField()
     method = serializers.CharField(allow_blank=True)
     drift = serializers.DictField(allow_null=True)
+    look = serializers.DictField(
+        allow_null=True,
+        help_text="the newest look of a stop rule: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
+        "(the comparison with the interval that pays for all looks), met",
+    )
     overheads = serializers.DictField(
         child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
     )

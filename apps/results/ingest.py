@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.campaigns import steps
 from apps.campaigns.models import Run, RunPart
 from apps.errors import WorkloadError
-from apps.results import fold, measure
+from apps.results import fold, looks, measure
 from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
 from apps.results.models import Mark, Measurement
 
@@ -28,7 +28,10 @@ def ingest(run: Run) -> bool:
     if not waiting.exists():
         return False
     fold.fold(run)  # step by step: what dies half way goes on from there
-    return _read(run, waiting)
+    read = _read(run, waiting)
+    if read and run.campaign.stop:
+        looks.look(run.campaign)
+    return read
 
 
 @transaction.atomic

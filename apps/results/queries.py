@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from django.db.models import Count, QuerySet
 from apps.campaigns import plan, steps
 from apps.campaigns.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results import fold, stats
+from apps.results import fold, looks, stats
 from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
@@ -69,6 +69,7 @@ class LevelRow:
 class CampaignTable:
     """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
 
+    `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
     `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several."""
 
     metric: str
@@ -82,6 +83,7 @@ class CampaignTable:
     sentence: str
     method: str
     drift: dict[str, Any] | None
+    look: dict[str, Any] | None = None
     overheads: dict[str, str] = field(default_factory=dict)
     hosts: list[HostAnswer] = field(default_factory=list)
     disagreement: str = ""
@@ -137,6 +139,9 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         for label in labels
     ]
     costs = tracer_overheads(campaign, chosen.step)
+    newest = looks.newest(campaign) if host is None else None
+    if newest and newest.found:
+        levels = [_as_seen(level, baseline, newest.found) for level in levels]
     return CampaignTable(
         metric=metric.name,
         unit=metric.unit,
@@ -146,9 +151,10 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         delta=campaign.delta,
         baseline=baseline,
         levels=levels,
-        sentence=_sentence(campaign, levels),
+        sentence=newest.found["sentence"] if newest and newest.found else _sentence(campaign, levels),
         method=_method(spread, len(observations), sum(map(len, of_host.values()))) if spread else "",
         drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
+        look=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
         overheads={label: costs[label].sentence() for label in labels if label in costs},
@@ -299,6 +305,15 @@ def _level(
         proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
         proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
     )
+
+
+def _as_seen(level: LevelRow, baseline: str, found: dict[str, Any]) -> LevelRow:
+    """The row of what a stop rule compares, as its newest look has it: narrower would not pay for the looks before."""
+    if (found["a"], found["b"]) != (baseline, level.label):
+        return level
+    told = {name: found[name] for name in ("verdict", "preliminary", "sentence")}
+    ends = {"relative_low": found["low"], "relative_high": found["high"]}
+    return replace(level, relative_percent=found["ratio_percent"], **ends, **told)
 
 
 def _sentence(campaign: Campaign, levels: list[LevelRow]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from django.db.models import Q
 
 from agents.settings import SETTINGS
-from apps.campaigns import services
+from apps.campaigns import checks, services, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import PlanError
 from apps.results import proof, queries, samples, series
@@ -46,9 +46,10 @@ def runs_of(campaign: Campaign, host: int | None = None) -> list[Run]:
 def design_of(campaign: Campaign) -> dict[str, Any]:
     """What starting a draft would do, or why it cannot start."""
     try:
-        return {"preview": services.preview(campaign)}
+        preview = services.preview(campaign)
     except PlanError as error:
-        return {"refusal": error}
+        return {"refusal": error, "checks": validity.checks(campaign)}
+    return {"preview": preview, "checks": checks.rows(campaign, preview)}
 
 
 def proof_of(run: Run) -> proof.Report:

@@ -18,12 +18,12 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import lifecycle_views, steps, words
+from apps.campaigns import lifecycle_views, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
 from apps.campaigns.schedule import by_host
-from apps.results import charts, exports, news, observed, queries, samples, series, story, timeline
+from apps.results import charts, exports, news, observed, queries, samples, series, stats, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 from apps.results.transfer import download
@@ -52,6 +52,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "runs": story.runs_of(campaign, host),
         "active": campaign.runs.active().first() if campaign.ended_at is None else None,
         "history": history(campaign),
+        **_rule(campaign),
         **lifecycle_views.context(campaign),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
@@ -62,6 +63,15 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     }
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
+
+
+def _rule(campaign: Campaign) -> dict[str, Any]:
+    rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
+    if rule is None:
+        return {}
+    seen = list(campaign.looks.all())
+    last = seen[-1] if seen else None
+    return {"rule": rule, "looks": seen, "newest_look": last, "spending_words": stats.SPENDING[rule.spending]}
 
 
 def _host(request: HttpRequest) -> int | None:

@@ -36,6 +36,7 @@ SIGNS = {
     "cancelled": ("idle", DASH),
     "superseded": ("idle", DASH),
     "interrupted": ("bad", "!"),
+    "doubtful": ("idle", "?"),
     "failed": ("bad", "✕"),
     "not_in_effect": ("bad", "≠"),
     "unreachable": ("bad", "!"),

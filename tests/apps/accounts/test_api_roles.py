@@ -56,6 +56,7 @@ WRITERS = {
     "Campaign.extend": Role.OPERATOR,
     "Campaign.retry": Role.OPERATOR,
     "Campaign.priority": Role.OPERATOR,
+    "Campaign.ask_hosts": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
     "Import.say": Role.OPERATOR,

@@ -68,3 +68,28 @@ def test_the_form_of_a_clone_is_filled_and_what_is_typed_counts(admin: User, cli
 
     new = Campaign.objects.get(cloned_from=old)
     assert choices(new) == choices(old) | {"repetitions": 7, "profile": None}
+
+
+def test_a_rule_is_typed_and_shown_again_in_the_form_of_a_clone(admin: User, client: Client) -> None:
+    rule = {
+        "until": "width",
+        "between": [{"server cpus": "1 cpu"}, {"server cpus": "2 cpus"}],
+        "width": 0.04,
+        "least": 3,
+    }
+    old = make_campaign(by=admin, stop=rule, nuisance={"cool_down_s": 2})
+    client.force_login(admin)
+    form = client.get(reverse("campaign_new"), {"from": old.pk})
+    shown = {name: form.context["form"][name].value() for name in form.context["form"].fields}
+    assert (shown["first"], shown["second"], shown["width"]) == ("1 cpu", "2 cpus", 4.0)
+    typed = {name: getattr(value, "pk", value) for name, value in shown.items() if value not in (None, "", False)}
+    typed |= {
+        name: [getattr(row, name) for row in form.context["rows"]] for name in ("factor", "level", "path", "value")
+    }
+
+    refused = client.post(reverse("campaign_new"), typed | {"from": old.pk, "second": "9 cpus"})
+    client.post(reverse("campaign_new"), typed | {"from": old.pk})
+
+    assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["second"])
+    new = Campaign.objects.get(cloned_from=old)
+    assert (new.stop, new.nuisance, new.open_blocks) == (rule, {"cool_down_s": 2}, 3)

@@ -14,7 +14,7 @@ from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host
-from apps.results import fold, ingest, queries
+from apps.results import fold, ingest, looks, queries
 
 
 class Command(BaseCommand):
@@ -44,6 +44,7 @@ class Command(BaseCommand):
             fold.fold(run, leave=fold.TAIL)
         for run in queries.to_ingest():
             ingest.ingest(run)
+        looks.look_due()
         for channel_id in notify.channels_due(timezone.now()):
             notify.deliver(channel_id)
         return len(due)
