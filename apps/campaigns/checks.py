@@ -109,9 +109,13 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     free = _free(facts, host.data_dir)
     status = DOUBTFUL if free is None or free < asked else OK
     status = FAILED if free is not None and free < whole else status
-    told = "its facts do not tell" if free is None else f"{free / GIB:.1f} GiB free for {host.data_dir}"
+    told = "its facts do not tell" if free is None else f"{_size(free)} free for {host.data_dir}"
     hint = "" if status == OK else "make room, or choose a smaller data set"
-    yield Check(host.name, "space for data", status, told, f"about {asked / GIB:.1f} GiB", hint)
+    yield Check(host.name, "space for data", status, told, f"about {_size(asked)}", hint)
+
+
+def _size(amount: float) -> str:
+    return f"{amount / GIB:.1f} GiB" if amount >= GIB else f"{amount / GIB * 1024:.0f} MiB"
 
 
 def _free(facts: Spec, path: str) -> float | None:
@@ -131,8 +135,8 @@ def _memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     most, total = max(sizes), facts["memory"]["total_kb"] * 1024
     status = FAILED if most >= total else DOUBTFUL if most > MOST_OF_MEMORY * total else OK
     hint = "" if status == OK else "fewer shared_buffers: the kernel, backends and the page cache need room, too"
-    told = f"{total / GIB:.1f} GiB in all"
-    yield Check(host.name, "memory", status, told, f"{most / GIB:.1f} GiB of shared_buffers at most", hint)
+    told = f"{_size(total)} in all"
+    yield Check(host.name, "memory", status, told, f"{_size(most)} of shared_buffers at most", hint)
 
 
 def _buffers(spec: Spec) -> float:
