@@ -35,6 +35,6 @@ def hear(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def let_go(**_: Any) -> None:
     """Threads cannot be ended: each ends its tick by itself."""
-    from apps.campaigns import dispatch
+    from apps.campaigns import claims
 
-    dispatch.stopping.set()
+    claims.stopping.set()

@@ -23,7 +23,7 @@ from django.utils.crypto import salted_hmac
 
 from agents.paths import needed
 from agents.protocol import checksum
-from apps.campaigns import copies, dispatch, queue, steps
+from apps.campaigns import claims, closing, copies, fetching, queue, steps
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
@@ -120,15 +120,15 @@ class Cast:
             run.mine().update(next_tick_at=None, claimed_until=None)
             return
         wanted = {job.host.machine_id: job.pk for job in self.jobs}
-        if not leases.acquire_all(wanted, dispatch.LEASE_S):
-            queue.rearm(run, dispatch.BUSY_RETRY_S)
+        if not leases.acquire_all(wanted, claims.LEASE_S):
+            queue.rearm(run, claims.BUSY_RETRY_S)
             return
         if run.state == Run.State.QUEUED and not self._begin():
             return
         self._remember()
-        deadline = time.monotonic() + dispatch.FOLLOW_S
-        while time.monotonic() < deadline and not self.trouble and not dispatch.stopping.is_set():
-            dispatch._keep(run)
+        deadline = time.monotonic() + claims.FOLLOW_S
+        while time.monotonic() < deadline and not self.trouble and not claims.stopping.is_set():
+            claims.keep(run)
             self._act()
             if all(job.done or not job.begun for job in self.jobs) and self._why():
                 self._close()
@@ -139,14 +139,14 @@ class Cast:
         if not self.trouble:
             return queue.rearm(self.run, 0)
         unreachable = isinstance(self.trouble, UnreachableError)
-        retry_s = dispatch.UNREACHABLE_RETRY_S if unreachable else dispatch.BUSY_RETRY_S
-        return dispatch._wait(self.run, self.trouble, retry_s)
+        retry_s = claims.UNREACHABLE_RETRY_S if unreachable else claims.BUSY_RETRY_S
+        return claims.wait(self.run, self.trouble, retry_s)
 
     def _begin(self) -> bool:
         """QUEUED -> SUBMITTING when every host answers and is free; False when this is not the time."""
         reached = [self._link(job) for job in self.jobs]
         if not self.trouble and all(link and link.hello["busy"] is None for link in reached):
-            if dispatch._begin(self.run):
+            if claims.begin(self.run):
                 return True
             self._release()
             return False
@@ -155,7 +155,7 @@ class Cast:
         if self.trouble:
             self._leave()
         else:
-            queue.rearm(self.run, dispatch.BUSY_RETRY_S)
+            queue.rearm(self.run, claims.BUSY_RETRY_S)
         return False
 
     def _release(self) -> None:
@@ -237,7 +237,7 @@ class Cast:
             try:
                 link = self._stack.enter_context(links.link(job.host))
                 contact.record_contact(job.host, link.hello)
-                dispatch._forget_ended(link)
+                fetching.forget_ended(link)
                 self._links[job.host.pk] = link
             except ProvingError as error:
                 self._fail(job, error)
@@ -261,7 +261,7 @@ class Cast:
         """Write to the row of a job, while the run is ours."""
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
-                raise dispatch.ClaimLostError
+                raise claims.ClaimLostError
             self._set(job, changes)
 
     def _set(self, job: Job, changes: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ class Cast:
         """Commit the events that are new. True when the job is sealed and all are here."""
         row = job.row
         asked: dict[str, Any] = {"path": "events.ndjson", "offset": row.events_offset, "wait_s": LOOK_S}
-        chunk = link.call("read", run=str(job.pk), limit=dispatch.READ_BYTES, **asked)
+        chunk = link.call("read", run=str(job.pk), limit=fetching.READ_BYTES, **asked)
         data = base64.b64decode(chunk["data"])
         if data:
             self._store(job, data[: data.rfind(b"\n") + 1])
@@ -306,7 +306,7 @@ class Cast:
                     changes |= {"agent_state_at": each["at"], "step": each["data"].get("step") or ""}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
-                raise dispatch.ClaimLostError
+                raise claims.ClaimLostError
             _keep_events(job, new)
             copies.learn(self.run, [each["data"] for each in new if each["kind"] == "dataset"], job.part)
             self._set(job, changes)
@@ -315,7 +315,7 @@ class Cast:
     def _collect(self, job: Job, link: ssh.Link) -> None:
         """Its manifest and files; the agent forgets it when they are committed."""
         row = job.row
-        sealed = dispatch._fetch(row, link, "manifest.json", dispatch.ARTEFACT_BYTES)
+        sealed = fetching.fetch(row, link, "manifest.json", fetching.ARTEFACT_BYTES)
         manifest = json.loads(sealed)
         if manifest["last_seq"] != row.last_seq:
             raise AgentError(
@@ -323,15 +323,15 @@ class Cast:
             )
         files = []
         for file in manifest["files"]:
-            dispatch._keep(self.run)
-            files.append(dispatch._kept(row, link, file))
+            claims.keep(self.run)
+            files.append(fetching.kept(row, link, file))
         ended = {"state": Run.State.ENDED, "outcome": manifest["outcome"], "error": manifest["error"]}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
-                raise dispatch.ClaimLostError
+                raise claims.ClaimLostError
             _keep_files(job, files)
             self._set(job, {"manifest": manifest, **(ended if job.part else {})})
-        dispatch._forget(link, str(job.pk), sealed)
+        fetching.forget(link, str(job.pk), sealed)
 
     # The end
 
@@ -341,7 +341,7 @@ class Cast:
         run = self.run
         with transaction.atomic():
             if run.mine().select_for_update().first() is None:
-                raise dispatch.ClaimLostError
+                raise claims.ClaimLostError
             Campaign.objects.select_for_update().get(pk=run.campaign_id)
             hosts = sorted({job.host.pk for job in self.jobs})
             list(Host.objects.select_for_update().filter(pk__in=hosts).order_by("pk"))
@@ -350,9 +350,9 @@ class Cast:
                 if not job.begun:
                     self._set(job, dict(never))
                 if job.row.manifest:
-                    dispatch._report(job.row, job.row.manifest)
+                    closing.report(job.row, job.row.manifest)
             self._release()
-            dispatch._close(run, outcome, error, run.manifest)
+            closing.close(run, outcome, error, run.manifest)
             for host in hosts:
                 queue.arm_host(host)
 

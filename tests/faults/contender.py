@@ -39,12 +39,12 @@ class Contender:
 
     def __init__(self, told: dict[str, Any]) -> None:
         from apps.accounts.models import Role, User
-        from apps.campaigns import dispatch, workloads
+        from apps.campaigns import claims, dispatch, fetching, workloads
         from apps.campaigns.steps import single
 
-        self._told, self._dispatch, self._forget = told, dispatch, dispatch._forget
-        dispatch.BUSY_RETRY_S = 0.02
-        dispatch._forget = self._keep_and_forget
+        self._told, self._dispatch, self._forget = told, dispatch, fetching.forget
+        claims.BUSY_RETRY_S = 0.02
+        fetching.forget = self._keep_and_forget
         self.ada = User.objects.create_user(
             "ada", password="correct horse battery", role=Role.ADMIN, may_run_commands=True
         )

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents import protocol
 from apps.accounts.models import User
-from apps.campaigns import dispatch
+from apps.campaigns import claims, dispatch
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact, ssh
 from apps.hosts.models import Host
@@ -209,7 +209,7 @@ def test_the_server_is_upgraded_during_a_run(
 ) -> None:
     """The next connection brings another agent, which follows the run that the old one started."""
     (old, data), struck, before = ssh.agent_zipapp(), [], look()
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)  # so that there is a next tick
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)  # so that there is a next tick
     for number in range(times):
         new = trap.salted(data, f"{chance.random()} {number}")
         struck.append(start(host, admin))

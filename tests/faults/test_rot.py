@@ -14,7 +14,7 @@ import pytest
 
 from agents.spool import read_log
 from apps.accounts.models import User
-from apps.campaigns import dispatch
+from apps.campaigns import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns
@@ -96,7 +96,7 @@ def rot(path: Path) -> None:
 def test_a_run_whose_events_are_rotten_fails_and_holds_nobody_up(
     host: Host, admin: User, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
     run = campaigns.start(host, admin, time_s=30).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
     job = server.home / "spool/jobs" / str(run.pk)

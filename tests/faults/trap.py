@@ -17,7 +17,7 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 
-from apps.campaigns import dispatch
+from apps.campaigns import claims
 from apps.hosts import ssh
 from tests.faults.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
 
@@ -59,7 +59,7 @@ def agent_zipapp() -> tuple[str, bytes]:
 def arm() -> None:
     ssh.Link.call, ssh.agent_zipapp = call, agent_zipapp  # type: ignore[method-assign, assignment]
     if os.environ.get(SHORT):
-        dispatch.CLAIM_S = SHORT_CLAIM_S
+        claims.CLAIM_S = SHORT_CLAIM_S
         current_app.conf.broker_transport_options["visibility_timeout"] = SHORT_VISIBILITY_S
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch
+from apps.campaigns import claims
 from apps.campaigns.models import Run
 from apps.hosts import contact, services
 from apps.hosts.models import Host
@@ -43,7 +43,7 @@ def test_the_clock_is_set_by_a_day_while_a_run_measures(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, there: str, back: str
 ) -> None:
     before = look(vm)
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(supervised, admin, time_s=15).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=300)
     try:
@@ -117,7 +117,7 @@ def test_a_run_that_ends_with_the_login_is_put_back_and_told(
 ) -> None:
     assert ordinary.level == "user", ordinary.state_reason
     before = look(vm)
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(ordinary, admin, time_s=300).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=300)
 

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, services, workloads
+from apps.campaigns import claims, services, workloads
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.steps import single
 from apps.hosts.models import Host
@@ -130,7 +130,7 @@ def test_a_campaign_goes_on_after_the_power_fails_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever owns the host switches it on again, and does nothing else."""
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     before, chance, began = look(vm), random.Random(SEED), time.monotonic()
     campaign = start(supervised, admin)
     cuts = PowerCuts(vm, {at: chance.uniform(0, 4) for at in (2, 7)})

@@ -8,7 +8,7 @@ import pytest
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import dispatch, services
+from apps.campaigns import claims, services
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.steps import single
 from apps.hosts.models import Host
@@ -114,7 +114,7 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
 ) -> None:
     """Where the host is up before it hears of that, its guard has the run go on; the next contact ends it."""
     before = look(vm)
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
     went_down(run)
 
@@ -131,7 +131,7 @@ def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, starts_before = look(vm), starts(vm)
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
     went_down(run)
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state != "REBOOTING", timeout_s=RESTART_S)

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
-from apps.campaigns import dispatch, halts, lifecycle, queue, services
+from apps.campaigns import claims, halts, lifecycle, queue, services
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError, RoleError
@@ -82,7 +82,7 @@ def test_what_was_armed_a_moment_before_the_pause_does_not_begin(running: Campai
 
     lifecycle.pause_campaign(running, by=admin)
 
-    assert not dispatch._begin(run)
+    assert not claims.begin(run)
     assert run.state == Run.State.QUEUED
 
 
@@ -172,13 +172,13 @@ def test_buttons_pause_and_resume(client: Client, running: Campaign, admin: User
 def test_what_runs_at_a_pause_goes_on_to_its_end_and_the_rest_after_it(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, repetitions=2, time_s=1)
     first = campaign.runs.order_by("position")[0]
-    dispatch.FOLLOW_S, kept = 0.5, dispatch.FOLLOW_S
+    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(until(first, "RUNNING"))
         lifecycle.pause_campaign(campaign, by=admin)
         campaigns.drive(lambda: Run.objects.filter(pk=first.pk, ingested_at__isnull=False).exists())
     finally:
-        dispatch.FOLLOW_S = kept
+        claims.FOLLOW_S = kept
     for _ in range(3):
         campaigns.step()
     assert list(campaign.runs.order_by("position").values_list("outcome", flat=True)) == ["ok", ""]
@@ -192,13 +192,13 @@ def test_what_runs_at_a_pause_goes_on_to_its_end_and_the_rest_after_it(host: Hos
 def test_what_is_stopped_at_a_pause_runs_anew_and_counts_once(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, time_s=30)
     first = campaign.runs.get()
-    dispatch.FOLLOW_S, kept = 0.5, dispatch.FOLLOW_S
+    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(until(first, "RUNNING"))
         lifecycle.pause_campaign(campaign, by=admin, stop=True)
         campaigns.drive(lambda: Run.objects.filter(pk=first.pk, ingested_at__isnull=False).exists())
     finally:
-        dispatch.FOLLOW_S = kept
+        claims.FOLLOW_S = kept
     first.refresh_from_db()
     again = campaign.runs.get(retry_of=first)
 

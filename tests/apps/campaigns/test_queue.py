@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.campaigns import dispatch, queue, services
+from apps.campaigns import claims, dispatch, queue, services
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.schedule import schedule
 from apps.errors import PlanError
@@ -207,11 +207,11 @@ def test_a_reservation_does_not_stop_what_is_under_way(host: Host, admin: User) 
     campaign = campaigns.start(host, admin, repetitions=2, time_s=2)
     run = armed()
     assert run is not None
-    dispatch.FOLLOW_S, before = 1.0, dispatch.FOLLOW_S
+    claims.FOLLOW_S, before = 1.0, claims.FOLLOW_S
     try:
         dispatch.tick(run)
     finally:
-        dispatch.FOLLOW_S = before
+        claims.FOLLOW_S = before
     run.refresh_from_db()
     assert run.state == Run.State.RUNNING
 

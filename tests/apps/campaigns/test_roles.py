@@ -18,7 +18,7 @@ import pytest
 from django.db import connection
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, parts, queue, services, workloads
+from apps.campaigns import claims, parts, queue, services, workloads
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.steps import single
 from apps.hosts import leases, ssh
@@ -199,7 +199,7 @@ def test_a_worker_may_die_between_any_two_acts(
     roles = {"client": hosts["client"].pk, "standbys": [hosts["one"].pk], "port": port}
     campaign = start(hosts, admin, roles, SYNCHRONOUS, time_s=3)
     monkeypatch.setattr(ssh.Link, "call", call)
-    monkeypatch.setattr(dispatch, "CLAIM_S", 0.5)
+    monkeypatch.setattr(claims, "CLAIM_S", 0.5)
     deaths = drive_dying(campaign)
 
     run = campaign.runs.get()
@@ -280,11 +280,11 @@ def drive_until(run: Run, state: str) -> None:
         run.refresh_from_db()
         return run.agent_state == state and run.step == "measure"
 
-    kept, dispatch.FOLLOW_S = dispatch.FOLLOW_S, 0.5
+    kept, claims.FOLLOW_S = claims.FOLLOW_S, 0.5
     try:
         campaigns.drive(there)
     finally:
-        dispatch.FOLLOW_S = kept
+        claims.FOLLOW_S = kept
 
 
 def drive_dying(campaign: Campaign) -> int:
