@@ -135,6 +135,7 @@ class Siege:
         pid = self.ground.supervisor.pid("postgres")
         backends = processes.descendants(pid)
         os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)  # until then PostgreSQL takes it for alive
         if self.chance.random() < 0.5:
             processes.send(backends, signal.SIGKILL)
         time.sleep(self.chance.uniform(0, 2))

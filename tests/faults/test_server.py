@@ -21,11 +21,11 @@ def stack() -> Iterator[Siege]:
         yield ready
 
 
-def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[str], None]) -> None:
-    """So many campaigns of two runs, each struck once; all of them whole."""
+def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[str], None], seconds: int = 1) -> None:
+    """So many campaigns of two runs of so many seconds, each struck once; all of them whole."""
     struck = []
     for _ in range(times):
-        struck.append(stack.start())
+        struck.append(stack.start(options={**siege.PGBENCH, "time_s": seconds}))
         act(struck[-1])
         stack.finish(struck[-1])
     found, outcomes, cells = stack.audit(*struck)
@@ -75,7 +75,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
         stack.finish(campaign)
         stack.ground.supervisor.end("second")
 
-    strike(stack, ledger, 5, times, act)
+    strike(stack, ledger, 5, times, act, seconds=4)
     assert "another worker took over" in stack.ground.supervisor.log(DISPATCHER).read_text()
 
 
