@@ -67,7 +67,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
     """A second worker takes over; the first wakes up in the middle of what it did."""
 
     def act(campaign: str) -> None:
-        stack.wait(lambda: stack.measuring(campaign))
+        stack.wait(lambda: stack.measuring)
         stack.stop(DISPATCHER)
         stack.ground.supervisor.start(stack.dispatcher("second"))
         time.sleep(max(moments.SHORT_CLAIM_S, moments.SHORT_VISIBILITY_S) + 3)
