@@ -115,7 +115,7 @@ class Soak:
 
     def edit(self) -> bool:
         """While the load runs: before, the run's value would be the administrator's own doing."""
-        if not self.siege.host.find("pgbench"):
+        if not self.siege.measuring:
             return False
         self.siege.edit()
         return True

@@ -21,11 +21,11 @@ def stack() -> Iterator[Siege]:
         yield ready
 
 
-def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[str], None]) -> None:
-    """So many campaigns of two runs, each struck once; all of them whole."""
+def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[str], None], seconds: int = 1) -> None:
+    """So many campaigns of two runs of so many seconds, each struck once; all of them whole."""
     struck = []
     for _ in range(times):
-        struck.append(stack.start())
+        struck.append(stack.start(options={**siege.PGBENCH, "time_s": seconds}))
         act(struck[-1])
         stack.finish(struck[-1])
     found, outcomes, cells = stack.audit(*struck)
@@ -67,7 +67,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
     """A second worker takes over; the first wakes up in the middle of what it did."""
 
     def act(campaign: str) -> None:
-        stack.wait(lambda: stack.measuring(campaign))
+        stack.wait(lambda: stack.measuring)
         stack.stop(DISPATCHER)
         stack.ground.supervisor.start(stack.dispatcher("second"))
         time.sleep(max(moments.SHORT_CLAIM_S, moments.SHORT_VISIBILITY_S) + 3)
@@ -75,7 +75,7 @@ def test_a_tick_that_slept_until_it_was_delivered_again_writes_nothing(
         stack.finish(campaign)
         stack.ground.supervisor.end("second")
 
-    strike(stack, ledger, 5, times, act)
+    strike(stack, ledger, 5, times, act, seconds=4)
     assert "another worker took over" in stack.ground.supervisor.log(DISPATCHER).read_text()
 
 
