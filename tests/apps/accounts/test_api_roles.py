@@ -116,7 +116,7 @@ def rows(tuner: User) -> dict[str, Any]:
     decision.hosts.add(campaign.host)
     copy = make_copy(host=campaign.host, by=tuner)
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
-    part.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    part.artefacts.create(path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
     channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
     return {
         "Host": campaign.host_id,
@@ -166,7 +166,7 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     file = FILES.get(endpoint.room)
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
-    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/postgresql.log"}
+    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout"}
     query = asked if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
