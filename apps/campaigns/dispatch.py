@@ -10,7 +10,7 @@ import base64
 import json
 import logging
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents.paths import needed
 from apps.campaigns import claims, closing, copies, fetching, halts, nudges, parts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
+from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
     lines = whole.splitlines()
-    events = [event for event in (_event(run, line) for line in lines) if event]
+    events = [RunEvent(run=run, **each) for each in fetching.events_of(run, lines)]
     with transaction.atomic():
         stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
         if stored is None:
@@ -166,16 +166,6 @@ def _store(run: Run, data: bytes) -> None:
         run.save(update_fields=told)
 
 
-def _event(run: Run, line: bytes) -> RunEvent | None:
-    """None for a line that is damaged on the host's disk, as it would be at each further look."""
-    record = fetching.record(line)
-    if record is None:
-        log.warning("run %s: a damaged event on %s: %r", run.pk, run.host, line[:80])
-        return None
-    at = datetime.fromtimestamp(record["wall"], UTC)
-    return RunEvent(run=run, seq=record["seq"], at=at, kind=record["kind"], data=record["data"])
-
-
 def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
     sealed = fetching.fetch(run, link, "manifest.json", fetching.ARTEFACT_BYTES)
@@ -188,18 +178,8 @@ def _collect(run: Run, link: ssh.Link) -> None:
         if run.mine().select_for_update().first() is None:
             raise claims.ClaimLostError
         Artefact.objects.bulk_create(artefacts)
-        closing.close(run, *_ending(run, manifest), manifest)
+        closing.close(run, *fetching.ending(run, manifest), manifest)
     fetching.forget(link, str(run.pk), sealed)
-
-
-def _ending(run: Run, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """(outcome, error). A run whose events are damaged has failed: what is left of it makes no result."""
-    lost = max(run.events_damaged, manifest["last_seq"] - run.last_seq)
-    if not lost:
-        return manifest["outcome"], manifest["error"]
-    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
-    error = AgentError(f"agent on {run.host}", words, hint="look after the disk that holds its spool; run it again")
-    return Run.Outcome.FAILED, error.as_dict()
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:

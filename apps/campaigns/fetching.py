@@ -6,6 +6,8 @@ import base64
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from agents.protocol import checksum
@@ -19,12 +21,35 @@ READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
 
 
-def record(line: bytes) -> dict[str, Any] | None:
+def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """What these lines tell, as fields of an event; without those that are damaged on the host's disk, as they would be
+    at each further look."""
+    records = [_record(line) for line in lines]
+    for line in (line for line, found in zip(lines, records, strict=True) if found is None):
+        log.warning("%s: a damaged event: %r", job, line[:80])
+    return [
+        {"at": datetime.fromtimestamp(each["wall"], UTC), **{name: each[name] for name in ("seq", "kind", "data")}}
+        for each in records
+        if each is not None
+    ]
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(line)
         return record if record["crc"] == checksum(record) else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error). A job whose events are damaged has failed: what is left of it makes no result."""
+    lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
+    if not lost:
+        return manifest["outcome"], manifest["error"]
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
+    return Run.Outcome.FAILED, error.as_dict()
 
 
 def kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:

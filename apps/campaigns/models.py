@@ -318,6 +318,7 @@ class RunPart(models.Model):
     facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     manifest: Any = models.JSONField(null=True, blank=True)
 

@@ -14,18 +14,17 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from agents.paths import needed
-from agents.protocol import checksum
 from apps.campaigns import claims, closing, copies, fetching, queue, steps
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
-from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
+from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
 from apps.hosts.models import Facts, Host
 
@@ -87,15 +86,18 @@ class Job:
         return self.row.state == Run.State.ENDED or self.row.manifest is not None or self.refused is not None
 
     @property
+    def _ending(self) -> tuple[str, dict[str, Any] | None]:
+        manifest = self.row.manifest
+        return fetching.ending(self.row, manifest) if manifest else (self.row.outcome, self.row.error)
+
+    @property
     def outcome(self) -> str:
-        if self.refused:
-            return str(Run.Outcome.FAILED)
-        return str((self.row.manifest or {}).get("outcome") or self.row.outcome)
+        return str(Run.Outcome.FAILED if self.refused else self._ending[0])
 
     @property
     def error(self) -> dict[str, Any] | None:
         """Its error, told as that of this host."""
-        found = self.refused.as_dict() if self.refused else (self.row.manifest or {}).get("error") or self.row.error
+        found = self.refused.as_dict() if self.refused else self._ending[1]
         return {**found, "message": f"{self.name}: {found['message']}"} if found else None
 
 
@@ -295,15 +297,17 @@ class Cast:
         return bool(chunk["sealed"] and row.events_offset >= chunk["size"])
 
     def _store(self, job: Job, whole: bytes) -> None:
-        row, records = job.row, [_record(job.host, line) for line in whole.splitlines()]
+        row, lines = job.row, whole.splitlines()
+        records = fetching.events_of(row, lines)
         new = [each for each in records if each["seq"] > row.last_seq]
         changes: dict[str, Any] = {"events_offset": row.events_offset + len(whole)}
+        changes["events_damaged"] = row.events_damaged + len(lines) - len(records)
         changes["last_seq"] = max([row.last_seq, *(each["seq"] for each in records)])
         for each in new:
             if each["kind"] == "state":
                 changes["agent_state"] = each["data"]["state"]
                 if not job.part:
-                    changes |= {"agent_state_at": each["at"], "step": each["data"].get("step") or ""}
+                    changes |= {"agent_state_at": timezone.now(), "step": each["data"].get("step") or ""}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
                 raise claims.ClaimLostError
@@ -317,15 +321,12 @@ class Cast:
         row = job.row
         sealed = fetching.fetch(row, link, "manifest.json", fetching.ARTEFACT_BYTES)
         manifest = json.loads(sealed)
-        if manifest["last_seq"] != row.last_seq:
-            raise AgentError(
-                f"agent on {job.host}", f"{manifest['last_seq']} events are sealed, {row.last_seq} arrived"
-            )
+        outcome, error = fetching.ending(row, manifest)
         files = []
         for file in manifest["files"]:
             claims.keep(self.run)
             files.append(fetching.kept(row, link, file))
-        ended = {"state": Run.State.ENDED, "outcome": manifest["outcome"], "error": manifest["error"]}
+        ended = {"state": Run.State.ENDED, "outcome": outcome, "error": error}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
                 raise claims.ClaimLostError
@@ -368,14 +369,6 @@ class Cast:
         told = ", ".join(job.name for job in self.jobs if job.outcome != Run.Outcome.OK)
         error = PlanError(told, "was cancelled on its host", hint="start the run again")
         return Run.Outcome.INTERRUPTED, error.as_dict()
-
-
-def _record(host: Host, line: bytes) -> dict[str, Any]:
-    record = json.loads(line)
-    if record["crc"] != checksum(record):
-        raise AgentError(f"agent on {host}", f"event {record.get('seq')} is damaged")
-    at = datetime.fromtimestamp(record["wall"], UTC)
-    return {"seq": record["seq"], "at": at, "kind": record["kind"], "data": record["data"]}
 
 
 def _keep_files(job: Job, files: list[dict[str, Any]]) -> None:

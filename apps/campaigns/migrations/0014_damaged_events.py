@@ -14,4 +14,9 @@ class Migration(migrations.Migration):
             name="events_damaged",
             field=models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk"),
         ),
+        migrations.AddField(
+            model_name="runpart",
+            name="events_damaged",
+            field=models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk"),
+        ),
     ]
