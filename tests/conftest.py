@@ -35,7 +35,7 @@ def touches_the_machine(item: pytest.Item) -> bool:
     """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
     assert isinstance(item, pytest.Function)
     room = item.path.relative_to(item.config.rootpath).parts[1]
-    behind_ssh = {"server", "ground"} & set(item.fixturenames) or hasattr(item.module, "remote")
+    behind_ssh = {"server", "ground"} & set(item.fixturenames) or {"remote", "machines"} & vars(item.module).keys()
     return room in ("agents", "embedded", "faults") or bool(behind_ssh)
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
-from apps.campaigns import placement
+from apps.campaigns import placement, roles
 from apps.campaigns.models import Campaign, DataCopy
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -52,10 +52,12 @@ class Check:
 
 def rows(campaign: Campaign, preview: Preview) -> list[Check]:
     """Of everything that its runs need on each of its hosts."""
-    found = [row for host in placement.hosts_of(campaign) for row in of_host(host)]
-    for share in preview.shares:
-        specs = specs_on(campaign, preview, share.host)
-        found += [row for rule in RULES for row in rule(share.host, share.host.facts, specs)]
+    cast = roles.read(campaign)
+    hosts = [member.host for member in cast.members] if cast else placement.hosts_of(campaign)
+    found = [row for host in hosts for row in of_host(host)]
+    for host in hosts:
+        specs = specs_on(campaign, preview, host)
+        found += [row for rule in RULES for row in rule(host, host.facts, specs)]
     return found
 
 
@@ -68,9 +70,10 @@ def refuse(found: Sequence[Check]) -> None:
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
-    """Of the runs on this host, each distinct one once."""
-    here = [run for run in preview.runs if (run.host or campaign.host_id) == host.pk]
-    return list({run.digest: run.spec for run in here}.values())
+    """Of the runs on this host, and of its parts in runs, each distinct one once."""
+    here = {run.digest: run.spec for run in preview.runs if (run.loader or run.host or campaign.host_id) == host.pk}
+    parts = (part for run in preview.runs for part in run.parts if part.host == host.pk)
+    return [*here.values(), *{part.digest: part.spec for part in parts}.values()]
 
 
 def of_host(host: Host) -> Iterator[Check]:
@@ -162,6 +165,10 @@ def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
     versions = {each["bin_dir"]: each["version"] for each in facts["postgresql"]}
     for target in targets.values():
         version = f"PostgreSQL {versions.get(target['bin_dir'], '?')}"
+        if target["kind"] in ("remote", "standby"):
+            where = f"{target['address']} on port {target['port']}"
+            yield Check(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
+            continue
         if target["kind"] == "private":
             yield Check(host.name, "PostgreSQL and ports", OK, f"{version} of its own, on a socket: no port is needed")
             continue

@@ -119,7 +119,7 @@ class Field:
         """Count what a fault did to these runs, which are sealed: once to each."""
         jobs = [self.job(run) for run in runs]
         unclean = [job.run for job in jobs if not (job.manifest or {})["clean"]]
-        left = audit.left(before, self.look, PATIENCE_S)
+        left = snapshot.left(before, self.look, PATIENCE_S)
         ledger.count(fault, len(jobs), audit.of_jobs(jobs), [*left, *unclean])
 
 

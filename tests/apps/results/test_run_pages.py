@@ -41,7 +41,7 @@ def test_live_takes_as_many_queries_whatever_has_happened(
 ) -> None:
     url = reverse("run_live", args=[team["live_run"].pk])
 
-    with django_assert_num_queries(4):  # session, user, run, its events
+    with django_assert_num_queries(5):  # session, user, run, that somebody watches, its events
         client.get(url)
 
 
@@ -91,7 +91,9 @@ def test_a_run_without_samples_has_no_frame_of_a_chart(client: Client, team: dic
 def test_the_settings_take_as_many_queries_however_many_proofs(
     client: Client, team: dict[str, Any], django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(7):  # session, user, run, campaign, changes of the host, neighbours, and all proofs
+    with django_assert_num_queries(
+        8
+    ):  # session, user, run, campaign, changes of the host, neighbours, parts, all proofs
         settings_of(client, team["ok_run"])
 
 
@@ -169,7 +171,7 @@ def test_the_campaign_page_takes_as_many_queries_whatever_the_number_of_runs(
 ) -> None:
     many = populate.finished(team["operator"], team["host"], repetitions=12)
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(19):
         client.get(reverse("campaign_detail", args=[many.pk]))
 
 
