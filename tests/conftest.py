@@ -19,6 +19,7 @@ from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers side by side: all that touches this machine on one of them, one after the other. Where figures of the
     fault matrix are kept, only the tests that count are run."""

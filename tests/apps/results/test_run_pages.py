@@ -93,7 +93,7 @@ def test_the_settings_take_as_many_queries_however_many_proofs(
 ) -> None:
     with django_assert_num_queries(
         8
-    ):  # session, user, run, campaign, changes of the host, neighbours, parts, all proofs
+    ):  # session, user, run, campaign, changes, neighbours, parts, all proofs
         settings_of(client, team["ok_run"])
 
 
