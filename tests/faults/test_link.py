@@ -56,7 +56,7 @@ def host(register: Callable[[remote.Server], Host], server: remote.Server, proxy
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again is tried again soon."""
     for name in ("BUSY_RETRY_S", "UNREACHABLE_RETRY_S"):
-        monkeypatch.setattr(dispatch, name, 0.3)
+        monkeypatch.setattr(claims, name, 0.3)
 
 
 def ready(host: Host) -> Host:
