@@ -21,8 +21,8 @@ has of every run is compared with what the agent sealed, line by line, the times
 by the host's own clock, and what a run could leave changed is compared with what was there before. Days are those on
 which the newest figures were taken; tests in `tests/lab` need virtual machines.
 
-| | fault | injected | runs | events lost | duplicated | overlapping runs | settings left changed | day | by |
-|---|---|---|---|---|---|---|---|---|---|
+| | fault | injected | events lost | duplicated | overlapping runs | settings left changed | day | by |
+|---|---|---|---|---|---|---|---|---|
 """
 BOUNDARIES = """
 ## The journal's boundaries
@@ -62,7 +62,7 @@ def _faults(seen: dict[str, Any]) -> Iterator[str]:
 
 
 def _line(number: int, name: str, by_test: dict[str, Row]) -> str:
-    counts = ("times", "runs", "lost", "duplicated", "overlapping", "changed")
+    counts = ("times", "lost", "duplicated", "overlapping", "changed")
     sums = [f"{sum(getattr(row, count) for row in by_test.values()):,}".replace(",", " ") for count in counts]
     by = ", ".join(f"[{_short(test)}](../{test.partition('::')[0]})" for test in sorted(by_test))
     return f"| {number} | {name} | {' | '.join(sums)} | {max(row.day for row in by_test.values())} | {by} |\n"

@@ -29,7 +29,6 @@ COMMAND = {
     "patterns": "(?P<answers>[0-9]+) answers",
     "figures": {"answers": {"unit": "1", "better": "higher"}},
 }
-LEVELS = range(61, 71)
 PATIENCE_S = 2 * 3600.0
 MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions to the server
 
@@ -37,10 +36,10 @@ MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions
 def start(besieged: Siege, runs: int) -> str:
     """A campaign of ten levels."""
     return besieged.start(
-        runs // len(LEVELS),
+        runs // len(siege.VALUES),
         kind="command",
         options=COMMAND,
-        factors=[{"name": "sysctl", "levels": besieged.levels(*LEVELS)}],
+        factors=[{"name": "knob", "levels": besieged.levels(*siege.VALUES)}],
         metric="answers",
         sources=["cpu"],
     )
@@ -99,9 +98,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--quiet", type=int, default=100)
     parser.add_argument("--every", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=5)
+    siege.arguments(parser)
     options = parser.parse_args(argv)
-    with siege.prepare(options.seed, siege.FIRE, short=False) as besieged:
+    with siege.with_device(options) as besieged:
         besieged.ground.stack.manage("allow_commands", "ada")
         _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: burn(besieged, campaign, 0))
         say(f"undisturbed: {options.quiet} runs, {alone_s:.2f} s each")
@@ -127,7 +126,7 @@ def keep(
         f"complete, each of {cells} cells measured exactly once; events lost {found.lost}, duplicated "
         f"{found.duplicated}, overlapping runs {found.overlapping}, settings left changed {len(left)}. It took "
         f"{each_s:.2f} s a run; the same undisturbed ({options.quiet} runs just before) {alone_s:.2f} s: "
-        f"{each_s / alone_s:.2f} times as long."
+        f"{each_s / alone_s:.2f} times as long.{siege.caveat(options)}"
     )
     save({**load(), "fire": {"told": told, "killed": {str(k): v for k, v in sorted(killed.items())}}})
     document.write()

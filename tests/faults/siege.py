@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -24,17 +25,37 @@ from tests import ground, snapshot
 from tests.alone import alone
 from tests.faults import moments
 from tests.faults.ledger import Found
+from tests.faults.matrix import loop_device
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
 
 # The service whose processes dispatch runs, and the one that does all else.
 DISPATCHER, WORKER = "dispatcher", "worker"
-# What the runs of each set, so that they can go on side by side.
-SOAK, FIRE = "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_probes"
-SERVER, LINK = "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_time"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
 SERVER_CPU = {"settings.cpu_affinity.server": "0"}
 GONE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What the runs of a siege set: the path in their settings, and the file of the kernel's."""
+
+    path: str
+    file: str
+
+
+def sysctl(name: str) -> Knob:
+    return Knob(f"settings.sysctl.{name}", "/proc/sys/" + name.replace(".", "/"))
+
+
+def read_ahead(device: str) -> Knob:
+    """Of a device that nobody else has: what others change on this machine meanwhile is not this."""
+    return Knob(f"settings.block_device.{device}.read_ahead_kb", f"/sys/block/{device}/queue/read_ahead_kb")
+
+
+# What the runs of each test set, so that they can go on side by side.
+SERVER, LINK = sysctl("net.ipv4.tcp_keepalive_intvl"), sysctl("net.ipv4.tcp_keepalive_time")
+VALUES, EDITED = range(64, 104, 4), range(104, 124, 4)  # whole pages, for read_ahead_kb
 
 
 class Behind(Loopback):
@@ -56,7 +77,8 @@ class Siege:
     ground: ground.Ground
     proxy: Proxy
     chance: Random
-    sysctl: str
+    knob: Knob
+    shared: bool = False  # others work on this machine: only what our runs can change is compared
     before: snapshot.Snapshot = field(default_factory=dict)
 
     # What is attacked
@@ -82,9 +104,8 @@ class Siege:
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 
     def levels(self, *values: int, **other: str) -> list[dict[str, Any]]:
-        """Of a factor: values of the sysctl, and other settings with each."""
-        path = f"settings.sysctl.{self.sysctl}"
-        return [{"label": str(value), "set": {path: value, **other}} for value in values]
+        """Of a factor: values of the knob, and other settings with each."""
+        return [{"label": str(value), "set": {self.knob.path: value, **other}} for value in values]
 
     def start(self, repetitions: int = 1, **other: Any) -> str:
         """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
@@ -93,7 +114,7 @@ class Siege:
         kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
         fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
         workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
-        factors = [{"name": self.sysctl, "levels": self.levels(61, 62, **SERVER_CPU)}]
+        factors = [{"name": "knob", "levels": self.levels(*VALUES[:2], **SERVER_CPU)}]
         planned = client.post(
             "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
         )
@@ -151,8 +172,8 @@ class Siege:
 
     def edit(self) -> None:
         """An administrator sets what the run has set; so it shall stay."""
-        path = Path(file_of(self.sysctl))
-        path.write_text(str(self.chance.randrange(70, 100)))
+        path = Path(self.knob.file)
+        path.write_text(str(self.chance.choice(EDITED)))
         self.before[str(path)] = path.read_text()
 
     def upgrade(self) -> None:
@@ -200,20 +221,13 @@ class Siege:
             found = snapshot.take([ours])
         found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
         own = {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
-        return beside(own, self.sysctl)
+        return {name: text for name, text in own.items() if self._could_be_ours(name)} if self.shared else own
 
     def left(self) -> list[str]:
         return snapshot.left(self.before, self.look)
 
-
-def file_of(sysctl: str) -> str:
-    return "/proc/sys/" + sysctl.replace(".", "/")
-
-
-def beside(found: snapshot.Snapshot, sysctl: str) -> snapshot.Snapshot:
-    """Without what others of us set."""
-    others = {file_of(each) for each in (SOAK, FIRE, SERVER, LINK) if each != sysctl}
-    return {name: text for name, text in found.items() if name not in others}
+    def _could_be_ours(self, name: str) -> bool:
+        return name in (self.knob.file, "mounts") or name.startswith(("process ", str(self.clusters)))
 
 
 def answered(done: Callable[[], bool]) -> bool:
@@ -232,14 +246,33 @@ def refused(error: StackError) -> bool:
 
 
 @contextmanager
-def prepare(seed: int, sysctl: str, short: bool = True) -> Iterator[Siege]:
+def prepare(seed: int, knob: Knob, short: bool = True, shared: bool = False) -> Iterator[Siege]:
     """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
     with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
         ready.supervisor.end(DISPATCHER)
-        siege = Siege(ready, proxy, Random(seed), sysctl)
+        siege = Siege(ready, proxy, Random(seed), knob, shared)
         ready.supervisor.start(siege.dispatcher(short=short))
         ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
         ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())
         siege.finish(siege.start())
         siege.before = siege.look()
         yield siege
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the soak and of the campaign under fire."""
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument(
+        "--shared", action="store_true", help="others work on this machine: compare only what our runs can change"
+    )
+
+
+@contextmanager
+def with_device(options: argparse.Namespace) -> Iterator[Siege]:
+    """A siege with the server's own times, whose runs set a block device that is there for them only."""
+    with loop_device() as device, prepare(options.seed, read_ahead(device), False, options.shared) as siege:
+        yield siege
+
+
+def caveat(options: argparse.Namespace) -> str:
+    return " Others worked on the machine: only what these runs could change was compared." if options.shared else ""

@@ -188,7 +188,7 @@ def run(soak: Soak, faults: int, seconds: float) -> float:
     return time.monotonic() - began
 
 
-def keep(soak: Soak, seconds: float, seed: int) -> None:
+def keep(soak: Soak, seconds: float, options: argparse.Namespace) -> None:
     """Count, keep what was counted, and say it."""
     found, outcomes, _ = soak.siege.audit(*soak.campaigns)
     left = soak.siege.left()
@@ -199,10 +199,10 @@ def keep(soak: Soak, seconds: float, seed: int) -> None:
     ledger.keep()
     ended = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     told = (
-        f"Soak of {seconds / 60:.0f} minutes on {date.today().isoformat()}, seed {seed}: {total} faults of "
+        f"Soak of {seconds / 60:.0f} minutes on {date.today().isoformat()}, seed {options.seed}: {total} faults of "
         f"{len(soak.injected)} kinds at random moments, {len(soak.campaigns)} campaigns one after the other, "
         f"{found.runs} runs ({ended}); events lost {found.lost}, duplicated {found.duplicated}, overlapping runs "
-        f"{found.overlapping}, settings left changed {len(left)}."
+        f"{found.overlapping}, settings left changed {len(left)}.{siege.caveat(options)}"
     )
     save({**load(), "soak": {"told": told, "injected": {str(k): v for k, v in sorted(soak.injected.items())}}})
     document.write()
@@ -213,15 +213,15 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--faults", type=int, default=72)
-    parser.add_argument("--seed", type=int, default=5)
+    siege.arguments(parser)
     options = parser.parse_args(argv)
     with ExitStack() as stack:
         stranger = stack.enter_context(remote.serve("loopback", Path(stack.enter_context(remote.short_dir()))))
-        besieged = stack.enter_context(siege.prepare(options.seed, siege.SOAK, short=False))
+        besieged = stack.enter_context(siege.with_device(options))
         besieged.ground.supervisor.start(besieged.dispatcher(SECOND, short=False))
         soak = Soak(besieged, stranger.port)
         took = run(soak, options.faults, options.minutes * 60)
-        keep(soak, took, options.seed)
+        keep(soak, took, options)
     return 0
 
 

@@ -24,7 +24,6 @@ from tests.faults.ledger import Ledger
 
 KNOB = "vm.swappiness"
 KNOB_FILE = "/proc/sys/vm/swappiness"
-SIEGE = "/proc/sys/net/ipv4/tcp_fin_timeout"  # changed by the runs of siege.py, which may go on beside
 LIMIT_S, PATIENCE_S = 60.0, 30.0
 
 
@@ -108,7 +107,7 @@ class Field:
     def look(self) -> snapshot.Snapshot:
         found = snapshot.take([str(self.data_dir)])
         ours = [str(self.root), *(f"{snapshot.MARK.decode()}{job.run}" for job in self.spool.jobs())]
-        others = {SIEGE, *(f"process {connection.process.pid}" for connection in self._open)}
+        others = {f"process {connection.process.pid}" for connection in self._open}
         return {
             name: value
             for name, value in found.items()

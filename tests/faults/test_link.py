@@ -28,8 +28,8 @@ from tests.faults.wire import Proxy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SETTING = {
-    "name": "keepalive",
-    "levels": [{"label": "61 s", "set": {f"settings.sysctl.{siege.LINK}": 61}}],
+    "name": "knob",
+    "levels": [{"label": "64", "set": {siege.LINK.path: 64}}],
 }
 SWALLOWED_S = 25.0  # so long after a run of a second is over
 
@@ -56,7 +56,7 @@ def host(register: Callable[[remote.Server], Host], server: remote.Server, proxy
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again is tried again soon."""
     for name in ("BUSY_RETRY_S", "UNREACHABLE_RETRY_S"):
-        monkeypatch.setattr(dispatch, name, 0.3)
+        monkeypatch.setattr(claims, name, 0.3)
 
 
 def ready(host: Host) -> Host:
@@ -84,8 +84,7 @@ def at(seconds: float, act: Callable[[], object]) -> Iterator[None]:
 def look() -> snapshot.Snapshot:
     """While nobody else has changed the machine for a moment."""
     with alone():
-        found = snapshot.take()
-    return siege.beside({name: text for name, text in found.items() if name != "mounts"}, siege.LINK)
+        return {name: text for name, text in snapshot.take().items() if name != "mounts"}
 
 
 def count(ledger: Ledger, fault: int, struck: list[Campaign], before: snapshot.Snapshot) -> None:
