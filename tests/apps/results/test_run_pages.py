@@ -91,9 +91,7 @@ def test_a_run_without_samples_has_no_frame_of_a_chart(client: Client, team: dic
 def test_the_settings_take_as_many_queries_however_many_proofs(
     client: Client, team: dict[str, Any], django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(
-        8
-    ):  # session, user, run, campaign, changes, neighbours, parts, all proofs
+    with django_assert_num_queries(8):  # session, user, run, campaign, changes, neighbours, parts, all proofs
         settings_of(client, team["ok_run"])
 
 
