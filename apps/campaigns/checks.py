@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
@@ -17,12 +17,10 @@ from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
 from apps.campaigns import placement, roles
 from apps.campaigns.models import Campaign, DataCopy
+from apps.campaigns.placement import Preview
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.tuning import gucs
-
-if TYPE_CHECKING:
-    from apps.campaigns.services import Preview
 
 OK, DOUBTFUL, FAILED = "ok", "doubtful", "failed"
 STALE = timedelta(days=7)

@@ -28,6 +28,24 @@ class Share:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
+    shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
+    measured there or is a guess. Of several hosts `seconds` are those of the one that takes longest; `shares` has each,
+    and `notes` what the windows of hosts mean for it, in words."""
+
+    runs: list[Planned]
+    seconds: float
+    known: bool
+    restarts: int
+    restart_s: float
+    restart_known: bool
+    longest_s: float = 0.0
+    shares: Sequence[Share] = ()
+    notes: Sequence[str] = ()
+
+
 def shares(planned: Sequence[Planned], each_s: Mapping[Host, float]) -> list[Share]:
     """`each_s`: about how long a run takes on a host."""
     first = next(iter(each_s))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -37,30 +37,13 @@ from apps.campaigns import (
     workloads,
 )
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
+from apps.campaigns.placement import Preview
 from apps.errors import PlanError
 from apps.hosts import paths
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
 MOST_PRIORITY = 100
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
-    shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
-    measured there or is a guess. Of several hosts `seconds` are those of the one that takes longest; `shares` has each,
-    and `notes` what the windows of hosts mean for it, in words."""
-
-    runs: list[plan.Planned]
-    seconds: float
-    known: bool
-    restarts: int
-    restart_s: float
-    restart_known: bool
-    longest_s: float = 0.0
-    shares: Sequence[placement.Share] = ()
-    notes: Sequence[str] = ()
 
 
 @transaction.atomic
