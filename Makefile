@@ -14,7 +14,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-lab e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
+.PHONY: help demo up run test test-lab soak fire e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,13 +29,19 @@ run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="pytho
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
 
 test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
-	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)
 
 test-lab: .venv-tests ## units, restarts, power cuts on the virtual machines of $PROVING_LAB
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
+
+soak: .venv-tests ## campaigns for half an hour under 72 faults of all kinds; as root
+	@$(BIN)/python -m tests.faults.soak $(ARGS)
+
+fire: .venv-tests ## 1 000 runs while worker, Redis, PostgreSQL and SSH are killed in turn; as root
+	@$(BIN)/python -m tests.faults.fire $(ARGS)
 
 bench: .venv-tests ## what settings, orchestration, observation and long series cost
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -32,7 +32,7 @@ INITDB = {
 # The first version whose initdb has an option, for those that not all of them have.
 SINCE = {"--locale-provider": 15, "--icu-locale": 15, "--builtin-locale": 17}
 INCLUDE = "proving_ground.conf"
-SOCKET_NAME = ".s.PGSQL.5432"
+SOCKET_NAME = ".s.PGSQL.65535"
 MAX_SOCKET = 107  # sun_path, with its closing zero
 READY_S = 120.0
 # Parameters that trade what survives a crash of the host for speed.
@@ -96,7 +96,8 @@ def initdb_options(major: int, wanted: Mapping[str, str]) -> list[str]:
 
 
 class Cluster(Target):
-    """One private cluster. `execute` runs a tool to its end, `spawn` starts one; both keep the run's records."""
+    """One private cluster. `execute` runs a tool to its end, `spawn` starts one; both keep the run's records.
+    `listening` are parameters by which other machines find it, where a run has them come."""
 
     home: Path
     port, user, database = 5432, "postgres", "postgres"
@@ -109,6 +110,7 @@ class Cluster(Target):
         execute: Execute,
         spawn: Spawn,
         initdb: Optional[Mapping[str, str]] = None,
+        listening: Optional[Mapping[str, str]] = None,
     ) -> None:
         super().__init__(system, target["bin_dir"], account)
         self._execute, self._spawn = execute, spawn
@@ -117,6 +119,8 @@ class Cluster(Target):
         self.home = Path(target["data_dir"]).resolve() / self.key
         self.pgdata = self.home / "pgdata"
         self.socket_dir = self.home / "socket"
+        self._listening = dict(listening or {})
+        self.port = int(self._listening.get("port", self.port))
         if len(str(self.socket_dir / SOCKET_NAME)) >= MAX_SOCKET:
             self.socket_dir = Path("/tmp") / f"proving-ground-{account.user or system.euid()}-{self.key}"  # noqa: S108
 
@@ -175,6 +179,7 @@ class Cluster(Target):
             # Checkpoints become marks on the time axis; the time of a line must not depend on the host's zone.
             "log_checkpoints": "on",
             "log_line_prefix": "%n [%p] ",
+            **self._listening,
         }
         lines = [_boot_line(self._system), *(conf_line(name, value) for name, value in {**ours, **conf}.items())]
         account = self.account

@@ -13,6 +13,7 @@ Failure
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 
@@ -74,3 +75,12 @@ class Cancelled(Failure):
 class Interrupted(Failure):
     blame = "host"
     outcome = "interrupted"
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def host_failure(error: OSError) -> HostFailure:
+    """What the kernel refused, and where."""
+    return HostFailure(f"{error.strerror}: {error.filename or ''}", "free some space" if is_full(error) else "")

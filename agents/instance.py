@@ -94,8 +94,8 @@ class Target(Instance, ABC):
         """Make or look at the cluster, and put the run's parameters where it will read them."""
 
     @abstractmethod
-    def start(self, prefix: Sequence[str], log: Path) -> int:
-        """Have the server run with all that was prepared; pid of the postmaster."""
+    def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
+        """Have the server run with all that was prepared; pid of the postmaster, None where it is another machine's."""
 
     def start_without_huge_pages(self, log: Path) -> int:
         """The same for a look at its memory. Unplannable where the server is not ours to start twice."""

@@ -52,7 +52,7 @@ class Onlooker:
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
         self._run, self._step, self._out, self._total = run, step, out, total_s
         self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
-        self._ticked, self._told, self._began = 0.0, 0.0, run.system.wall()
+        self._ticked, self._told, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
         for collector in run.make_collectors(out):
@@ -67,7 +67,7 @@ class Onlooker:
             cost.wall_s = cost.cpu_s = 0.0  # what was spent before the load did not disturb it
             cost.samples = 0
         self._apart = {collector.name: collector.apart_cpu_s() for collector in self._collectors}
-        self._began = self._run.system.wall()
+        self._began, self._begun = self._run.system.wall(), self._run.system.mono()
         self._run.emit("measuring", {"step": self._step, "began": self._began})
 
     def look(self, elapsed: float) -> float:
@@ -122,7 +122,7 @@ class Onlooker:
 
     def ended(self, elapsed: float) -> None:
         """The load has ended just now."""
-        took = self._run.system.wall() - self._began
+        took = self._run.system.mono() - self._begun  # the clock may have been set meanwhile
         short = elapsed - self._ticked < SHORT * self._run.interval_s
         for collector in list(self._collectors):
             self._sample(collector, elapsed, collector.gauges if short or collector.late else collector.sample)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import paths, reboot
+from . import paths, reboot, roles, steady
 from .collectors import COLLECTORS
 from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
-from .protocol import REBOOT, ROLES
+from .protocol import REBOOT, ROLES, WARM
 from .schema import check
 from .settings import SETTINGS, Plan, Setting
 from .workloads import WORKLOADS
@@ -25,16 +25,18 @@ _STEP = {
         "role": {"type": "string", "enum": list(ROLES)},
         "kind": {"type": "string"},
         "options": {"type": "object"},
+        "until": steady.SCHEMA,
     },
     "required": ["name", "kind", "options"],
     "additionalProperties": False,
 }
 _ACCOUNT = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]*$", "description": "an account's name"}
 _FILE = {"type": "string", "pattern": r"^/[^\x00-\x1f]*$", "description": "an absolute path"}
+_PLACE = {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT}
 TARGETS: dict[str, Any] = {
     "private": {
-        "properties": {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT},
-        "required": ["kind", "bin_dir", "data_dir", "os_user"],
+        "properties": _PLACE,
+        "required": list(_PLACE),
         "additionalProperties": False,
     },
     "existing": {
@@ -63,6 +65,25 @@ TARGETS: dict[str, Any] = {
         ],
         "additionalProperties": False,
     },
+    "remote": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+        },
+        "required": [*_PLACE, "address", "port"],
+        "additionalProperties": False,
+    },
+    "standby": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+            "name": roles.NAME,
+        },
+        "required": [*_PLACE, "address", "port", "name"],
+        "additionalProperties": False,
+    },
 }
 SPEC = {
     "type": "object",
@@ -86,6 +107,7 @@ SPEC = {
             "required": ["kind", "options"],
             "additionalProperties": False,
         },
+        "serve": roles.SERVE,
         "steps": {"type": "array", "items": _STEP},
         "allowed_paths": paths.ALLOWED,
         "collect": {
@@ -167,13 +189,16 @@ def plan_steps(spec: Spec) -> None:
         workload = WORKLOADS[step["kind"]]
         check(workload.schema, step["options"], workload.kind)
         workload.check(step["options"])
+        if "until" in step and not (workload.rate and step.get("role") == WARM):
+            accepted = "a step of role warm whose tool tells a rate while it runs"
+            raise Unplannable(f"steps.{step['name']}.until", step["until"], accepted)
         for named in workload.paths(step["options"]):
             field = f"{workload.kind}.{named.option}"
             paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))
         if workload.needs_postgres and not spec["target"]:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
-        private = (spec["target"] or {}).get("kind") == "private"
-        if workload.needs_directory and not private and not step["options"].get("directory"):
+        ours = (spec["target"] or {}).get("kind") in ("private", "remote")
+        if workload.needs_directory and not ours and not step["options"].get("directory"):
             raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
     check_order(spec["steps"])
 
@@ -255,6 +280,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check(SPEC, spec, "spec")
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
+    roles.check(spec, plans)
     plan_steps(spec)
     check_versions(facts, spec)
     plan_dataset(spec)

@@ -24,6 +24,9 @@ CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5
 POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
 # A command to a service that is not ours is waited for: cut short, it would leave the service half way.
 COMMAND_LADDER = ((0, 600.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+ORPHANS_S = 2.0  # busy backends of a postmaster that was killed see that soon
+SUBREAPER = 36  # prctl(2), PR_SET_CHILD_SUBREAPER, since Linux 3.4
+_adopters = set[int]()
 LADDERS = {"postgres": POSTGRES_LADDER, "service": COMMAND_LADDER}
 
 
@@ -138,8 +141,11 @@ def _signal(system: System, entry: Record, number: int) -> None:
 
 
 def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
-    deadline = system.mono() + seconds
-    while _members(system, entry):
+    deadline, orphaned = system.mono() + seconds, False
+    while members := _members(system, entry):
+        if entry["purpose"] == "postgres" and not orphaned and members[0].pid != entry["pid"]:
+            # A postmaster leaves last: who is there still has escaped it, such as a program that COPY has started.
+            orphaned, deadline = True, min(deadline, system.mono() + ORPHANS_S)
         if system.mono() > deadline:
             return False
         system.sleep(0.01)
@@ -168,17 +174,29 @@ def working_in(system: System, directory: str) -> list[Process]:
 
 
 def strays(system: System, run: str) -> list[Process]:
-    """Processes that carry the run's mark, wherever they went (double forks, new sessions)."""
-    mark = f"{MARK}={run}"
-    return [p for p in system.processes() if mark in system.text(f"/proc/{p.pid}/environ").split("\0")]
+    """Processes that carry the run's mark, wherever they went (double forks, new sessions), and orphans of ours."""
+    mark, us = f"{MARK}={run}", os.getpid()
+
+    def is_one(process: Process) -> bool:
+        ours = process.parent == us and us in _adopters
+        return ours or mark in system.text(f"/proc/{process.pid}/environ").split("\0")
+
+    return [process for process in system.processes() if is_one(process)]
 
 
 def end_strays(system: System, run: str) -> list[Process]:
     """Kill what still carries the mark; what survives even that is returned."""
-    left, deadline = strays(system, run), system.mono() + 5.0
-    for process in left:
-        system.kill(process.pid, signal.SIGKILL)
-    while left and system.mono() < deadline:
+    deadline = system.mono() + 5.0
+    while (left := strays(system, run)) and system.mono() < deadline:
+        for process in left:
+            system.kill(process.pid, signal.SIGKILL)
         system.sleep(0.02)
-        left = strays(system, run)
     return left
+
+
+def adopt_orphans() -> None:
+    """From now on whoever loses its parent below us is our child, whatever it made of its session and environment."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    _adopters.add(os.getpid())

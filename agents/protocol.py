@@ -13,15 +13,21 @@ Failure    {"blame": "plan|host|agent|workload", "message": str, "hint": str, ..
 Verbs      args -> result
 hello      {} -> Hello
 facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the host as the package facts reads it
+health     {"paths": [dir]} -> how it is, as health.py reads it: room for each directory, clock, heat, a restart due
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
 check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
            name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
+           "access" is what machines of one run let each other in by: {"password", "database"}, kept in the job's
+           directory, and never part of its evidence
 status     {"run": uuid} -> Status
-read       {"run", "path", "offset", "limit", "wait_s"} -> {"data": base64, "size": bytes, "sealed": bool}
-           waits up to wait_s (<= 10) for bytes past offset; path is relative to the job's directory
+read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
+           waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
+           reached or the run sealed. Another request ends the wait; path is relative to the job's directory
+nudge      {} -> {}; a read that waits returns at once
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
+finish     {"run": uuid} -> Status; tells a job that serves others that they are done with it
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
 restore    {} -> {"recovered": [Status + {"did": [what was ended and put back, in words]}]}; jobs that died are rolled
            back and sealed as interrupted, those left dirty are tried again, one after a planned restart goes on
@@ -29,20 +35,28 @@ install    {} -> {"written": [path]}; units.py. Level root where systemd is PID 
 uninstall  {} -> {"removed": [path]}; refused while a run is not sealed
 purge      {"run": uuid} -> {}; only what was acknowledged
 
-Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec}
+Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec, "access": {...} where it needs others}
 Spec       {"version": 1,
             "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
                        "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
                       {"kind": "existing", "bin_dir", "data_dir", "config_file", "port", "os_user": its owner,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
-                       "consent": {"restart": bool, "disturb_clients": bool}}, or null (no PostgreSQL),
+                       "consent": {"restart": bool, "disturb_clients": bool}}, or
+                      {"kind": "remote", "bin_dir": dir of psql and pgbench, "data_dir": dir for files of the load,
+                       "os_user", "address", "port": of the server that another job has listen}, or
+                      {"kind": "standby", "bin_dir", "data_dir", "os_user", "address", "port": of the primary, "name":
+                       of its slot and its application_name}, or null (no PostgreSQL),
+            "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
+                      "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
+                      A job of steps serves while they run, one without until it is told to finish,
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
                         reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
                         before the first step, in the target's database of the load. Without steps the run only makes
                         it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
-                       "options": valid against its schema}],
+                       "options": valid against its schema,
+                       "until": {"window_s", "within"} of a warm one that ends by itself once it is steady; steady.py}],
             "collect": {"interval_s": 1, "sources": [name in COLLECTORS]},
             "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
@@ -78,7 +92,11 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
            "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
            largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
            "wrote": bool or null} or null}; whenever one of these has changed
-log        {"level": "info|warning|error", "message"}
+listening  {"address", "port", "database"}; standbys may be made from it
+serving    the same, or {} of a standby; standbys stream and synchronous_standby_names is in effect: clients may come
+released   {}; nothing waits for standbys any more: they may go
+log        {"level": "info|warning|error", "message"}; when a warm-up until steady has ended also "steady": {"reached":
+           bool, "after_s", "window_s", "windows", "left_out", "mean", "drift", "within"}
 outcome    {"outcome", "error": Failure or null}
 
 out/<step>/load.json, of pgbench: {"loop": "closed|open", "random_seed": what was used, "rate": transactions/s where
@@ -113,8 +131,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "discover", "check", "submit", "status", "read", "cancel", "ack", "restore", "purge", "install",
-    "uninstall",
+    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "nudge", "cancel", "finish", "ack",
+    "restore", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (
@@ -131,7 +149,7 @@ STATES = (
 )
 REBOOT = "reboot"  # the kind of step that is no workload
 ROLES = ("prepare", "warm", "measure", "cool")
-MEASURE, COOL = "measure", "cool"
+WARM, MEASURE, COOL = "warm", "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 
 Json = Any

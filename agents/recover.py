@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 from . import handback, processes, protocol, reboot
 from .errors import Failure
 from .journal import Journal
-from .spool import Job, Record, Spool, replace
+from .spool import Job, Record, Spool
 from .system import System
 
 Emit = Callable[[str, Record], None]
@@ -29,6 +29,20 @@ class Undone:
         return not self.unproven
 
 
+def make_room(spool: Spool, job: Job, journal: Journal) -> None:
+    """End what the run started before anything is put on record: nothing of it fills what the reserve gives."""
+    for entry in reversed(journal.open_processes()):
+        processes.end(spool.system, entry)
+    processes.end_strays(spool.system, job.run)
+    spool.sparing = False
+
+
+def unrecorded(job: Job, system: System, journal: Journal) -> None:
+    """Put the host back where there is no room left to tell so. Whoever comes when there is finds it done."""
+    journal.log.mute = True
+    undo(job, system, journal, lambda kind, data: None)
+
+
 def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
     """End the run's processes (last started first), restore its writes in reverse, prove both.
 
@@ -38,7 +52,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
     result = Undone()
     borrowed = handback.of(system, journal, emit)
     if journal.damaged:
-        result.unproven.append("the journal is damaged before its last line")
+        result.unproven.append("the journal is damaged")
     for entry in reversed(journal.open_processes()):
         if processes.end(system, entry):
             journal.ended(entry)
@@ -96,7 +110,7 @@ def seal(job: Job, agent: str, outcome: Record, undone: Undone, extra: Optional[
         "timings": {**timings(job.states()), **(extra or {})},
         "files": [_described(job.path, path) for path in _evidence(job.path)],
     }
-    replace(job.path / "manifest.json", protocol.canonical(manifest))
+    job.store("manifest.json", protocol.canonical(manifest))
     return manifest
 
 
@@ -128,9 +142,19 @@ def _described(root: Path, path: Path) -> Record:
 
 
 def recover(spool: Spool, job: Job, agent: str) -> Record:
-    """Roll back and seal a job whose process died. The caller holds the host lock."""
-    system = spool.system
-    events, states, journal = job.log("events.ndjson"), job.log("state.jsonl"), Journal(job, system)
+    """Roll back and seal a job whose process died. The caller holds the host lock. OSError where there is no room to
+    tell so; the host is put back all the same."""
+    journal = Journal(job, spool.system)
+    make_room(spool, job, journal)
+    try:
+        return _recorded(job, spool.system, journal, agent)
+    except OSError:
+        unrecorded(job, spool.system, journal)
+        raise
+
+
+def _recorded(job: Job, system: System, journal: Journal, agent: str) -> Record:
+    events, states = job.log("events.ndjson"), job.log("state.jsonl")
 
     def emit(kind: str, data: Record) -> None:
         events.append({"kind": kind, "data": data})
@@ -206,5 +230,5 @@ def clean_again(spool: Spool, job: Job) -> list[str]:
     """Another try at a job that was sealed dirty; what is still not put back. When it is nothing, the host is free."""
     undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
     if undone.clean:
-        replace(job.path / "cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
+        job.store("cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
     return undone.unproven

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from . import protocol, reboot, units
-from .errors import AgentFailure, Failure, HostFailure, PlanFailure
-from .spool import Job, Record, Spool, replace
+from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
+from .spool import Job, Record, Spool
 from .system import System
+from .wire import Wire
 
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
@@ -20,14 +21,22 @@ LETTING_GO_S = 5.0
 MAX_FD = 4096  # a connection opens a handful
 
 Launch = Callable[[Spool, Job, int, str], None]
+# Lets so many seconds pass; True, and sooner, when the other side wants something or the descriptor can be read.
+Pause = Callable[[float, Optional[int]], bool]
 
 
 class Agent:
-    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us and has the host lock."""
+    """Answers the verbs of the protocol on one spool. `launch` starts a run that outlives us and has the host lock;
+    `pause` is how a verb waits, by default deaf to the other side."""
 
-    def __init__(self, spool: Spool, agent_id: str, launch: Launch) -> None:
+    def __init__(self, spool: Spool, agent_id: str, launch: Launch, pause: Optional[Pause] = None) -> None:
         self.spool, self.system, self._id, self._launch = spool, spool.system, agent_id, launch
+        self._pause: Pause = pause or self._sleep
         self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
+
+    def _sleep(self, seconds: float, ended: Optional[int]) -> bool:
+        self.system.sleep(min(seconds, LOOK_S))
+        return False
 
     def answer(self, request: Record) -> Record:
         """The answer frame of one request; failures are answers, too."""
@@ -39,6 +48,8 @@ class Agent:
             return {"id": number, "ok": True, "result": verb(**request.get("args", {}))}
         except Failure as failure:
             error = failure.as_json()
+        except OSError as problem:
+            error = host_failure(problem).as_json()
         except TypeError as problem:
             error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
         except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
@@ -77,6 +88,11 @@ class Agent:
 
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
+    def health(self, paths: Sequence[str]) -> Record:
+        from . import health
+
+        return health.look(self.system, paths)
+
     def discover(self, settings: Record) -> Record:
         """Look, change nothing: what is there now, and whether what is wanted could be."""
         from . import facts
@@ -91,7 +107,7 @@ class Agent:
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
-    def submit(self, run: str, epoch: int, digest: str, spec: Record) -> Record:
+    def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
         if known:
             return self._resubmit(known, epoch, digest)
@@ -104,7 +120,8 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
-                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec})
+                self.spool.reserve()
+                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
@@ -202,25 +219,47 @@ class Agent:
             self._recover()
         return self._status(job)
 
-    def read(self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0) -> Record:
+    def read(
+        self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0, gather: bool = False
+    ) -> Record:
         job = self.spool.need(run)
-        file = _inside(job, path)
-        deadline = self.system.mono() + min(wait_s, MAX_WAIT_S)
-        while True:
-            sealed = job.sealed  # asked first: what was written before the seal is then in the size
-            size = file.stat().st_size if file.is_file() else 0
-            if size > offset or sealed or self.system.mono() >= deadline:
-                break
-            self.system.sleep(LOOK_S)
-        if size <= offset and not sealed:
-            self._recover()  # nothing new for so long: its process may have died
-        data = _durable(file, offset, min(limit, MAX_READ)) if size > offset else b""
+        file, seal = str(_inside(job, path)), str(job.path / "manifest.json")
+        deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
+        ended, over = self._end_of(job) if gather else None, False
+        try:
+            while True:
+                sealed = os.path.exists(seal)  # asked first: what was written before the seal is then in the size
+                size, left = _size(file), deadline - self.system.mono()
+                if size >= enough or sealed or left <= 0 or over:
+                    break
+                over = self._pause(left, ended)
+        finally:
+            if ended is not None:
+                os.close(ended)
+        data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
+        if not sealed and b"\n" not in data:
+            self._recover()  # nothing new for so long, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
+    def _end_of(self, job: Job) -> Optional[int]:
+        """A descriptor that can be read when the run's process has ended: right after the seal, or it died."""
+        last = (job.states() or [{}])[-1]
+        known = "pid" in last and self.system.is_same(last["pid"], last["start"], last["boot_id"])
+        return self.system.pidfd(last["pid"]) if known else None
+
+    def nudge(self) -> Record:
+        return {}
+
     def cancel(self, run: str) -> Record:
+        return self._flag(run, "cancel")
+
+    def finish(self, run: str) -> Record:
+        return self._flag(run, "finish")
+
+    def _flag(self, run: str, name: str) -> Record:
         job = self.spool.need(run)
         if not job.sealed:
-            replace(job.path / "cancel", b"")
+            job.store(name, b"")
         return self.status(run)
 
     def ack(self, run: str, manifest: str) -> Record:
@@ -233,7 +272,7 @@ class Agent:
         if actual != manifest:
             raise PlanFailure(f"manifest.json of run {run} has sha256 {actual}, not {manifest}", "read it again")
         if not (job.path / "ack.json").exists():
-            replace(job.path / "ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
+            job.store("ack.json", protocol.canonical({"manifest": manifest, "wall": self.system.wall()}))
         return self._status(job)
 
     def restore(self) -> Record:
@@ -283,24 +322,19 @@ def _inside(job: Job, path: str) -> Path:
     return found
 
 
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size
+    except FileNotFoundError:
+        return 0
+
+
 def _durable(file: Path, offset: int, limit: int) -> bytes:
     """Bytes that will still be there after a power cut: a reader must never have seen what a recovery then repeats."""
     with file.open("rb") as opened:
         os.fdatasync(opened.fileno())
         opened.seek(offset)
         return opened.read(limit)
-
-
-def serve(agent: Agent) -> None:
-    """Answer requests until the other side closes."""
-    reader, sink = protocol.FrameReader(), sys.stdout.buffer
-    while True:
-        data = os.read(sys.stdin.fileno(), 1 << 16)
-        if not data:
-            return
-        for request in reader.feed(data):
-            sink.write(protocol.encode(agent.answer(request)))
-            sink.flush()
 
 
 def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
@@ -346,7 +380,8 @@ def main(root: Path, agent_id: str) -> None:
     system = System()
     spool = Spool(root, system)
     spool.prepare()
-    serve(Agent(spool, agent_id, launch))
+    wire = Wire(LOOK_S)
+    wire.serve(Agent(spool, agent_id, launch, wire.pause).answer)
 
 
 def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:

@@ -24,6 +24,7 @@ class Run(Protocol):
     account: Account
     scene: Scene
     spec: dict[str, Any]
+    settings: dict[str, Any]
     client_prefix: list[str]
     tracer_prefix: list[str]
     interval_s: float

@@ -5,27 +5,28 @@ Whatever happens on the way, the rollback comes next; and when this process dies
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Iterable, Optional
 
-from . import paths, reboot, recover, scripts
-from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied
+from . import paths, reboot, recover, roles, scripts
+from .errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, host_failure
 from .journal import Journal
 from .planning import check_spec, plan_settings
-from .processes import PIPE, Account, Child, end, environment, spawn
-from .protocol import REBOOT
+from .processes import PIPE, Account, Child, adopt_orphans, end, environment, spawn
+from .protocol import COOL, MEASURE, REBOOT
 from .settings import SETTINGS, Plan, Proof, Scene, Write
 from .spool import Job, Record, Spool
-from .stage import Stage, run_tool
+from .stage import Stage
 from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from .collectors import Collector
     from .datasets.lend import Loan
     from .instance import Target
+    from .serving import Serving
 
 Spec = dict[str, Any]
 
@@ -35,7 +36,9 @@ class Session:
 
     def __init__(self, spool: Spool, job: Job, agent: str) -> None:
         self.spool, self.job, self.system, self._agent = spool, job, spool.system, agent
+        spool.full, spool.sparing = False, True  # whatever the connection that we come from has seen
         self.spec: Spec = job.order["spec"]
+        self.settings = roles.early(self.spec)
         self._events, self._states = job.log("events.ndjson"), job.log("state.jsonl")
         self.journal = Journal(job, self.system)
         self.interval_s = float(self.spec["collect"]["interval_s"])
@@ -49,6 +52,7 @@ class Session:
         self._held: list[int] = []
         self._loaded = False
         self._lent: Optional[Loan] = None
+        self._serving: Optional[Serving] = None
 
     # Records
 
@@ -71,10 +75,21 @@ class Session:
     def execute(self) -> None:
         """Carry the run out, put the host back, seal."""
         signal.signal(signal.SIGTERM, self._terminated)
+        adopt_orphans()
         failure = self._attempt()
-        self.enter("ROLLING_BACK")
         for held in self._held:
             os.close(held)
+        if self.spool.full:
+            recover.make_room(self.spool, self.job, self.journal)
+        self.spool.sparing = False
+        try:
+            self._put_back(failure)
+        except OSError:
+            recover.unrecorded(self.job, self.system, self.journal)
+            raise
+
+    def _put_back(self, failure: Optional[Failure]) -> None:
+        self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
         self.enter("CLEAN" if undone.clean else "DIRTY")
         outcome = _outcome(failure, undone)
@@ -96,7 +111,7 @@ class Session:
         except Failure as failure:
             return failure
         except OSError as error:
-            return _host_failure(error)
+            return host_failure(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the host is put back and the run is sealed
             import traceback
 
@@ -123,13 +138,13 @@ class Session:
         self.scene.facts = facts.core(self.system)
         check_spec(self.scene.facts, self.spec)
         self._check_scripts()
-        plans = plan_settings(self.scene.facts, self.spec["settings"])
+        plans = plan_settings(self.scene.facts, self.settings)
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
         self.check()
         for name, plan in plans.items():
-            resolved = SETTINGS[name].resolve(self.scene, plan, self.spec["settings"][name])
+            resolved = SETTINGS[name].resolve(self.scene, plan, self.settings[name])
             self.scene.writes[name] = resolved.writes
             self.client_prefix += plan.client_prefix
             self.tracer_prefix += plan.tracer_prefix
@@ -171,13 +186,11 @@ class Session:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from . import gucs
+        from . import gucs, targets
 
-        target = self.spec["target"]
-        conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
-        gucs.check(self.system, target["bin_dir"], conf)
-        self.cluster = self._borrow(target) if target["kind"] == "existing" else self._own(target, plans)
-        self.account = self.cluster.account
+        whole = plan_settings(self.scene.facts, self.spec["settings"])
+        gucs.check(self.system, self.spec["target"]["bin_dir"], roles.configuration(whole))
+        self.cluster = targets.make(self, plans)
         self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
         self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
@@ -198,29 +211,6 @@ class Session:
         self.stop_server()
         return peak_kb // page_kb + 1
 
-    def _borrow(self, target: Record) -> Target:
-        from .existing import Existing
-
-        return Existing(self.system, self.journal, target, self.emit)
-
-    def _own(self, target: Record, plans: dict[str, Plan]) -> Target:
-        from .cluster import Cluster, choose_account
-
-        Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
-        self.account = choose_account(self.system, target["os_user"], target["bin_dir"], target["data_dir"])
-        initdb = plans["initdb"].initdb if "initdb" in plans else {}
-        return Cluster(self.system, target, self.account, self._initdb, self._spawn_server, initdb)
-
-    def _initdb(self, argv: list[str], purpose: str, limit_s: float) -> None:
-        out = self.job.path / "out"
-        out.mkdir(exist_ok=True, mode=0o700)
-        run_tool(self, argv, purpose=purpose, limit_s=limit_s, out=out / purpose)
-
-    def _spawn_server(self, argv: list[str], **options: Any) -> Child:
-        self.emit("command", {"purpose": options["purpose"], "argv": [*self.account.wrapper, *argv], "env": {}})
-        env = environment(self.job.run)
-        return spawn(self.journal, argv, account=self.account, env=env, **options)
-
     def _start_server(self, prefix: list[str]) -> None:
         out = self.job.path / "out"
         out.mkdir(exist_ok=True, mode=0o700)
@@ -235,6 +225,7 @@ class Session:
             self.journal.ended(entry)
 
     def _run_steps(self) -> None:
+        self._serve()
         for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
             step = self.spec["steps"][index]
             if step["kind"] == REBOOT:
@@ -243,8 +234,21 @@ class Session:
             self._lend()
             self._run_step(step)
         self._lend()  # a run may be there for its data only
+        if self._serving:
+            if not self.spec["steps"]:
+                self._serving.wait()
+            self._serving.release()
         if self._lent:
             self._lent.settle()
+
+    def _serve(self) -> None:
+        """Have other machines come, where this run is theirs, too."""
+        if self.spec.get("serve"):
+            from .serving import Serving
+
+            self._lend()
+            self._serving = Serving(self)
+            self._serving.begin()
 
     def _lend(self) -> None:
         """Have the data set in the cluster, once."""
@@ -262,8 +266,11 @@ class Session:
     def _run_step(self, step: Record) -> None:
         self.begin(step["name"])
         self.scene.last = step is self.spec["steps"][-1]
+        self.scene.measured = step.get("role", MEASURE) == MEASURE
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, self._directory(options) or self._room())
+        if "until" in step:
+            stage.end_when_steady(workload.rate, **step["until"])
         self.check()
         self._load_caches(step)
         self.check()
@@ -273,7 +280,7 @@ class Session:
     def _load_caches(self, step: Record) -> None:
         """Once, when the data are there: later steps find in memory what earlier ones left there, which may be the
         question."""
-        if not self._loaded and step.get("role") != "prepare":
+        if not self._loaded and step.get("role") not in ("prepare", COOL):
             self._loaded = True
             self.act("warm")
 
@@ -295,24 +302,28 @@ class Session:
 
     def _wanted(self) -> list[tuple[str, Any]]:
         """In the order of the catalogue: what looks at a load comes before what makes one."""
-        return [(name, self.spec["settings"][name]) for name in SETTINGS if name in self.spec["settings"]]
+        return [(name, self.settings[name]) for name in SETTINGS if name in self.settings]
 
     def watch(self) -> None:
         for name, wanted in self._wanted():
             SETTINGS[name].watch(self.scene, wanted)
+        if self._serving:
+            self._serving.watch()
 
     def verify(self, phase: str) -> None:
         """Ask every setting for its proof. NotApplied at the first that fails."""
-        self._prove(phase, lambda name, wanted: SETTINGS[name].verify(self.scene, wanted, phase))
+        looks = ((name, SETTINGS[name].verify(self.scene, wanted, phase)) for name, wanted in self._wanted())
+        self._prove(phase, chain(looks, self._serving.looks() if self._serving else ()))
 
     def act(self, moment: str) -> None:
         """Let settings do what leaves nothing to put back, such as dropping the page cache."""
-        self._prove("before", lambda name, wanted: SETTINGS[name].act(self.scene, wanted, moment))
+        acts = ((name, SETTINGS[name].act(self.scene, wanted, moment)) for name, wanted in self._wanted())
+        self._prove("before", acts)
 
-    def _prove(self, phase: str, look: Callable[[str, Any], list[Proof]]) -> None:
+    def _prove(self, phase: str, looks: Iterable[tuple[str, list[Proof]]]) -> None:
         failed: list[tuple[str, Proof]] = []
-        for name, wanted in self._wanted():
-            for proof in look(name, wanted):
+        for name, proofs in looks:
+            for proof in proofs:
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]
         if failed:
@@ -374,11 +385,6 @@ class Session:
 
 def _picked(entry: Record) -> Record:
     return {key: entry[key] for key in ("setting", "key", "original", "wanted")}
-
-
-def _host_failure(error: OSError) -> Failure:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return HostFailure(f"{error.strerror}: {error.filename or ''}", "free some space" if full else "")
 
 
 def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:

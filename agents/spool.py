@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
 
 from . import protocol
-from .errors import AgentFailure, HostFailure, PlanFailure
+from .errors import AgentFailure, HostFailure, PlanFailure, is_full
 from .system import System
 
 RESERVE_BYTES = 64 * 1024 * 1024
@@ -69,21 +69,22 @@ def parse_line(line: bytes) -> Optional[Record]:
 
 
 def read_log(path: Path) -> tuple[list[Record], bool]:
-    """All good records of a log, and whether one that is not the torn last line is damaged."""
+    """All good records of a log, and whether a whole line is damaged; a torn last one is none."""
     lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
     parsed = [parse_line(line) for line in lines[:-1]]
-    damaged = any(record is None for record in parsed[:-1])
+    damaged = any(record is None for record in parsed)
     return [record for record in parsed if record], damaged
 
 
 class Log:
     """An append-only file of checksummed lines; seq goes on after a crash, a torn tail is cut off.
 
-    `on_full` makes room when the disk is full; the record is then written once more.
+    `on_full` makes room when the disk is full, or raises; the record is then written once more. A log that is `mute`
+    writes nothing: what is done goes on where there is no room to tell it.
     """
 
     def __init__(self, path: Path, system: System, on_full: Callable[[], None]) -> None:
-        self._path, self._system, self._on_full = path, system, on_full
+        self._path, self._system, self._on_full, self.mute = path, system, on_full, False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.seq = self._mend()
 
@@ -93,10 +94,21 @@ class Log:
             start = max(0, size - window)
             end, record = _last_good(os.pread(self._fd, size - start, start), start == 0)
             if record or start == 0:
-                os.ftruncate(self._fd, start + end)
-                return int(record["seq"]) if record else 0
+                kept = self._kept(record, start + end, size)
+                os.ftruncate(self._fd, kept[0])
+                return kept[1]
             window *= 8
         return 0
+
+    def _kept(self, record: Optional[Record], end: int, size: int) -> tuple[int, int]:
+        """(bytes to keep, their newest seq). A power cut leaves any rubbish behind what was made durable; within one
+        boot only the last line can be torn, and a whole one that is damaged is kept as evidence."""
+        if record is None:
+            return 0, 0
+        if record["boot_id"] != self._system.boot_id():
+            return end, int(record["seq"])
+        whole = os.pread(self._fd, size - end, end)
+        return end + whole.rfind(b"\n") + 1, int(record["seq"]) + whole.count(b"\n")
 
     def append(self, body: Record, *, durable: bool = True) -> Record:
         """Write one record and return it; with `durable` it is on disk when this returns."""
@@ -108,7 +120,8 @@ class Log:
             "mono": system.mono(),
             **body,
         }
-        self._put(protocol.sealed(record) + b"\n", durable)
+        if not self.mute:
+            self._put(protocol.sealed(record) + b"\n", durable)
         self.seq += 1
         return record
 
@@ -117,7 +130,7 @@ class Log:
         try:
             _write_all(self._fd, line, durable)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_full(error):
                 raise
             os.ftruncate(self._fd, size)
             self._on_full()
@@ -166,6 +179,16 @@ class Job:
     def log(self, name: str) -> Log:
         return Log(self.path / name, self._system, self._on_full)
 
+    def store(self, name: str, data: bytes) -> None:
+        """Replace a file of the run's; where the disk is full, as a record of a log does."""
+        try:
+            replace(self.path / name, data)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._on_full()
+            replace(self.path / name, data)
+
     @property
     def manifest(self) -> Optional[Record]:
         manifest: Optional[Record] = load(self.path / "manifest.json")
@@ -189,6 +212,17 @@ class Job:
     @property
     def cancelled(self) -> bool:
         return (self.path / "cancel").exists()
+
+    @property
+    def finishing(self) -> bool:
+        """Whether those that this job serves are done with it."""
+        return (self.path / "finish").exists()
+
+    @property
+    def access(self) -> Record:
+        """What machines of one run let each other in by; {} where it needs no others."""
+        access: Record = load(self.path / "access.json") or {}
+        return access
 
     def states(self) -> list[Record]:
         return read_log(self.path / "state.jsonl")[0]
@@ -233,7 +267,7 @@ class Spool:
     """The directory of all jobs on this host, and the locks that make them one at a time."""
 
     def __init__(self, root: Path, system: System) -> None:
-        self.root, self.system, self.full = root, system, False
+        self.root, self.system, self.full, self.sparing = root, system, False, True
         self.jobs_dir = root / "jobs"
 
     def prepare(self) -> None:
@@ -245,10 +279,11 @@ class Spool:
             raise HostFailure(
                 f"the spool {self.root} cannot be used: {error.strerror}", "give another --spool"
             ) from error
-        if not (self.root / "reserve.bin").exists():
-            self._reserve()
 
-    def _reserve(self) -> None:
+    def reserve(self) -> None:
+        """Have room for the end of a run before it begins. HostFailure where there is none."""
+        if (self.root / "reserve.bin").exists():
+            return
         fd = os.open(self.root / "reserve.bin", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(fd, 0, RESERVE_BYTES)
@@ -262,8 +297,11 @@ class Spool:
             os.close(fd)
 
     def relieve(self) -> None:
-        """The disk is full: give up the reserve so that the run can still be undone and sealed."""
+        """The disk is full. A run that is under way stops, by the OSError of the disk; the reserve is for undoing and
+        sealing it, when nothing of it lives that could fill that as well."""
         self.full = True
+        if self.sparing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.root))
         (self.root / "reserve.bin").unlink(missing_ok=True)
 
     @contextmanager
@@ -330,11 +368,13 @@ class Spool:
     def unsealed(self) -> list[Job]:
         return [job for job in self.jobs() if not job.sealed]
 
-    def create(self, order: Record) -> Job:
+    def create(self, order: Record, access: Optional[Record] = None) -> Job:
         """A new job directory; it appears under its name complete with job.json, or not at all."""
         fresh = self.jobs_dir / f".new-{order['run']}"
         fresh.mkdir(mode=0o700, exist_ok=True)
         try:
+            if access:
+                replace(fresh / "access.json", protocol.canonical(access))
             replace(fresh / "job.json", protocol.canonical(order))
             os.rename(fresh, self.jobs_dir / order["run"])
         except OSError as error:

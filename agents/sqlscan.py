@@ -22,6 +22,7 @@ _WRITING = re.compile(
 _READING = {
     *("select", "with", "table", "values", "show", "explain", "fetch", "move", "declare", "close"),
     *("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set", "reset", "discard"),
+    "checkpoint",
 }
 _CALL = re.compile(r"([a-z_][\w$.]*)\s*\(")
 # Words before a bracket that call nothing, and functions that only read.

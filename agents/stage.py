@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from . import paths
 from .errors import WorkloadFailure
 from .onlooker import Onlooker
-from .processes import DEVNULL, PIPE, Account, Child, environment, spawn
+from .processes import DEVNULL, PIPE, Account, Child, end, environment, spawn
 from .protocol import digest
+from .steady import Steadiness, sentence
 from .tracer import Tracer
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .run import Run
     from .workloads import Trace
 
-LOOK_S = 0.5  # how often an unfinished process is looked after at least; its end wakes us at once
+LOOK_S = 0.1  # how often an unfinished process is looked after at least, and a cancel seen; its end wakes us at once
 FAR = 1e9
 
 Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due
@@ -35,6 +36,8 @@ class Stage:
         self._rooms: dict[str, Path] = {}
         self.began = 0.0  # by the wall clock, when the load began
         self._told = 0.0
+        self._rate = ""
+        self._steadiness: Optional[Steadiness] = None
 
     @property
     def cluster(self) -> Target:
@@ -104,7 +107,22 @@ class Stage:
         if path.is_file() and not path.is_symlink():
             shutil.move(str(path), self.out / path.name)
 
+    def end_when_steady(self, rate: str, window_s: float, within: float) -> None:
+        """Have `measure` end the load itself once this column of its samples is steady."""
+        self._rate, self._steadiness = rate, Steadiness(window_s, within)
+
+    def _steady(self) -> bool:
+        return self._steadiness is not None and self._steadiness.reached
+
+    def _tell_steadiness(self, after_s: float) -> None:
+        if self._steadiness is not None:
+            told = self._steadiness.as_json(after_s)
+            level, words = sentence(told, self._rate)
+            self._run.emit("log", {"level": level, "message": f"{self.step}: {words}", "steady": told})
+
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
+        if self._steadiness is not None and self._rate in values:
+            self._steadiness.add(t, values[self._rate])
         self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
     def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None:
@@ -144,14 +162,17 @@ class Stage:
             self._begin(onlooker)
             _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        code = follow(run, child, limit_s, [lines.look, onlooker.look, *([look] if look else [])])
-        onlooker.ended(run.system.mono() - begin)
+        looks = [lines.look, onlooker.look, *([look] if look else [])]
+        code = follow(run, child, limit_s, looks, self._steady)
+        took = run.system.mono() - begin
+        onlooker.ended(took)
         lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
         if tracer:
             tracer.stop()
         onlooker.finish()
+        self._tell_steadiness(took)
 
     def _begin(self, onlooker: Onlooker) -> None:
         onlooker.begin()
@@ -215,8 +236,11 @@ def start_tool(
         )
 
 
-def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int:
-    """Exit code of the child. Cancelled, or WorkloadFailure after limit_s; whoever raises leaves the child to undo."""
+def follow(
+    run: Run, child: Child, limit_s: float, looks: Sequence[Look], enough: Callable[[], bool] = lambda: False
+) -> int:
+    """Exit code of the child, 0 for one that was ended because it was enough. Cancelled, or WorkloadFailure after
+    limit_s; whoever raises leaves the child to undo."""
     begin, due = run.system.mono(), [0.0]
     while True:
         code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))
@@ -227,6 +251,15 @@ def follow(run: Run, child: Child, limit_s: float, looks: Sequence[Look]) -> int
         if elapsed > limit_s:
             raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
         due = [FAR, *(look(elapsed) or FAR for look in looks)]
+        if enough():
+            return _ended(run, child)
+
+
+def _ended(run: Run, child: Child) -> int:
+    if not end(run.system, child.entry):
+        raise WorkloadFailure(f"{child.entry['purpose']} (pid {child.pid}) does not end", "look at its host")
+    child.wait(LOOK_S)
+    return 0
 
 
 def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple[Path, Path]) -> None:

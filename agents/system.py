@@ -330,6 +330,13 @@ class System:
         process = self.process(pid) if boot_id == self.boot_id() else None
         return bool(process and process.alive and process.start == start)
 
+    def pidfd(self, pid: int) -> Optional[int]:
+        """A descriptor that can be read when the process has ended; None when it has, or on kernels before 5.3."""
+        try:
+            return os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            return None
+
     def cwd(self, pid: int) -> str:
         return self.link(f"/proc/{pid}/cwd")
 

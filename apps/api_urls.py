@@ -5,9 +5,12 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.routers import SimpleRouter
 
 from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
+from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
+from apps.campaigns.part_api import RunPartViewSet
+from apps.campaigns.queue_api import OnHostsViewSet, QueueViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
@@ -34,6 +37,7 @@ router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("runs", RunViewSet)
+router.register("runparts", RunPartViewSet)
 router.register("artefacts", ArtefactViewSet)
 router.register("measurements", MeasurementViewSet)
 router.register("series", SeriesViewSet)
@@ -41,8 +45,12 @@ router.register("imports", ImportViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 router.register("users", UserViewSet)
+router.register("channels", ChannelViewSet)
+router.register("deliveries", DeliveryViewSet)
 
 v1 = [
+    path("campaigns/<uuid:campaign>/hosts/", OnHostsViewSet.as_view({"get": "list"}), name="on-hosts"),
+    path("hosts/<int:host>/queue/", QueueViewSet.as_view({"get": "retrieve"}), name="queue"),
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",

@@ -1,11 +1,40 @@
 """The Celery application. Its tasks take an id and make one call."""
 
 import os
+import resource
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+DESCRIPTORS = 65536  # a followed run takes four, and 1024 is a common limit
 
 app = Celery("proving_ground")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_init.connect
+def raise_limit(**_: Any) -> None:
+    """As many open files as this account may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
+@worker_ready.connect
+def hear(sender: Any, **_: Any) -> None:
+    """Threads follow runs for long, and are told when one is to be looked at; processes look often instead."""
+    if sender.pool.__class__.__module__ == "celery.concurrency.thread":
+        from apps.campaigns import nudges
+
+        nudges.listen()
+
+
+@worker_shutting_down.connect
+def let_go(**_: Any) -> None:
+    """Threads cannot be ended: each ends its tick by itself."""
+    from apps.campaigns import claims
+
+    claims.stopping.set()

@@ -27,6 +27,12 @@ SSH_KEYS: list[str] = env.list("PROVING_SSH_KEYS")
 # Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
 ADDRESS_ALLOW: list[str] = env.list("PROVING_ADDRESS_ALLOW", default=["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
+# A host that is idle and was not heard of for so long is asked how it is; what fails takes it out of its queue.
+HEALTH_EVERY_MIN: float = env.float("PROVING_HEALTH_EVERY_MIN", default=5.0)
+HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
+HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
+HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",
@@ -86,6 +92,14 @@ DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url("PROVING_DATABASE_
 DATABASES["default"]["HOST"] = unquote(DATABASES["default"]["HOST"])
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# Threads that mostly wait for hosts share so many connections; without it each thread has one of its own.
+DATABASE_POOL: int = env.int("PROVING_DATABASE_POOL", default=0)
+if DATABASE_POOL:
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = pool
+# Live pages that one process streams to, each from a thread of gunicorn's that needs no connection; further ones poll.
+LIVE_STREAMS: int = env.int("PROVING_LIVE_STREAMS", default=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     "default": {
@@ -93,6 +107,14 @@ CACHES = {
         "LOCATION": env.str("PROVING_CACHE_URL"),
     }
 }
+
+# Without a server for mail, notifications go to webhooks only.
+EMAIL_HOST: str = ""
+if mail_url := env.str("PROVING_EMAIL_URL", default=""):
+    vars().update(env.email_url_config(mail_url))
+EMAIL_TIMEOUT = 10
+EMAIL_SUBJECT_PREFIX = "[Proving Ground] "
+DEFAULT_FROM_EMAIL = env.str("PROVING_EMAIL_FROM", default="proving-ground@localhost")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
@@ -184,7 +206,11 @@ SPECTACULAR_SETTINGS = {
         "CampaignKind": "apps.campaigns.models.Campaign.Kind",
         "DataCopyState": "apps.campaigns.models.DataCopy.State",
         "DataSetReset": "agents.datasets.RESETS",
+        "ChannelKind": "apps.accounts.models.Channel.Kind",
+        "DeliveryState": "apps.accounts.models.Delivery.State",
+        "CampaignOrder": "apps.campaigns.models.Campaign.Order",
         "RunState": "apps.campaigns.models.Run.State",
+        "RunPartRole": "apps.campaigns.models.RunPart.Role",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -195,6 +221,8 @@ CELERY_BROKER_URL = env.str("PROVING_BROKER_URL")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_ROUTES = {"campaigns.tick": {"queue": "runs"}}
+CELERY_WORKER_CONCURRENCY = env.int("PROVING_RUNS_AT_ONCE", default=256)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SOFT_TIME_LIMIT = 50
 CELERY_TASK_TIME_LIMIT = 60
@@ -206,8 +234,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
+    "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
-    "checks that were asked for": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
+    "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }

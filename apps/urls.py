@@ -3,12 +3,14 @@
 from django.urls import include, path
 
 from apps import health
+from apps.accounts import channel_views as channels
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
 from apps.results import import_views as imports
+from apps.results import live_views as live
 from apps.results import views as results
 from apps.tuning import views as tuning
 
@@ -17,10 +19,12 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
+    *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
+    *live.urlpatterns,
     *imports.urlpatterns,
     *campaigns.urlpatterns,
     *datasets.urlpatterns,

@@ -1,8 +1,32 @@
 """The web server's entry: gunicorn's threads suit pages that wait for PostgreSQL, and need no event loop."""
 
 import os
+import signal
+import threading
+from types import FrameType
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+os.environ.setdefault("PROVING_DATABASE_POOL", "10")
 application = get_wsgi_application()
+
+
+def _streams_end_at(sig: signal.Signals) -> None:
+    """A stream has no end of its own that an orderly stop could wait for: it is told, before gunicorn's handler is."""
+    from apps.results.live_views import hub
+
+    theirs = signal.getsignal(sig)
+    if not callable(theirs):
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        hub.stop()
+        theirs(signum, frame)
+
+    signal.signal(sig, stop)
+
+
+if threading.current_thread() is threading.main_thread():
+    _streams_end_at(signal.SIGTERM)
+    _streams_end_at(signal.SIGQUIT)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-# Tens of people on pages that wait for PostgreSQL: threads suit that. Two processes, so that one can be replaced.
+# Threads suit pages that wait for PostgreSQL. Two processes, so that one can be replaced. A stream to a live page keeps
+# its thread: 200 of them (PROVING_LIVE_STREAMS), and 16 for all else. A thread that was never needed costs nothing.
 WEB = (
     "gunicorn",
     "apps.wsgi",
     "--worker-class=gthread",
     "--workers=2",
-    "--threads=8",
+    "--threads=216",
     "--timeout=60",
     "--graceful-timeout=5",
     "--access-logfile=-",
 )
 
 # PostgreSQL says what is due and who holds it, so workers need not gossip, and nothing is prefetched but the next task.
-WORKER = (
-    "celery",
-    "--app=apps.celery",
-    "worker",
-    "--pool=prefork",
-    "--concurrency=2",
-    "--prefetch-multiplier=1",
-    "--without-gossip",
-    "--without-mingle",
-    "--without-heartbeat",
-    "--loglevel=INFO",
+ALONE = ("--prefetch-multiplier=1", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=INFO")
+
+# Reading results takes cpu time: processes.
+WORKER = ("celery", "--app=apps.celery", "worker", "--pool=prefork", "--concurrency=2", "--queues=celery", *ALONE)
+
+# To follow a run is to wait for its host: a thread for each, PROVING_RUNS_AT_ONCE of them, which share few connections.
+DISPATCHER = (
+    *("celery", "--app=apps.celery", "worker", "--pool=threads", "--queues=runs", "--hostname=dispatcher@%h"),
+    *ALONE,
 )
+DISPATCHER_ENVIRONMENT = {"PROVING_DATABASE_POOL": "20"}
 
 BEAT = ("celery", "--app=apps.celery", "beat", "--loglevel=INFO", "--pidfile=")
 
@@ -39,8 +39,13 @@ def web(bind: str) -> list[str]:
 
 
 def worker() -> list[str]:
-    """One worker that follows two hosts at a time."""
+    """One worker: results, checks of hosts, and what beat wants done."""
     return ["-m", *WORKER]
+
+
+def dispatcher() -> list[str]:
+    """One dispatcher, which follows runs."""
+    return ["-m", *DISPATCHER]
 
 
 def beat(schedule: str) -> list[str]:

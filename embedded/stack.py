@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -59,6 +59,8 @@ class Stack:
             "PROVING_SSH_KEYS": self.secrets["ssh_key"],
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
+            "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
+            "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }
 
     def start_stores(self) -> None:
@@ -70,9 +72,9 @@ class Stack:
         self.postgres.create_database()
 
     def start_server(self) -> None:
-        """The demo host's SSH server, web, worker and beat. Needs the stores and a migrated database."""
+        """The demo host's SSH server, web, worker, dispatcher and beat. Needs the stores and a migrated database."""
         self.loopback.prepare()
-        self.supervisor.start(self.loopback.service, self.web, self.worker, self.beat)
+        self.supervisor.start(self.loopback.service, self.web, self.worker, self.dispatcher, self.beat)
 
     def start(self) -> None:
         """Everything, migrated."""
@@ -105,8 +107,14 @@ class Stack:
 
     @property
     def worker(self) -> Service:
-        """Celery's worker. SIGQUIT is its cold shutdown: a tick that is cut off will be claimed again."""
+        """Celery's worker of processes. SIGQUIT is its cold shutdown: a task that is cut off is done again."""
         return self._python("worker", commands.worker(), lambda: self._logged("worker", " ready."), signal.SIGQUIT)
+
+    @property
+    def dispatcher(self) -> Service:
+        """Celery's worker of threads. At SIGTERM each lets go of its run within a second or two."""
+        ready = functools.partial(self._logged, "dispatcher", " ready.")
+        return self._python("dispatcher", commands.dispatcher(), ready, env=commands.DISPATCHER_ENVIRONMENT)
 
     @property
     def beat(self) -> Service:
@@ -115,10 +123,15 @@ class Stack:
         return self._python("beat", commands.beat(schedule), lambda: self._logged("beat", "beat: Starting"))
 
     def _python(
-        self, name: str, arguments: list[str], ready: Callable[[], bool], stop_signal: signal.Signals = signal.SIGTERM
+        self,
+        name: str,
+        arguments: list[str],
+        ready: Callable[[], bool],
+        stop_signal: signal.Signals = signal.SIGTERM,
+        env: Mapping[str, str] | None = None,
     ) -> Service:
         argv = [sys.executable, *arguments]
-        return Service(name, argv, ready, self.environment(), stop_signal, restart=True)
+        return Service(name, argv, ready, {**self.environment(), **(env or {})}, stop_signal, restart=True)
 
     def _logged(self, name: str, words: str) -> bool:
         return words in self.supervisor.log(name).read_text(errors="replace")

@@ -1,25 +1,96 @@
-// A run while it goes on: asks every second what is new, and says how old the newest word is.
+// A run or a campaign while it goes on: hears what is new by server-sent events, asks every second where there is no
+// stream, and says how old the newest point is and whether the server is still there.
 (function () {
   "use strict";
 
-  const EVERY_MS = 1000;
-  const STALE_S = 5;
+  const POLL_MS = 1000;
+  const QUIET_MS = 12000; // the server beats every 5 s
+  const AGAIN_MS = 1000;
+  const STREAM_AGAIN_MS = 30000;
+  const REFRESH_MS = 3000;
   const LINES = 400;
+  const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
+  const LOST = "connection lost, trying again";
 
-  document.addEventListener("DOMContentLoaded", () => {
-    const page = document.querySelector("[data-live]");
-    if (!page) return;
+  // Calls hear(news) for all that is new after place(), and lost(words) when nobody answers, lost("") when somebody does.
+  // A hidden page hears nothing: it would keep one of the few connections that a browser has for a server.
+  function follow(address, place, hear, lost, poll) {
+    let source = null;
+    let timer = 0;
+    let ended = false;
+
+    const later = (what, ms) => { clearTimeout(timer); timer = setTimeout(what, ms); };
+    const quiet = () => later(() => { lost(LOST); open(); }, QUIET_MS);
+
+    function close() {
+      clearTimeout(timer);
+      if (source) source.close();
+      source = null;
+    }
+
+    function open() {
+      close();
+      if (document.hidden || ended) return;
+      const url = new URL(address, location.href);
+      url.searchParams.set("after", place());
+      source = new EventSource(url);
+      quiet();
+      source.addEventListener("open", () => { lost(""); quiet(); });
+      source.addEventListener("beat", quiet);
+      source.addEventListener("again", () => { close(); later(open, Math.random() * AGAIN_MS); });
+      source.addEventListener("news", (event) => { quiet(); lost(""); hear(JSON.parse(event.data)); });
+      source.addEventListener("error", () => {
+        // The browser tries again by itself with Last-Event-ID, unless the server has answered that there is no stream.
+        if (source.readyState === EventSource.CLOSED) ask(Date.now() + STREAM_AGAIN_MS);
+        else { lost(LOST); quiet(); }
+      });
+    }
+
+    async function ask(until) {
+      close();
+      if (document.hidden || ended) return;
+      try {
+        await poll();
+        lost("");
+        later(() => (Date.now() < until ? ask(until) : open()), POLL_MS);
+      } catch (error) {
+        lost(LOST);
+        console.info("no answer, asking again", error.message);
+        later(() => ask(0), POLL_MS); // a server that was started anew has streams
+      }
+    }
+
+    document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+    window.addEventListener("pagehide", close);
+    open();
+    return () => { ended = true; close(); };
+  }
+
+  async function asked(address) {
+    const answer = await fetch(address, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return answer.json();
+  }
+
+  // A run: its clock, its progress, its log, and further points in its chart.
+  function watchRun(page) {
     const plot = document.querySelector("[data-figure]");
-    const at = (name) => document.querySelector(`[data-live-${name}]`);
+    const at = (name) => page.querySelector(`[data-live-${name}]`);
+    const silentS = Number(page.dataset.silent);
     let after = Number(page.dataset.after);
     let heard = Date.now();
     let age = null;
+    let gone = "";
+    let trouble = "";
 
     function clock() {
-      const seconds = age === null ? null : age + (Date.now() - heard) / 1000;
+      const seconds = age === null ? null : Math.round(age + (Date.now() - heard) / 1000);
+      const silent = seconds !== null && seconds > silentS;
       const element = at("clock");
-      element.classList.toggle("stale", seconds === null || seconds > STALE_S);
-      element.textContent = seconds === null ? "no data yet" : `newest data ${seconds.toFixed(0)} s old`;
+      element.classList.toggle("stale", Boolean(gone) || silent || seconds === null);
+      const why = gone || trouble || (silent ? "the host's agent is silent" : "");
+      const told = seconds === null ? "no data yet" : `last point ${span(seconds)} ago`;
+      element.textContent = why ? `${told}: ${why}` : told;
     }
 
     function log(lines) {
@@ -30,7 +101,7 @@
         list.append(item);
       }
       while (list.children.length > LINES) list.firstElementChild.remove();
-      if (lines.length) list.lastElementChild.scrollIntoView({ block: "nearest" });
+      if (lines.length && list.closest("details").open) list.lastElementChild.scrollIntoView({ block: "nearest" });
     }
 
     function figures(samples) {
@@ -42,9 +113,14 @@
       }
     }
 
-    const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
-
-    async function show(news) {
+    async function hear(news) {
+      if (news.state !== page.dataset.state) { stop(); location.reload(); return; }
+      // What another process of the server had told already may come again.
+      const since = after;
+      const isNew = (each) => each.seq > since;
+      after = Math.max(after, news.seq);
+      if (news.age_s !== null) { heard = Date.now(); age = news.age_s; }
+      trouble = news.trouble;
       if (news.progress) {
         at("progress").value = news.progress.done;
         const left = news.progress.eta_s;
@@ -52,29 +128,55 @@
         at("eta").textContent = [news.progress.note, told].filter(Boolean).join("; ");
       }
       at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
-      figures(news.samples);
-      log(news.lines);
-      const { draw, extend } = window.provingCharts;
-      if (news.samples.length && plot && (news.skipped || !extend(plot, news.samples))) await draw(plot);
-    }
-
-    async function poll() {
-      try {
-        const answer = await fetch(`${page.dataset.live}?after=${after}`);
-        if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-        const news = await answer.json();
-        if (news.state !== page.dataset.state) { location.reload(); return; }
-        heard = Date.now();
-        age = news.age_s;
-        after = news.seq;
-        await show(news);
-      } catch (error) {
-        console.info("no answer, asking again", error.message);
-      }
+      const samples = news.samples.filter(isNew);
+      figures(samples);
+      log(news.lines.filter(isNew));
       clock();
-      setTimeout(poll, EVERY_MS);
+      const { draw, extend } = window.provingCharts;
+      if (samples.length && plot && (news.skipped || !extend(plot, samples))) await draw(plot);
     }
 
-    poll();
+    const poll = async () => hear(await asked(`${page.dataset.live}?after=${after}`));
+    setInterval(clock, 1000);
+    const stop = follow(page.dataset.stream, () => after, hear, (words) => { gone = words; clock(); }, poll);
+  }
+
+  // A campaign: htmx brings what has changed, soon after it did, and not all pages in the same moment.
+  function watchCampaign(page) {
+    let shown = null;
+    let due = 0;
+    let heard = Date.now();
+    let gone = "";
+
+    function refresh() {
+      due = 0;
+      window.htmx.trigger("#status", "refresh");
+    }
+
+    function hear(news) {
+      heard = Date.now();
+      if (news.seq === shown) return;
+      shown = news.seq;
+      due = due || setTimeout(refresh, Math.random() * REFRESH_MS);
+      if (!news.moving) stop();
+    }
+
+    function lost(words) {
+      gone = words;
+      if (!words) heard = Date.now();
+    }
+
+    setInterval(() => {
+      page.hidden = !gone;
+      page.textContent = gone ? `As it was ${span(Math.round((Date.now() - heard) / 1000))} ago: ${gone}` : "";
+    }, 1000);
+    const stop = follow(page.dataset.stream, () => 0, hear, lost, async () => hear(await asked(page.dataset.liveCampaign)));
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const run = document.querySelector("[data-live]");
+    const campaign = document.querySelector("[data-live-campaign]");
+    if (run) watchRun(run);
+    if (campaign) watchCampaign(campaign);
   });
 })();

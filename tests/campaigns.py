@@ -36,6 +36,7 @@ def start(
     target: dict[str, str] | None = None,
     steps: list[dict[str, Any]] | None = None,
     metric: str = "tps",
+    nuisance: dict[str, Any] | None = None,
     **options: Any,
 ) -> Campaign:
     """A started campaign of pgbench runs; `options` change the workload, which `steps` replace."""
@@ -50,6 +51,7 @@ def start(
         repetitions=repetitions,
         target=target,
         metric=metric,
+        nuisance=nuisance,
         seed=1,
     )
     services.start_campaign(campaign, by=by)

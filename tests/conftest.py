@@ -15,7 +15,29 @@ from apps.hosts.models import Host
 from embedded.postgres import bin_dir
 from tests import remote
 from tests.alone import alone
+from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
+
+
+@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers side by side: all that touches this machine on one of them, one after the other. Where figures of the
+    fault matrix are kept, only the tests that count are run."""
+    for item in items:
+        if touches_the_machine(item):
+            item.add_marker(pytest.mark.xdist_group("machine"))
+    if wanted():
+        others = [item for item in items if "ledger" not in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=others)
+
+
+def touches_the_machine(item: pytest.Item) -> bool:
+    """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
+    assert isinstance(item, pytest.Function)
+    room = item.path.relative_to(item.config.rootpath).parts[1]
+    behind_ssh = {"server", "ground"} & set(item.fixturenames) or {"remote", "machines"} & vars(item.module).keys()
+    return room in ("agents", "embedded", "faults") or bool(behind_ssh)
 
 
 @pytest.fixture
@@ -36,6 +58,16 @@ def in_turns(request: pytest.FixtureRequest) -> Iterator[None]:
     proven = [SETTINGS[mark.args[0]] for mark in request.node.iter_markers("proves")]
     with alone() if any(setting.level == "root" for setting in proven) else nullcontext():
         yield
+
+
+@pytest.fixture
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """Where a test of the fault matrix counts what its faults did."""
+    ours = Ledger(test=request.node.nodeid.partition("[")[0])
+    yield ours
+    file = wanted()
+    if file:
+        ours.keep(file)
 
 
 @pytest.fixture(scope="session")

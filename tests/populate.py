@@ -12,7 +12,8 @@ from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts.models import Role, User
+from apps.accounts import vault
+from apps.accounts.models import Channel, Delivery, Role, User
 from apps.campaigns import copies, datasets, preparing, queue, services, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.campaigns.steps import single
@@ -47,7 +48,7 @@ def host(name: str = "bench-01", *, state: str = Host.State.READY, checked: bool
     """Pinned and checked, unless `checked` is False: then it is new, and has offered a key."""
     public, private = keys.generate(f"proving-ground {name}")
     identity, _ = Identity.objects.get_or_create(
-        name="bench-2026", defaults={"public_key": public, "private_key_encrypted": keys.encrypt(private)}
+        name="bench-2026", defaults={"public_key": public, "private_key_encrypted": vault.encrypt(private)}
     )
     added = Host.objects.create(
         name=name,
@@ -346,6 +347,32 @@ def imported(by: User) -> Campaign:
     return results.commit(draft, by=by)
 
 
+def notified(admin: User, operator: User, done: Campaign) -> Channel:
+    """A webhook with a log, and somebody's mail; the webhook."""
+    fields = {"kind": Channel.Kind.MAIL, "events": ["campaign.finished", "campaign.failed"]}
+    Channel.objects.create(name="olga", owner=operator, address="olga@example.net", active=False, **fields)
+    secret, url = vault.encrypt("whs_example"), "https://chat.example.net/hooks/4f1d"
+    chat = Channel(name="on call", owner=admin, kind=Channel.Kind.WEBHOOK, address=url, secret_encrypted=secret)
+    chat.events = ["campaign.failed", "host.quarantined", "host.unreachable"]
+    chat.save()
+    now, path = timezone.now(), f"/campaigns/{done.pk}/"
+    sent = {"state": Delivery.State.SENT, "next_try_at": None, "ended_at": now, "attempts": 1, "status": 204}
+    gone = {"state": Delivery.State.FAILED, "next_try_at": None, "ended_at": now, "attempts": 12, "status": 404}
+    later = {
+        "attempts": 2,
+        "next_try_at": now + timedelta(seconds=50),
+        "error": "chat.example.net: no answer: timed out",
+    }
+    for subject, kind, how in (
+        ("bench-04: a host went into quarantine", "host.quarantined", later),
+        (f"{done} has finished", "campaign.finished", sent),
+        ("bench-04: a host cannot be reached", "host.unreachable", gone | {"error": "answered 404"}),
+    ):
+        payload = {"text": subject, "path": path}
+        Delivery.objects.create(channel=chat, kind=kind, subject=subject, payload=payload, **how)
+    return chat
+
+
 def team() -> dict[str, Any]:
     """Everything at once: what the pages look like when they are full."""
     people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
@@ -382,6 +409,7 @@ def team() -> dict[str, Any]:
     ).runs.get()
     return {
         **people,
+        "channel": notified(admin, operator, done),
         "dataset": accounts,
         "prepared": prepared,
         "prepared_run": prepared.runs.get(),

@@ -40,7 +40,7 @@ class Server:
 @contextmanager
 def serve(kind: str, state: Path) -> Iterator[Server]:
     """A server of `kind`, ended on the way out."""
-    with {"loopback": _loopback, "openssh": _openssh}[kind](state) as server:
+    with {"loopback": _loopback, "openssh": openssh}[kind](state) as server:
         yield server
 
 
@@ -53,7 +53,8 @@ def _loopback(state: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def _openssh(state: Path) -> Iterator[Server]:
+def openssh(state: Path, *lines: str) -> Iterator[Server]:
+    """OpenSSH's server; `lines` of its configuration come before ours, and so prevail."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     key.write_private_key(state / "host_key")
     (state / "host_key").chmod(0o600)
@@ -63,10 +64,12 @@ def _openssh(state: Path) -> Iterator[Server]:
     home.mkdir()
     port = _free_port()
     config = state / "sshd_config"
+    first = "".join(f"{line}\n" for line in lines)
     config.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
+        f"{first}Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
         f"MaxStartups 100\nMaxSessions 100\nSubsystem sftp internal-sftp\n"
+        f"SetEnv BASH_ENV={home}/bashrc\n"  # stands for ~/.bashrc, which is not ours to write
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # OpenSSH's privilege separation wants it

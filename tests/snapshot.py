@@ -16,7 +16,8 @@ import re
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 TREES = (
@@ -81,6 +82,8 @@ _VOLATILE = re.compile("|".join(map(fnmatch.translate, VOLATILE)))
 MARK = b"PROVING_GROUND_RUN="
 LATENCY = "/dev/cpu_dma_latency"
 Snapshot = dict[str, str]
+# Somebody else's change of the same machine goes by; what a run left does not.
+PATIENCE_S, LOOK_S = 60.0, 2.0
 
 
 def take(directories: Iterable[str] = ()) -> Snapshot:
@@ -102,6 +105,16 @@ def differences(before: Snapshot, after: Snapshot) -> dict[str, tuple[str | None
     """What is not the same: name -> (before, after), None where there was, or is, none."""
     names = sorted(before.keys() | after.keys())
     return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+
+
+def left(before: Snapshot, look: Callable[[], Snapshot], patience_s: float = PATIENCE_S) -> list[str]:
+    """Names of what reads otherwise than before, at each look: a value that others change for a moment is not ours."""
+    deadline = time.monotonic() + patience_s
+    names = set(differences(before, look()))
+    while names and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+        names &= set(differences(before, look()))
+    return sorted(names)
 
 
 def _expand(pattern: str) -> list[Path]:

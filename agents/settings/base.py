@@ -141,6 +141,7 @@ class Scene:
     tracer: Optional[int] = None
     step: str = ""
     last: bool = False  # no step follows
+    measured: bool = False  # the step yields results
     major: int = 0
     data_dir: str = ""
     pgdata: str = ""
@@ -193,6 +194,11 @@ class Setting(ABC):
     def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
         """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""
         return plan
+
+    def begins_anew(self, part: str) -> str:
+        """Pure. What has to begin anew for another value of this part of it: "cluster" (made again), "server", or ""
+        where it takes effect by itself."""
+        return ""
 
     def watch(self, scene: Scene, wanted: Any) -> None:
         """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""

@@ -46,10 +46,21 @@ class Cache(Setting):
                 "title": "Relations to load",
                 "description": "For warm: tables and indexes with commas between; without it all of the user's",
             },
+            "before": {
+                "type": "string",
+                "enum": ["run", "step"],
+                "title": "Before",
+                "description": "run: once. step: again before each measured step, while PostgreSQL runs: its shared "
+                "buffers stay as they are",
+                "default": "run",
+            },
         },
         "required": ["state"],
         "additionalProperties": False,
     }
+
+    def begins_anew(self, part: str) -> str:
+        return "server"
 
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         state, relations = wanted["state"], wanted.get("relations", "")
@@ -64,12 +75,12 @@ class Cache(Setting):
         return Plan(acts=drops if state in _DROPPED else [], sql=loads if state in _LOADED else [])
 
     def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
-        """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are prepared"""
-        if wanted["state"] in _DROPPED and moment == "stopped":
-            return drop(scene)
-        if wanted["state"] in _LOADED and moment == "warm":
-            return prewarm(scene, _names(wanted.get("relations", "")))
-        return []
+        """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are there; or at each step"""
+        again = moment == "measure" and scene.measured and wanted.get("before") == "step"
+        dropped = drop(scene) if wanted["state"] in _DROPPED and (moment == "stopped" or again) else []
+        if wanted["state"] in _LOADED and (moment == "warm" or again):
+            return [*dropped, *prewarm(scene, _names(wanted.get("relations", "")))]
+        return dropped
 
 
 def _names(relations: str) -> list[str]:

@@ -39,6 +39,9 @@ class CpuAffinity(Setting):
         allowed = cpulist.render(system.allowed_cpus())
         return {"server": allowed, "client": allowed}
 
+    def begins_anew(self, part: str) -> str:
+        return "server" if part == "server" else ""
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         prefixes = {side: ["taskset", "-c", _cpus(facts, side, _meant(wanted, side))] for side in wanted}
         if prefixes and not facts["tools"].get("taskset"):

@@ -75,6 +75,9 @@ class HugePages(Setting):
 
         return {"sizes": huge_pages(system)["sizes"]}
 
+    def begins_anew(self, part: str) -> str:
+        return "server"
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         if wanted["use"] == "off":
             return _off(wanted)

@@ -58,6 +58,9 @@ class Initdb(Setting):
         "additionalProperties": False,
     }
 
+    def begins_anew(self, part: str) -> str:
+        return "cluster"
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         options: dict[str, str] = {}
         if "data_checksums" in wanted:

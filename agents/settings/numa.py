@@ -76,6 +76,9 @@ class Numa(Setting):
 
         return {"policy": "default", "weights": numa(system).get("weights", {})}
 
+    def begins_anew(self, part: str) -> str:
+        return "server"
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         policy, nodes, bound = wanted.get("policy", "default"), memory_nodes(facts, wanted), cpu_nodes(facts, wanted)
         options = _options(facts, policy, nodes)

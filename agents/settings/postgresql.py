@@ -52,6 +52,10 @@ class PostgreSQL(Setting):
         },
     }
 
+    def begins_anew(self, part: str) -> str:
+        """Of those that a reload does not change; which these are, pg_settings knows."""
+        return "server"
+
     def plan(self, facts: Facts, wanted: Any) -> Plan:
         for name, value in wanted.items():
             _refuse(name, value)

@@ -121,6 +121,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    rate = ""  # the column of its samples that says how much it does; a warm-up may wait until that is steady
     bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
     since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
@@ -182,6 +183,11 @@ class Workload(ABC):
 
     def duration(self, options: Options) -> Optional[float]:
         """Pure. Seconds of the measured part when the options tell, for progress and limits."""
+        return None
+
+    def for_time(self, options: Options, seconds: int) -> Optional[Options]:
+        """Pure. Options with which the same load runs for so many seconds, a rate told each second and nothing kept
+        besides; None where the tool cannot."""
         return None
 
     def scripts(self, options: Options) -> list[tuple[str, str]]:

@@ -118,6 +118,9 @@ class Fio(Workload):
     def duration(self, options: Options) -> Optional[float]:
         return job_of(options).seconds()
 
+    def for_time(self, options: Options, seconds: int) -> Optional[Options]:
+        return None if "job_file" in options else {**options, "runtime_s": seconds, "ramp_s": 0}
+
     def measure(self, options: Options, stage: Stage) -> None:
         job, scratch = job_of(options), stage.scratch
         written = scratch / "job.fio"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..bench import Bench
     from .base import Stage
 
+# What a warm-up of the same load does without: its end by number, its logs, its tracer.
+NOT_WARM = ("transactions", "log", "sampling_rate", "aggregate_interval_s", "report_per_command", "tracer")
 LONGEST_SCRIPT = 100_000
 _SCRIPT, _NUMBERED = re.compile(r"^script:\d+ "), re.compile(r"^statement:\d+ latency$")
 _RATE = re.compile(r"^tps = ([\d.]+) \((?:excluding|without|including reconnection)", re.MULTILINE)
@@ -35,6 +37,7 @@ class PgBench(Workload):
     metrics = {**METRICS, **TRACED}
     since = SINCE
     main = ("tps", "latency_avg")
+    rate = "tps"
     needs_postgres = True
     schema = {
         "type": "object",
@@ -201,6 +204,10 @@ class PgBench(Workload):
 
     def duration(self, options: Options) -> Optional[float]:
         return None if "transactions" in options else float(options.get("time_s", 10))
+
+    def for_time(self, options: Options, seconds: int) -> Optional[Options]:
+        kept = {name: value for name, value in options.items() if name not in NOT_WARM}
+        return {**kept, "time_s": seconds, "progress_s": 1}
 
     def scripts(self, options: Options) -> list[tuple[str, str]]:
         return [(name, text) for name, text, _ in pgbench_options.texts(options)]

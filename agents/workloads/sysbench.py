@@ -47,6 +47,7 @@ class Sysbench(Workload):
         **TRACED,
     }
     main = ("tps", "tpmC", "latency_avg", "latency_p95", "ignored_errors_per_s")
+    rate = "tps"
     schema = {
         "type": "object",
         "title": "sysbench",
@@ -147,6 +148,12 @@ class Sysbench(Workload):
     def duration(self, options: Options) -> Optional[float]:
         timed = options.get("action", "run") == "run" and "events" not in options
         return float(options.get("time_s", 10)) if timed else None
+
+    def for_time(self, options: Options, seconds: int) -> Optional[Options]:
+        if options.get("action", "run") != "run":
+            return None
+        kept = {name: value for name, value in options.items() if name not in ("events", "histogram", "tracer")}
+        return {**kept, "time_s": seconds}
 
     def measure(self, options: Options, stage: Stage) -> None:
         own = stage.allowed(options["directory"]) if "directory" in options else ""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import timedelta
+import uuid
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils import timezone
+
+from apps.accounts.events import KINDS
 
 
 class Role(models.TextChoices):
@@ -81,3 +84,96 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%F %T} {self.actor} {self.action} {self.target}"
+
+
+class ChannelQuerySet(models.QuerySet["Channel"]):
+    def of(self, user: User) -> ChannelQuerySet:
+        """Those that `user` may change: the own ones, and an admin all."""
+        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind=Channel.Kind.MAIL)
+
+
+class Channel(models.Model):
+    """Where somebody wants to be told, and of what."""
+
+    class Kind(models.TextChoices):
+        MAIL = "mail", "mail"
+        WEBHOOK = "webhook", "webhook"
+
+    name = models.CharField(max_length=63, unique=True)
+    owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="channels")
+    kind = models.CharField(max_length=7, choices=Kind)
+    address = models.CharField(max_length=500, help_text="a mail address, or the URL that is posted to")
+    secret_encrypted = models.TextField(blank=True, editable=False)
+    events: Any = models.JSONField(default=list, blank=True, help_text="kinds of events that it tells of")
+    active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ChannelQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def told_to(self, user: User) -> str:
+        """The address; of a webhook only the server to those who may not change it: its path may be a secret."""
+        if self.kind == self.Kind.MAIL or user.may(Role.ADMIN):
+            return self.address
+        return "/".join([*self.address.split("/")[:3], "…"])
+
+    @property
+    def titles(self) -> list[str]:
+        """What it tells of, in words."""
+        return [KINDS.get(kind, kind) for kind in self.events]
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def due(self, now: datetime) -> DeliveryQuerySet:
+        """What wants to be sent and nobody is sending; what failed before comes last."""
+        due = self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, channel__active=True)
+        return due.order_by("attempts", "created_at")
+
+
+class Delivery(models.Model):
+    """One event on its way to one channel: written in the transaction of the event, sent by whoever is awake."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "pending"
+        SENT = "sent", "sent"
+        FAILED = "failed", "failed"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="deliveries")
+    kind = models.CharField(max_length=40)
+    subject = models.CharField(max_length=200)
+    payload: Any = models.JSONField(help_text='{"text", "path", ...}')
+    state = models.CharField(max_length=7, choices=State, default=State.PENDING)
+    attempts = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    next_try_at = models.DateTimeField(null=True, default=timezone.now)
+    status = models.PositiveIntegerField(null=True, help_text="what the receiver of a webhook answered last")
+    error = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state="pending") ^ models.Q(next_try_at=None), name="tried_again_while_pending"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["next_try_at"], condition=models.Q(state="pending"), name="delivery_due"),
+            models.Index(fields=["channel", "-created_at"], name="delivery_log"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} to {self.channel}"
+
+    def mine(self) -> DeliveryQuerySet:
+        """This row, while the try that we claimed is the newest."""
+        return Delivery.objects.filter(pk=self.pk, state=self.State.PENDING, attempts=self.attempts)

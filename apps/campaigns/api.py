@@ -20,7 +20,8 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.campaigns import recipes, scripts, services, workloads
+from apps.campaigns import nudges, recipes, scripts, services, workloads
+from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.serializers import (
     ArtefactSerializer,
@@ -32,6 +33,7 @@ from apps.campaigns.serializers import (
     NewCampaignSerializer,
     NewWorkloadSerializer,
     PreviewSerializer,
+    PrioritySerializer,
     RecipeSerializer,
     RunRowSerializer,
     RunSerializer,
@@ -106,14 +108,19 @@ class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
         fields = ["state", "recipe"]
 
 
-class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]):
+class CampaignViewSet(
+    LifecycleActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]
+):
     """A question, its factors, and the runs that were planned from them."""
 
     queryset = Campaign.objects.select_related("host", "workload__author", "dataset", "profile__profile", "created_by")
     filterset_class = CampaignFilter
     ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
     ordering = ["-created_at"]
-    roles = {"create": Role.OPERATOR, "start": Role.OPERATOR, "cancel": Role.OPERATOR}
+    roles = {
+        **dict.fromkeys(("create", "start", "cancel", "priority"), Role.OPERATOR),
+        **LifecycleActions.writers,
+    }
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return CampaignRowSerializer if self.action == "list" else CampaignSerializer
@@ -139,6 +146,15 @@ class CampaignViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         campaign = self.get_object()
         unchecked = services.start_campaign(campaign, by=user_of(request))
         return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
+
+    @extend_schema(request=PrioritySerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: str) -> Response:
+        """Move it up or down in the queues of its hosts, while it runs, too."""
+        campaign, body = self.get_object(), PrioritySerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
@@ -188,6 +204,8 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
         query = EventQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        if run.state != Run.State.ENDED:
+            nudges.watch(run.pk)
         events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])
         ended = run.state == Run.State.ENDED and len(events) < limit
         last = events[-1].seq if events else after

@@ -1,7 +1,12 @@
-"""Rows of a form to factors and back: one row says that one level of one factor sets one path to one value. Pure."""
+"""Rows of a form to factors and back: one row says that one level of one factor sets one path to one value. Pure.
+
+What a simple campaign does not need is typed as lines beside the rows: on which other levels a level depends, in which
+order a factor's levels follow each other, and the combinations of a list.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +16,11 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.campaigns import data
 from apps.campaigns.steps import Step
+from apps.errors import PlanError
 from apps.tuning import fields
 
 BLANK_ROWS = 2
+CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
 
 
 @dataclass
@@ -86,6 +93,65 @@ def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") ->
         {"name": name, "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
         for name, levels in factors.items()
     ]
+
+
+def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> list[dict[str, Any]]:
+    """The factors with `when` and `order` from lines such as "page size = 2MB; 1GB only with huge pages = on" and
+    "shared_buffers = descending". PlanError names the field, and the line that means nothing."""
+    for line in filter(None, map(str.strip, conditions.splitlines())):
+        found = CONDITION.match(line)
+        if not found:
+            hint = "write: FACTOR = LEVEL; LEVEL only with OTHER = LEVEL; LEVEL"
+            raise PlanError("conditions", f"{line!r} says no condition", hint=hint)
+        levels = {level["label"]: level for level in _factor("conditions", factors, found["factor"])["levels"]}
+        for label in _parts(found["levels"]):
+            if label not in levels:
+                hint = f"its levels are: {', '.join(levels)}"
+                raise PlanError("conditions", f"{found['factor']} has no level {label!r}", hint=hint)
+            levels[label].setdefault("when", {})[found["other"]] = _parts(found["labels"])
+    for name, order in fields.read_lines("factor_orders", orders).items():
+        _factor("factor_orders", factors, name)["order"] = order
+    return factors
+
+
+def _factor(field: str, factors: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    known = {factor["name"]: factor for factor in factors}
+    if name not in known:
+        raise PlanError(field, f"{name!r} is no factor", hint=f"factors are: {', '.join(known)}")
+    return known[name]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";")]
+
+
+def conditions_of(factors: Iterable[Mapping[str, Any]]) -> str:
+    """The conditions as they would be typed, levels that depend on the same in one line."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
+    for factor in factors:
+        for level in factor["levels"]:
+            for other, labels in level.get("when", {}).items():
+                lines.setdefault((factor["name"], other, "; ".join(labels)), []).append(level["label"])
+    return "\n".join(f"{name} = {'; '.join(own)} only with {other} = {of}" for (name, other, of), own in lines.items())
+
+
+def orders_of(factors: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(f"{factor['name']} = {factor['order']}" for factor in factors if factor.get("order"))
+
+
+def cells_of(text: str, factors: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Combinations from lines of labels in the order of the factors, such as "on; 1GB"; "off;" leaves one out."""
+    names = [factor["name"] for factor in factors]
+    lines = [_parts(line) for line in text.splitlines() if line.strip()]
+    for place, labels in enumerate(lines):
+        if len(labels) != len(names):
+            hint = f"write: {'; '.join(names)}"
+            raise PlanError("cells", f"line {place + 1} has {len(labels)} levels for {len(names)} factors", hint=hint)
+    return [{name: label for name, label in zip(names, labels, strict=True) if label} for labels in lines]
+
+
+def cells_text(cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join("; ".join(cell.get(factor["name"], "") for factor in factors) for cell in cells)
 
 
 def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:

@@ -7,48 +7,34 @@ A tick may die at any line: the next one finds the run claimed until a time that
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import logging
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from agents.paths import needed
-from agents.protocol import checksum
-from apps.campaigns import copies, queue, steps
+from apps.campaigns import claims, closing, copies, fetching, halts, nudges, parts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import AgentError, PlanError, ProvingError, UnreachableError
-from apps.hosts import consents, contact, leases, paths, ssh
-from apps.hosts.models import Host, Trouble
+from apps.errors import PlanError, ProvingError, UnreachableError
+from apps.hosts import consents, contact, leases, links, paths, ssh
 
 log = logging.getLogger(__name__)
 
-FOLLOW_S = 25.0
-# Renewed while a tick is alive; what a killed worker held is taken over this long after its last sign of life.
-CLAIM_S = 15.0
-LEASE_S = 120.0
-BUSY_RETRY_S = 5.0
-UNREACHABLE_RETRY_S = 10.0
-RESTART_RETRY_S = 3.0
-READ_BYTES = 1 << 20
-ARTEFACT_BYTES = 16 << 20
-
-
-class ClaimLostError(Exception):
-    """Somebody else took over this run: we were asleep for too long."""
+LOOK_S = 1.0  # events are committed, and a cancel is seen, this often;
+UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
 
 
 def tick(run: Run) -> None:
-    """Do what is due on one run, for at most FOLLOW_S seconds. Does nothing when it is not due or not free."""
-    if not run.claim_tick(CLAIM_S):
+    """Do what is due on one run, for at most claims.FOLLOW_S seconds. Does nothing when it is not due or not free."""
+    if not run.claim_tick(claims.CLAIM_S):
         return
     try:
         _work(run)
-    except ClaimLostError:
+    except claims.ClaimLostError:
         log.warning("run %s: another worker took over", run.pk)
     except ProvingError as error:
         _put_off(run, error)
@@ -57,12 +43,12 @@ def tick(run: Run) -> None:
 def _put_off(run: Run, error: ProvingError) -> None:
     """Nobody is to blame while the run restarts its host; else the host is, or whoever the error names."""
     if _restarting(run):
-        queue.rearm(run, RESTART_RETRY_S)
+        queue.rearm(run, claims.RESTART_RETRY_S)
     elif isinstance(error, UnreachableError):
         contact.mark_unreachable(run.host, error)
-        _wait(run, error, UNREACHABLE_RETRY_S)
+        claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
     else:
-        _wait(run, error, BUSY_RETRY_S)
+        claims.wait(run, error, claims.BUSY_RETRY_S)
 
 
 def _restarting(run: Run) -> bool:
@@ -73,24 +59,24 @@ def _restarting(run: Run) -> bool:
     return timezone.now() < run.agent_state_at + timedelta(seconds=limit_s)
 
 
-def _wait(run: Run, error: ProvingError, seconds: float) -> None:
-    """Try again later, and let the run's page say what it waits for."""
-    log.warning("run %s: %s", run.pk, error)
-    run.mine().update(error=error.as_dict())
-    queue.rearm(run, seconds)
-
-
 def _work(run: Run) -> None:
     host = run.host
-    if host.state == Host.State.QUARANTINED and run.state == Run.State.QUEUED:
+    if run.state == Run.State.QUEUED and queue.hindrance(host, run, timezone.now()):
         run.mine().update(next_tick_at=None, claimed_until=None)
         return
-    if leases.acquire(host.machine_id, run.pk, LEASE_S) is None:
-        queue.rearm(run, BUSY_RETRY_S)
+    if run.campaign.state == Campaign.State.PAUSED and run.state == Run.State.QUEUED:
+        halts.give_back(run)
+        run.mine().update(next_tick_at=None, claimed_until=None)
         return
-    with ssh.Link(host) as link:
+    if run.parts.exists():
+        parts.work(run)
+        return
+    if leases.acquire(host.machine_id, run.pk, claims.LEASE_S) is None:
+        queue.rearm(run, claims.BUSY_RETRY_S)
+        return
+    with links.link(host) as link, nudges.following(run.pk, link.nudge):
         contact.record_contact(host, link.hello)
-        _forget_ended(link)
+        fetching.forget_ended(link)
         if not _submit(run, link):
             return
         if _follow(run, link):
@@ -106,7 +92,7 @@ def _submit(run: Run, link: ssh.Link) -> bool:
         if run.state == Run.State.QUEUED:
             consents.check(run.host, run.spec["target"])
             paths.check(run.host, needed(steps.paths(run.spec["steps"]), run.spec.get("allowed_paths", [])))
-        if run.state == Run.State.QUEUED and not _begin(run):
+        if run.state == Run.State.QUEUED and not claims.begin(run):
             leases.release(machine_id, run.pk)
             return False
         if run.state == Run.State.RUNNING:
@@ -122,14 +108,6 @@ def _submit(run: Run, link: ssh.Link) -> bool:
     return True
 
 
-def _begin(run: Run) -> bool:
-    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile."""
-    queued = run.mine().filter(state=Run.State.QUEUED)
-    begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
-    run.refresh_from_db()
-    return bool(begun)
-
-
 def _keep_facts(run: Run, link: ssh.Link) -> None:
     """What the host is when the run starts: it may have changed since the plan. Not of a run that was there before."""
     known = [link.hello["busy"], *link.hello["sealed"]]
@@ -138,24 +116,21 @@ def _keep_facts(run: Run, link: ssh.Link) -> None:
         run.mine().update(facts=facts)
 
 
-def _keep(run: Run) -> None:
-    """Renew our claim. ClaimLostError when somebody took over."""
-    if not run.mine().update(claimed_until=timezone.now() + timedelta(seconds=CLAIM_S)):
-        raise ClaimLostError
-
-
 def _follow(run: Run, link: ssh.Link) -> bool:
     """Commit events as they come. True when the run is sealed and all its events are here."""
-    deadline = time.monotonic() + FOLLOW_S
+    deadline = time.monotonic() + claims.FOLLOW_S
     told = False
-    while time.monotonic() < deadline:
-        _keep(run)
-        if not told and Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+    while time.monotonic() < deadline and not claims.stopping.is_set():
+        if claims.keep(run) and not told:
             link.call("cancel", run=str(run.pk))
             told = True
-        chunk = link.call(
-            "read", run=str(run.pk), path="events.ndjson", offset=run.events_offset, limit=READ_BYTES, wait_s=1.0
-        )
+        asked: dict[str, Any] = {
+            "run": str(run.pk),
+            "path": "events.ndjson",
+            "offset": run.events_offset,
+            "limit": fetching.READ_BYTES,
+        }
+        chunk = link.call("read", **asked, wait_s=_pause_s(run), gather=True)
         data = base64.b64decode(chunk["data"])
         if data:
             _store(run, data)
@@ -164,134 +139,55 @@ def _follow(run: Run, link: ssh.Link) -> bool:
     return False
 
 
+def _pause_s(run: Run) -> float:
+    """How long events may gather. Each look costs us, and the host, some milliseconds."""
+    return UNWATCHED_S if nudges.listening.is_set() and not nudges.watched(run.pk) else LOOK_S
+
+
 def _store(run: Run, data: bytes) -> None:
     """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
     whole = data[: data.rfind(b"\n") + 1]
-    events = [_event(run, line) for line in whole.splitlines()]
+    lines = whole.splitlines()
+    events = [RunEvent(run=run, **each) for each in fetching.events_of(run, lines)]
     with transaction.atomic():
-        locked = run.mine().select_for_update().first()
-        if locked is None:
-            raise ClaimLostError
-        RunEvent.objects.bulk_create([event for event in events if event.seq > locked.last_seq])
+        stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
+        if stored is None:
+            raise claims.ClaimLostError
+        RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
-        run.last_seq = max([locked.last_seq, *(event.seq for event in events)])
+        run.events_damaged += len(lines) - len(events)
+        run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":
                 run.agent_state, run.step = event.data["state"], event.data.get("step") or ""
-                run.agent_state_at = event.at
+                run.agent_state_at = timezone.now()  # by our clock: the host's may be set meanwhile
         copies.learn(run, [event.data for event in events if event.kind == "dataset"])
-        run.save(update_fields=["events_offset", "last_seq", "agent_state", "agent_state_at", "step"])
-
-
-def _event(run: Run, line: bytes) -> RunEvent:
-    record = json.loads(line)
-    if record["crc"] != checksum(record):
-        raise AgentError(f"agent on {run.host}", f"event {record.get('seq')} of run {run.pk} is damaged")
-    at = datetime.fromtimestamp(record["wall"], UTC)
-    return RunEvent(run=run, seq=record["seq"], at=at, kind=record["kind"], data=record["data"])
+        told = ["events_offset", "events_damaged", "last_seq", "agent_state", "agent_state_at", "step"]
+        run.save(update_fields=told)
 
 
 def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
-    sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
+    sealed = fetching.fetch(run, link, "manifest.json", fetching.ARTEFACT_BYTES)
     manifest = json.loads(sealed)
-    if manifest["last_seq"] != run.last_seq:
-        raise AgentError(f"agent on {run.host}", f"{manifest['last_seq']} events are sealed, {run.last_seq} arrived")
     artefacts = []
     for file in manifest["files"]:
-        _keep(run)
+        claims.keep(run)
         artefacts.append(_artefact(run, link, file))
     with transaction.atomic():
         if run.mine().select_for_update().first() is None:
-            raise ClaimLostError
+            raise claims.ClaimLostError
         Artefact.objects.bulk_create(artefacts)
-        _close(run, manifest["outcome"], manifest["error"], manifest)
-    _forget(link, str(run.pk), sealed)
-
-
-def _forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
-    """Let the agent delete what we have. Where this fails, the next contact does it; the run has ended all the same."""
-    try:
-        link.call("ack", run=run_id, manifest=hashlib.sha256(sealed).hexdigest())
-        if json.loads(sealed)["clean"]:
-            link.call("purge", run=run_id)
-    except ProvingError as error:
-        log.warning("run %s stays in the spool: %s", run_id, error)
-
-
-def _forget_ended(link: ssh.Link) -> None:
-    """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
-    ended = Run.objects.filter(pk__in=link.hello["sealed"], state=Run.State.ENDED, manifest__clean=True)
-    for run in ended:
-        sealed = _fetch(run, link, "manifest.json", ARTEFACT_BYTES)
-        if json.loads(sealed) == run.manifest:
-            _forget(link, str(run.pk), sealed)
+        closing.close(run, *fetching.ending(run, manifest), manifest)
+    fetching.forget(link, str(run.pk), sealed)
 
 
 def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
-    artefact = Artefact(run=run, path=file["path"], size=file["size"], sha256=file["sha256"])
-    if file["size"] <= ARTEFACT_BYTES:
-        artefact.content = _fetch(run, link, file["path"], file["size"])
-        if hashlib.sha256(artefact.content).hexdigest() != file["sha256"]:
-            raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
-    return artefact
-
-
-def _fetch(run: Run, link: ssh.Link, path: str, limit: int) -> bytes:
-    parts = bytearray()
-    while True:
-        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
-        parts += base64.b64decode(chunk["data"])
-        if len(parts) >= min(chunk["size"], limit):
-            return bytes(parts)
+    return Artefact(run=run, **fetching.kept(run, link, file))
 
 
 def _end(run: Run, outcome: str, error: ProvingError) -> None:
     with transaction.atomic():
         if run.mine().select_for_update().first() is None:
-            raise ClaimLostError
-        _close(run, outcome, error.as_dict(), None)
-
-
-def _close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
-    """The end of a run, in the caller's transaction: its outcome, the machine free again, the next run armed."""
-    run.state, run.outcome, run.error, run.manifest = Run.State.ENDED, outcome, error, manifest
-    run.ended_at, run.next_tick_at, run.claimed_until = timezone.now(), None, None
-    run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
-    leases.release(run.host.machine_id, run.pk)
-    if manifest:
-        _report(run, manifest)
-    Campaign.objects.select_for_update().get(pk=run.campaign_id)
-    queue.close_campaign(run.campaign_id)
-    queue.arm_host(run.host_id)
-    run_id = str(run.pk)
-    transaction.on_commit(lambda: queue.send("results.ingest", run_id))
-
-
-def _report(run: Run, manifest: dict[str, Any]) -> None:
-    """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
-    if manifest["conflicts"]:
-        contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
-    if not manifest["clean"]:
-        keys = _left(run)
-        unproven = (manifest["error"] or {}).get("unproven") or []
-        problems = [each for each in unproven if not any(left["key"] in each for left in keys)]
-        contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
-        what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
-        contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
-
-
-def _left(run: Run) -> list[dict[str, Any]]:
-    """The values that are neither the original nor somebody else's, from the proofs of the restore."""
-    writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
-    restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)
-    return [
-        {
-            "key": data["subject"],
-            "original": data["wanted"],
-            "ours": writes.get(data["subject"]),
-            "found": data["found"],
-        }
-        for data in restored
-        if not data["evidence"].get("conflict")
-    ]
+            raise claims.ClaimLostError
+        closing.close(run, outcome, error.as_dict(), None)

@@ -93,13 +93,28 @@ class Campaign(models.Model):
     class State(models.TextChoices):
         DRAFT = "draft"
         RUNNING = "running"
+        PAUSED = "paused"
         FINISHED = "finished"
         CANCELLED = "cancelled"
+
+    class Design(models.TextChoices):
+        FACTORIAL = "factorial", "full factorial: every combination of levels"
+        ONE_AT_A_TIME = "one_at_a_time", "one factor at a time, from the first levels"
+        LIST = "list", "the combinations that are listed"
+        LATIN_SQUARE = "latin_square", "Latin square of three factors"
+        RANDOM_SAMPLE = "random_sample", "a random sample of the combinations"
 
     class Order(models.TextChoices):
         RANDOMISED = "randomised", "randomised blocks"
         AS_GIVEN = "as_given", "as given"
         DESCENDING = "descending", "descending"
+        ABBA = "abba", "ABBA: every second block backwards"
+        FEWEST_RESTARTS = "fewest_restarts", "fewest restarts of the server"
+
+    class Placement(models.TextChoices):
+        ONE = "one", "one host"
+        EACH = "each", "every combination on each host"
+        SPREAD = "spread", "spread over identical hosts"
 
     class Reboot(models.TextChoices):
         NEVER = "never", "never"
@@ -120,11 +135,32 @@ class Campaign(models.Model):
     target: Any = models.JSONField(
         default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
     )
-    factors: Any = models.JSONField(help_text='[{"name", "levels": [{"label", "set": {path: value}}]}]')
+    placement = models.CharField(max_length=6, choices=Placement, default=Placement.ONE)
+    further_hosts = models.ManyToManyField(
+        Host, blank=True, related_name="further_campaigns", help_text="beside the first: each a block, or identical"
+    )
+    roles: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"client": host id, "standbys": [host ids]}; the server is on the host'
+    )
+    priority = models.SmallIntegerField(default=0, help_text="in the queue of its hosts: the highest goes first")
+    design = models.CharField(max_length=13, choices=Design, default=Design.FACTORIAL)
+    factors: Any = models.JSONField(
+        help_text='[{"name", "order", "levels": [{"label", "set": {path: value}, "when": {factor: [labels]}}]}]'
+    )
+    cells: Any = models.JSONField(default=list, blank=True, help_text="of a list: [{factor: label}]")
+    sample = models.PositiveIntegerField(null=True, blank=True, help_text="combinations of a random sample")
     repetitions = models.PositiveIntegerField(default=5)
-    order = models.CharField(max_length=10, choices=Order, default=Order.RANDOMISED)
+    order = models.CharField(max_length=15, choices=Order, default=Order.RANDOMISED)
     seed = models.PositiveBigIntegerField()
     reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
+    nuisance: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"cool_down_s", "checkpoint", "drop_caches", "warm_up": {...}}'
+    )
+    stop: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (all repetitions), or {"until", "between": [cell, cell], "width"}'
+    )
+    budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run begins")
+    max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="runs that may fail before it pauses")
     metric = models.CharField(
         max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
     )
@@ -132,6 +168,15 @@ class Campaign(models.Model):
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
+    state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
+    open_blocks = models.PositiveIntegerField(
+        null=True, blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all"
+    )
+    forgiven_failures = models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed")
+    extensions: Any = models.JSONField(
+        default=list, blank=True, help_text='[{"at", "by", "repetitions", "levels", "seen": ok runs before it}]'
+    )
+    cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -182,6 +227,7 @@ class Run(models.Model):
     position = models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")
     block = models.PositiveIntegerField(help_text="repetition, from 0")
     cell: Any = models.JSONField(help_text="factor -> level label")
+    retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retries")
     spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
     digest = models.CharField(max_length=64)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
@@ -196,6 +242,7 @@ class Run(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
     events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     manifest: Any = models.JSONField(null=True, blank=True)
@@ -210,6 +257,7 @@ class Run(models.Model):
         ordering = ["campaign", "position"]
         constraints = [
             models.UniqueConstraint(fields=["campaign", "position"], name="position_once_per_campaign"),
+            models.UniqueConstraint(fields=["retry_of"], name="retried_once"),
             models.CheckConstraint(
                 condition=models.Q(state="ended") ^ models.Q(outcome=""), name="outcome_when_and_only_when_ended"
             ),
@@ -249,6 +297,44 @@ class Run(models.Model):
         return Run.objects.filter(pk=self.pk, claim=self.claim)
 
 
+class RunPart(models.Model):
+    """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
+
+    class Role(models.TextChoices):
+        SERVER = "server", "server"
+        STANDBY = "standby", "standby"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False, help_text="of the job on its host")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="parts")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="run_parts")
+    role = models.CharField(max_length=7, choices=Role)
+    position = models.PositiveIntegerField(help_text="in the order of their starts, from 0")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=Run.State, default=Run.State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
+    epoch = models.PositiveBigIntegerField(null=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
+    last_seq = models.PositiveIntegerField(default=0)
+    manifest: Any = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["run", "position"]
+        constraints = [models.UniqueConstraint(fields=["run", "position"], name="part_position_once_per_run")]
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.run} on {self.host}"
+
+    @property
+    def name(self) -> str:
+        """Which of the run's parts it is: "server", "standby1"."""
+        return str(self.spec["target"].get("name", self.role))
+
+
 class RunEvent(models.Model):
     """One line of the agent's event log; (run, seq) is unique, so that a line read twice is stored once."""
 
@@ -266,6 +352,23 @@ class RunEvent(models.Model):
         return f"{self.run_id} {self.seq} {self.kind}"
 
 
+class PartEvent(models.Model):
+    """The same of a part: in a table of its own, so that nobody takes what another host told for the run's."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["part", "seq"]
+        constraints = [models.UniqueConstraint(fields=["part", "seq"], name="part_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.part_id} {self.seq} {self.kind}"
+
+
 class Artefact(models.Model):
     """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
 
@@ -278,6 +381,23 @@ class Artefact(models.Model):
     class Meta:
         ordering = ["run", "path"]
         constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class PartArtefact(models.Model):
+    """What a part's tools printed, such as the log of its PostgreSQL."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["part", "path"]
+        constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]
 
     def __str__(self) -> str:
         return self.path

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
-from apps.campaigns import design, recipes, services
-from apps.campaigns.forms import CampaignForm
+from apps.campaigns import design, lifecycle, recipes, services, words
+from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
 from apps.errors import PlanError, RoleError
 from apps.hosts import paths
 from apps.hosts.models import Host
 
 
+def _source(key: str) -> Campaign | None:
+    """The campaign that is to be cloned, if one is named."""
+    try:
+        return Campaign.objects.filter(pk=UUID(key), kind=Campaign.Kind.COMPARISON).first()
+    except ValueError:
+        return None
+
+
+BETWEEN = {"between": "first", "between.0": "first", "between.1": "second"}
+
+
 class Draft:
     """`form` and `rows` as they were typed, or as the recipe proposes them for the host in the URL."""
 
     def __init__(self, request: HttpRequest) -> None:
-        named = request.POST.get("recipe", request.GET.get("recipe", ""))
+        self.source = _source(request.POST.get("from", request.GET.get("from", "")))
+        own = self.source.recipe if self.source else ""
+        named = request.POST.get("recipe", request.GET.get("recipe", own))
         self.name = named if named in recipes.catalogue() else ""
         self.recipe = recipes.catalogue().get(self.name)
         self.notice = ""
@@ -31,14 +46,19 @@ class Draft:
             self.form = CampaignForm(request.POST, recipe=self.recipe)
         else:
             self.host = self._host(request.GET.get("host", ""))
-            self.rows = self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
+            self.rows = self._cloned() or self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
             self.form = CampaignForm(initial=self._initial(), recipe=self.recipe)
+        if self.source:
+            self.form.offer_also(self.source)
 
     def _host(self, wanted: str) -> Host | None:
         checked = Host.objects.filter(facts_history__isnull=False).distinct()
         if wanted.isdigit():
             return checked.filter(pk=int(wanted)).first()
         return checked.first() if checked.count() == 1 else None
+
+    def _cloned(self) -> list[design.Row]:
+        return design.rows_of(self.source.factors) if self.source else []
 
     def _proposed(self) -> list[design.Row]:
         """The recipe's levels for this host; where they depend on its facts, the host has to be chosen first."""
@@ -54,12 +74,25 @@ class Draft:
             return []
 
     def _initial(self) -> dict[str, Any]:
+        if self.source:
+            return CampaignForm.filled(self.source)
         initial: dict[str, Any] = {"host": self.host}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
             initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
             initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
+            initial |= {key: self.recipe[key] for key in ("design", "sample", "reboot") if key in self.recipe}
+            initial |= alike_shown(self.recipe.get("nuisance", {})) | self._arrangement()
         return initial
+
+    def _arrangement(self) -> dict[str, str]:
+        """What the form says beside the rows."""
+        factors = (self.recipe or {})["factors"]
+        return {
+            "conditions": design.conditions_of(each for each in factors if "levels" in each),
+            "factor_orders": design.orders_of(factors),
+            "cells": design.cells_text((self.recipe or {}).get("cells", []), factors),
+        }
 
     @property
     def dataset(self) -> str:
@@ -79,11 +112,15 @@ class Draft:
     def context(self) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
+            "source": self.source,
             "rows": self.rows,
             "notice": self.notice,
             "paths": design.known_paths(self.steps, self.dataset),
             "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
+            "arranged": self.form.shown(*ARRANGED, "seed"),
+            "ending": self.form.shown(*OF_RULE, "budget_h", "max_failures"),
+            "alike": self.form.shown(*ALIKE, "reboot"),
         }
 
     def create(self, by: User) -> Campaign | None:
@@ -92,6 +129,9 @@ class Draft:
             return None
         factors = design.factors_of(self.rows, self.steps, self.dataset)
         try:
+            if self.source:
+                left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
+                return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
             if self.name:
                 return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
             return services.create_campaign(**self._fields(factors, by))
@@ -102,7 +142,11 @@ class Draft:
             return None
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
-        return {**self.form.choices(), "factors": factors, "by": by}
+        """Of create_campaign. PlanError where a line beside the rows means nothing."""
+        typed = self.form.cleaned_data
+        arranged = design.arranged(factors, typed["conditions"], typed["factor_orders"])
+        cells = design.cells_of(typed["cells"], factors)
+        return {**self.form.choices(), "factors": arranged, "cells": cells, "stop": self.form.rule(arranged), "by": by}
 
     def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
         text = sentence("", error)
@@ -110,8 +154,12 @@ class Draft:
             self.form.add_error(None, f"In the factors: {text}")
         elif error.subject.startswith("factors"):
             self.form.add_error(None, text)
+        elif error.subject.removeprefix("roles.") in self.form.fields:
+            self.form.add_error(error.subject.removeprefix("roles."), text)
         else:
-            blame(self.form, error)
+            field = error.subject.removeprefix("nuisance.").removeprefix("stop.")
+            field = BETWEEN.get(field, field)
+            blame(self.form, PlanError(field, error.message, hint=error.hint))
 
     def preview(self, by: User) -> dict[str, Any]:
         """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""
@@ -119,7 +167,12 @@ class Draft:
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
         factors = design.factors_of(self.rows, self.steps, self.dataset)
-        fields = {**self._fields(factors, by), "recipe": self.name}
+        try:
+            return self._planned({**self._fields(factors, by), "recipe": self.name})
+        except PlanError as error:
+            return {"refusal": sentence(error.subject, error)}
+
+    def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
@@ -127,12 +180,29 @@ class Draft:
         own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
-        try:
-            planned = services.preview(Campaign(**fields))
-        except PlanError as error:
-            return {"refusal": sentence(error.subject, error)}
-        drawn = "seed" in self.form.choices() or fields["order"] != Campaign.Order.RANDOMISED
+        further = fields.pop("further_hosts", ())
+        campaign = Campaign(**fields)
+        planned = services.preview(campaign, further)
+        drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
-        for run in planned.runs:
+        for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
-        return {"planned": planned, "blocks": list(blocks.values())[:3] if drawn else [], "recipe": self.recipe}
+        told = {
+            "told": words.told(campaign, drawn),
+            "threats": words.threats(campaign),
+            "steps": planned.runs[0].spec["steps"],
+        }
+        shown = list(blocks.values())[:3] if drawn else []
+        return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+
+
+def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
+    """Where every host has all of them, those of the first: the others run in the same order."""
+    each = campaign.placement == Campaign.Placement.EACH
+    return [run for run in runs if not each or run.host == campaign.host.pk]
+
+
+def _by_chance(campaign: Campaign) -> bool:
+    """Whether its seed decides which combinations run, or when."""
+    drawn = (Campaign.Order.RANDOMISED, Campaign.Order.FEWEST_RESTARTS)
+    return campaign.order in drawn or campaign.design in (Campaign.Design.LATIN_SQUARE, Campaign.Design.RANDOM_SAMPLE)

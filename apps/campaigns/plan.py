@@ -1,21 +1,26 @@
-"""From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan."""
+"""From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan.
+
+factors.py reads what varies, cells.py says which combinations run, orders.py in which order, nuisance.py what is done
+in each run to keep all else alike.
+"""
 
 from __future__ import annotations
 
-import itertools
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agents.protocol import REBOOT, digest
-from apps.campaigns import data, steps
+from apps.campaigns import data, nuisance, orders, steps
+from apps.campaigns.cells import cells
+from apps.campaigns.factors import ROOTS, Cell, Factor, Level, text_of
+from apps.campaigns.factors import read as read_factors
 from apps.errors import PlanError
 from apps.tuning import rules
 
+__all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factors", "resolve", "seconds"]
+
 MAX_RUNS = 20_000
-ROOTS = ("settings", "workload", "steps", "dataset")
-ORDERS = ("randomised", "as_given", "descending")
 REBOOTS = ("never", "each_repetition", "each_run")
 # What a run takes besides its measured seconds, before the host has taught us better.
 OVERHEAD_S = 3.0
@@ -25,88 +30,28 @@ REBOOT_LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
-class Level:
-    """One value of a factor: its name, and the paths that it sets: settings.*, workload.*, steps.* or dataset.*"""
+class Part:
+    """What another machine does for a run: which host, in what role, and the spec of its job."""
 
-    label: str
-    set: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Factor:
-    name: str
-    levels: tuple[Level, ...]
+    host: int
+    role: str
+    spec: Mapping[str, Any]
+    digest: str
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec."""
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec. `host` is the key of the
+    host that is measured, 0 for the campaign's first; `loader` that of the one which runs it, where that is another."""
 
     position: int
     block: int
     cell: Mapping[str, str]
     spec: Mapping[str, Any]
     digest: str
-
-
-def read_factors(raw: Any) -> tuple[Factor, ...]:
-    """Factors from JSON. PlanError naming the field when they are not a design."""
-    if not isinstance(raw, list) or not raw:
-        raise PlanError("factors", "a campaign needs at least one factor", hint='[{"name": ..., "levels": [...]}]')
-    factors = tuple(_read_factor(f"factors.{i}", each) for i, each in enumerate(raw))
-    _once("factors", [factor.name for factor in factors])
-    return factors
-
-
-def _read_factor(field: str, raw: Any) -> Factor:
-    if not isinstance(raw, Mapping) or not str(raw.get("name", "")).strip():
-        raise PlanError(f"{field}.name", "a factor needs a name", hint="for example: server cpus")
-    levels = raw.get("levels")
-    if not isinstance(levels, list) or not levels:
-        raise PlanError(f"{field}.levels", "a factor needs at least one level", hint='[{"label": ..., "set": {...}}]')
-    read = tuple(_read_level(f"{field}.levels.{i}", each) for i, each in enumerate(levels))
-    _once(f"{field}.levels", [level.label for level in read])
-    return Factor(str(raw["name"]).strip(), read)
-
-
-def _read_level(field: str, raw: Any) -> Level:
-    if not isinstance(raw, Mapping) or not str(raw.get("label", "")).strip():
-        raise PlanError(f"{field}.label", "a level needs a label", hint="for example: 2 cpus")
-    changes = raw.get("set")
-    if not isinstance(changes, Mapping):
-        raise PlanError(f"{field}.set", f"{changes!r} is not an object", hint='{"settings.cpu_affinity.server": "0"}')
-    for path in changes:
-        if path.split(".")[0] not in ROOTS or "." not in path:
-            raise PlanError(
-                f"{field}.set",
-                f"{path!r} sets nothing",
-                hint="paths begin with settings., workload., steps. or dataset.",
-            )
-    return Level(str(raw["label"]).strip(), dict(changes))
-
-
-def _once(field: str, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise PlanError(field, f"{name!r} stands twice", hint="give each its own name")
-
-
-def cells(factors: Sequence[Factor]) -> list[tuple[Level, ...]]:
-    """Full factorial: every combination of levels, the last factor varying fastest."""
-    return list(itertools.product(*(factor.levels for factor in factors)))
-
-
-def blocks(count: int, repetitions: int, order: str, seed: int) -> list[list[int]]:
-    """For each repetition, the cell numbers in the order in which they run."""
-    if order not in ORDERS:
-        raise PlanError("order", f"{order!r} is not known", hint="one of " + ", ".join(ORDERS))
-    given = list(range(count))
-    if order == "descending":
-        given.reverse()
-    if order != "randomised":
-        return [list(given) for _ in range(repetitions)]
-    shuffle = random.Random(seed)  # noqa: S311 - an order that can be repeated, not a secret
-    return [shuffle.sample(given, count) for _ in range(repetitions)]
+    host: int = 0
+    loader: int | None = None
+    parts: tuple[Part, ...] = ()
 
 
 def expand(
@@ -116,27 +61,52 @@ def expand(
     order: str,
     seed: int,
     reboot: str = "never",
+    *,
+    design: str = "factorial",
+    listed: Sequence[Mapping[str, str]] = (),
+    sample: int | None = None,
+    alike: Mapping[str, Any] | None = None,
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is a spec without its version."""
+    """All runs of a campaign in order. `base` is a spec without its version, `alike` the nuisance of a campaign."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
         raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
-    combinations = cells(factors)
+    nuisance.check(alike or {})
+    combinations = cells(factors, design, listed, sample, seed)
     total = len(combinations) * repetitions
     if total > MAX_RUNS:
         raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
-    specs = [resolve(base, levels) for levels in combinations]
-    names = [factor.name for factor in factors]
-    rows = blocks(len(combinations), repetitions, order, seed)
-    order_of_run = [(block, place, cell) for block, row in enumerate(rows) for place, cell in enumerate(row)]
-    planned = []
-    for position, (block, place, cell) in enumerate(order_of_run):
-        first = reboot == "each_run" or (reboot == "each_repetition" and place == 0)
-        spec = restarted(specs[cell]) if first else specs[cell]
-        labels = (level.label for level in combinations[cell])
-        planned.append(Planned(position, block, dict(zip(names, labels, strict=True)), spec, digest(spec)))
+    _check_names(combinations)
+    rows = _rows(combinations, factors, repetitions, order, seed, design)
+    specs = [nuisance.applied(resolve(base, cell.values()), alike or {}) for cell in combinations]
+    plain = [(spec, digest(spec)) for spec in specs]
+    anew = [(spec, digest(spec)) for spec in map(restarted, specs)] if reboot != "never" else plain
+    planned: list[Planned] = []
+    for block, row in enumerate(rows):
+        for place, cell in enumerate(row):
+            first = reboot == "each_run" or (reboot == "each_repetition" and place == 0)
+            spec, named = (anew if first else plain)[cell]
+            labels = {name: level.label for name, level in combinations[cell].items()}
+            planned.append(Planned(len(planned), block, labels, spec, named))
     return planned
+
+
+def _check_names(combinations: Sequence[Cell]) -> None:
+    """Results are told by the labels of their cell; where factors stay away, two could come to the same."""
+    seen: dict[str, Cell] = {}
+    for cell in combinations:
+        if seen.setdefault(text_of(cell), cell) != cell:
+            hint = "give their levels labels of their own"
+            raise PlanError("factors", f"two combinations would both be called {text_of(cell)!r}", hint=hint)
+
+
+def _rows(
+    combinations: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int, design: str
+) -> list[list[int]]:
+    if design == "latin_square" and len(factors) == 1:
+        return orders.square(len(combinations), repetitions, order, seed)
+    return orders.blocks(combinations, factors, repetitions, order, seed)
 
 
 def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +119,7 @@ def restarts(spec: Mapping[str, Any]) -> int:
     return sum(step["kind"] == REBOOT for step in spec["steps"])
 
 
-def resolve(base: Mapping[str, Any], levels: Sequence[Level]) -> dict[str, Any]:
+def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
     """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
     by_root: dict[str, dict[str, Any]] = {root: {} for root in ROOTS}
     for level in levels:
@@ -167,3 +137,9 @@ def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: f
     """About how long a run of this spec takes; of the data only what a run that is there for them makes."""
     made_s = 0.0 if spec["steps"] else data.seconds(spec.get("dataset"))
     return made_s + steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s
+
+
+def shape(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """What runs have in common whose overhead is alike: where PostgreSQL is, and what their steps are."""
+    target = (spec["target"] or {}).get("kind", "")
+    return (target, *(f"{step.get('role', '')} {step['kind']}" for step in spec["steps"]))

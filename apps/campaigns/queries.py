@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from statistics import median
 from uuid import UUID
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, Window
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, Sum, Window
 from django.db.models.functions import Extract, Lag
 
 from apps.campaigns import plan
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts import changes
 from apps.hosts.models import Facts, Host
 
@@ -32,6 +32,9 @@ class Progress:
     eta_s: float | None
 
 
+WALL_S = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
+
+
 class Median(Aggregate):
     function = "PERCENTILE_CONT"
     template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
@@ -45,25 +48,60 @@ def restart_seconds(host: Host) -> float | None:
     return median(took) if took else None
 
 
+# shape of a run -> seconds of it beside those that its steps take
+Overheads = dict[tuple[str, ...], float]
+FEWEST, NEWEST = 3, 60
+
+
+def overheads(host: Host, restart_s: float) -> Overheads:
+    """What the host's newest runs took in all, less what their steps were planned to take: the median of each shape
+    that was run FEWEST times at least."""
+    ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
+    took: dict[tuple[str, ...], list[float]] = {}
+    for spec, wall_s in ended.annotate(wall_s=WALL_S).values_list("spec", "wall_s")[:NEWEST]:
+        over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
+        took.setdefault(plan.shape(spec), []).append(over_s)
+    return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+
+
+def median_s(runs: RunQuerySet) -> float | None:
+    """How long those of them took that ended well; None when none has."""
+    took: float | None = runs.filter(outcome=Run.Outcome.OK).order_by().aggregate(whole=Median(WALL_S))["whole"]
+    return took
+
+
+def run_seconds(run: Run) -> float:
+    """About how long it takes: as its like took on this host (median), else as the plan says."""
+    alike = Run.objects.filter(campaign=run.campaign_id, host=run.host_id, digest=run.digest)
+    return median_s(alike) or plan.seconds(run.spec, reboot_s=restart_seconds(run.host) or plan.REBOOT_S)
+
+
+def taken_s(campaign: Campaign) -> float:
+    """Seconds of all its runs that have ended, from their start to their end."""
+    ended = campaign.runs.filter(started_at__isnull=False, ended_at__isnull=False)
+    return float(ended.aggregate(whole=Sum(WALL_S))["whole"] or 0)
+
+
 def progress(campaign: Campaign) -> Progress:
     """One query; a second one for the planned seconds while no run has ended that could tell its wall time."""
     ended = Q(state=Run.State.ENDED)
-    wall = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
     counted = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ended),
         running=Count("pk", filter=Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])),
         failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
         read=Count("ingested_at"),
-        wall_s=Median(Extract(wall, "epoch"), filter=ended & Q(started_at__isnull=False)),
+        hosts=Count("host", distinct=True, filter=~ended),
+        wall_s=Median(WALL_S, filter=ended & Q(started_at__isnull=False)),
     )
     wall_s, left = counted.pop("wall_s"), counted["total"] - counted["done"]
+    at_once = max(1, counted.pop("hosts"))
     if not counted["total"]:
         eta_s = None
     elif not left:
         eta_s = 0.0
     else:
-        eta_s = _planned_seconds(campaign) if wall_s is None else left * wall_s
+        eta_s = (_planned_seconds(campaign) if wall_s is None else left * wall_s) / at_once
     return Progress(**counted, eta_s=eta_s)
 
 
@@ -91,13 +129,14 @@ class Break:
 
 
 def breaks(campaign: UUID) -> list[Break]:
-    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it."""
+    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it on
+    its host."""
     started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
     order = [F("started_at"), F("position")]
     told = started.annotate(
-        earlier=Window(Lag("pk"), order_by=order),
-        earlier_position=Window(Lag("position"), order_by=order),
-        earlier_facts=Window(Lag("facts_id"), order_by=order),
+        earlier=Window(Lag("pk"), partition_by="host_id", order_by=order),
+        earlier_position=Window(Lag("position"), partition_by="host_id", order_by=order),
+        earlier_facts=Window(Lag("facts_id"), partition_by="host_id", order_by=order),
     )
     moved = told.filter(earlier_facts__isnull=False).exclude(facts_id=F("earlier_facts")).order_by(*order)
     names = ("earlier", "earlier_position", "pk", "position", "earlier_facts", "facts_id")

@@ -9,7 +9,8 @@ from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
 from agents.protocol import ROLES
-from apps.campaigns import queries
+from apps.campaigns import queries, words
+from apps.campaigns.factors import ORDERS as FACTOR_ORDERS
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent, Workload
 from apps.campaigns.steps import loops, single
 from apps.hosts.models import NAME, Host
@@ -88,11 +89,40 @@ class LevelSerializer(serializers.Serializer[Any]):
     set = serializers.DictField(
         help_text="settings.*, workload.*, steps.* and dataset.* paths -> value; null removes one"
     )
+    when = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="factor -> labels: it exists only with one of these",
+    )
 
 
 class FactorSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
+    order = serializers.ChoiceField(
+        choices=[each for each in FACTOR_ORDERS if each], required=False, help_text="of its levels within each block"
+    )
     levels = LevelSerializer(many=True)
+
+
+class WarmUpSerializer(serializers.Serializer[Any]):
+    """Either `time_s`, or `until` with `limit_s`."""
+
+    time_s = serializers.IntegerField(required=False, min_value=1, max_value=86400)
+    until = serializers.ChoiceField(choices=["steady"], required=False)
+    limit_s = serializers.IntegerField(required=False, min_value=1, max_value=86400)
+    window_s = serializers.IntegerField(required=False, min_value=1, max_value=60, help_text="5 unless said")
+    within = serializers.FloatField(required=False, help_text="the drift of a steady load: 0.02, which is 2 %")
+
+
+class NuisanceSerializer(serializers.Serializer[Any]):
+    """What is done in every run so that nothing but the factors differs."""
+
+    cool_down_s = serializers.FloatField(required=False, min_value=0, max_value=86400, help_text="before each run")
+    checkpoint = serializers.BooleanField(required=False, help_text="before each measured step")
+    drop_caches = serializers.ChoiceField(
+        choices=["run", "step"], required=False, help_text="before each run, or each measured step as well"
+    )
+    warm_up = WarmUpSerializer(required=False, help_text="the first measured load runs before it")
 
 
 class RecipeSerializer(serializers.Serializer[Any]):
@@ -107,6 +137,8 @@ class RecipeSerializer(serializers.Serializer[Any]):
     delta = serializers.FloatField()
     repetitions = serializers.IntegerField()
     order = serializers.CharField()
+    design = serializers.CharField(default=Campaign.Design.FACTORIAL)
+    nuisance = serializers.DictField(default=dict)
     settings = serializers.DictField(default=dict)
     dataset = serializers.DictField(default=None, allow_null=True, help_text="kind and options; null: as steps ask")
     steps = StepSerializer(many=True)
@@ -163,6 +195,15 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
+    cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    nuisance = NuisanceSerializer()
+    design_told = serializers.SerializerMethodField(help_text="the design in words")
+    threats = serializers.SerializerMethodField(help_text="to its validity: what it cannot tell apart")
+    stop = serializers.DictField()
+    extensions = serializers.ListField(
+        child=serializers.DictField(), help_text="after its results could be seen: at, by, repetitions, levels, seen"
+    )
+    roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
@@ -174,7 +215,10 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         fields = [
             *("id", "kind", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload"),
             *("dataset", "factors"),
-            *("repetitions", "order", "seed", "reboot", "metric", "delta", "interval_s", "sources", "state"),
+            *("design", "design_told", "threats", "cells", "sample", "repetitions", "order", "seed", "reboot"),
+            *("nuisance", "stop", "budget_h"),
+            *("max_failures", "priority", "placement", "further_hosts", "roles"),
+            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
             *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
         ]
 
@@ -190,6 +234,12 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     def get_host_changes(self, campaign: Campaign) -> Any:
         return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
+    def get_design_told(self, campaign: Campaign) -> list[str]:
+        return words.told(campaign)
+
+    def get_threats(self, campaign: Campaign) -> list[str]:
+        return words.threats(campaign)
+
     def get_results_ready(self, campaign: Campaign) -> bool:
         return campaign.ended_at is not None and self._progress.read == self._progress.total
 
@@ -201,11 +251,10 @@ class StartedCampaignSerializer(CampaignSerializer):
         fields = [*CampaignSerializer.Meta.fields, "unchecked"]
 
 
-class NewCampaignSerializer(serializers.Serializer[Any]):
-    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+class ChoicesSerializer(serializers.Serializer[Any]):
+    """What a campaign may be asked; of a clone, what is to be different."""
 
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    recipe = serializers.CharField(required=False)
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, help_text="id of a host")
     name = serializers.CharField(required=False, max_length=120)
     question = serializers.CharField(required=False)
     workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
@@ -233,6 +282,26 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="collectors; else all",
     )
+    design = serializers.ChoiceField(choices=Campaign.Design.choices, required=False)
+    cells = serializers.ListField(
+        child=serializers.DictField(child=serializers.CharField()), required=False, help_text="of the design list"
+    )
+    sample = serializers.IntegerField(required=False, min_value=1, help_text="of the design random_sample")
+    nuisance = NuisanceSerializer(required=False)
+    stop = serializers.DictField(required=False, help_text="until, between, width; else all repetitions")
+    budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours")
+    max_failures = serializers.IntegerField(required=False, min_value=1)
+    priority = serializers.IntegerField(required=False, min_value=-100, max_value=100)
+    placement = serializers.ChoiceField(choices=Campaign.Placement.choices, required=False)
+    further_hosts = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), many=True, required=False)
+    roles = serializers.DictField(required=False, help_text="client: host id, standbys: host ids")
+
+
+class NewCampaignSerializer(ChoicesSerializer):
+    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+    recipe = serializers.CharField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
@@ -242,6 +311,10 @@ class NewCampaignSerializer(serializers.Serializer[Any]):
         return attrs
 
 
+class PrioritySerializer(serializers.Serializer[Any]):
+    priority = serializers.IntegerField(min_value=-100, max_value=100, help_text="the highest goes first")
+
+
 class PlannedSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField()
     block = serializers.IntegerField()
@@ -249,11 +322,21 @@ class PlannedSerializer(serializers.Serializer[Any]):
     digest = serializers.CharField()
 
 
+class ShareSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(source="host.pk")
+    host_name = serializers.CharField(source="host.name")
+    runs = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="about how long they take, one after the other")
+
+
 class PreviewSerializer(serializers.Serializer[Any]):
-    seconds = serializers.FloatField(help_text="about how long all runs take")
+    seconds = serializers.FloatField(help_text="about how long all runs take; of several hosts the longest")
+    known = serializers.BooleanField(help_text="whether earlier runs of the same shape there told it; else a guess")
     restarts = serializers.IntegerField(help_text="of the host")
     restart_s = serializers.FloatField(help_text="about how long each takes")
     restart_known = serializers.BooleanField(help_text="whether that was measured there; else it is a guess")
+    shares = ShareSerializer(many=True)
+    notes = serializers.ListField(child=serializers.CharField(), help_text="what the windows of hosts mean for it")
     runs = PlannedSerializer(many=True)
 
 
@@ -264,11 +347,12 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
     error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
     proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
+    retry_of = serializers.UUIDField(source="retry_of_id", allow_null=True, help_text="the failed run that it repeats")
 
     class Meta:
         model = Run
         fields = [
-            *("id", "campaign", "host", "host_name", "position", "block", "cell", "state", "outcome"),
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "retry_of", "state", "outcome"),
             *(
                 "agent_state",
                 "agent_state_at",

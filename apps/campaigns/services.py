@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -19,24 +18,32 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import data, datasets, plan, queries, queue, recipes, scripts, steps, targets, workloads
-from apps.campaigns.models import Campaign, DataSet, Run, Workload
+from apps.campaigns import (
+    checks,
+    data,
+    datasets,
+    halts,
+    nudges,
+    placement,
+    plan,
+    queries,
+    queue,
+    recipes,
+    roles,
+    scripts,
+    steps,
+    stopping,
+    targets,
+    workloads,
+)
+from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
+from apps.campaigns.placement import Preview
 from apps.errors import PlanError
 from apps.hosts import paths
-from apps.hosts.models import Host
+from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
-
-@dataclass(frozen=True)
-class Preview:
-    """What starting would do: its runs in order, and about how long they take; how often the host is restarted, how
-    long each takes, and whether that was measured there or is a guess."""
-
-    runs: list[plan.Planned]
-    seconds: float
-    restarts: int
-    restart_s: float
-    restart_known: bool
+MOST_PRIORITY = 100
 
 
 @transaction.atomic
@@ -60,6 +67,18 @@ def create_campaign(
     sources: list[str] | None = None,
     recipe: str = "",
     target: dict[str, str] | None = None,
+    design: str = Campaign.Design.FACTORIAL,
+    cells: list[dict[str, str]] | None = None,
+    sample: int | None = None,
+    nuisance: dict[str, Any] | None = None,
+    stop: dict[str, Any] | None = None,
+    budget_h: float | None = None,
+    max_failures: int | None = None,
+    priority: int = 0,
+    placement: str = Campaign.Placement.ONE,
+    further_hosts: Sequence[Host] = (),
+    roles: dict[str, Any] | None = None,
+    cloned_from: Campaign | None = None,
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
     require(by, Role.OPERATOR, "create campaign")
@@ -86,17 +105,35 @@ def create_campaign(
         target=target or {},
         interval_s=interval_s,
         sources=list(COLLECTORS) if sources is None else sources,
+        design=design,
+        cells=cells or [],
+        sample=sample,
+        nuisance=nuisance or {},
+        stop=stop or {},
+        budget_h=budget_h,
+        max_failures=max_failures,
+        priority=priority,
+        placement=placement,
+        roles=roles or {},
+        cloned_from=cloned_from,
         created_by=by,
     )
-    _check_permission(preview(campaign), by)
+    planned = preview(campaign, further_hosts).runs
+    check_permission(planned, by)
+    rule = stopping.read(campaign.stop, factors, repetitions)
+    stopping.check(rule, (run.cell for run in planned), factors)
+    campaign.open_blocks = rule.least if rule else None
     save(campaign)
-    audit(by, "campaign.create", campaign, after={"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed})
+    campaign.further_hosts.set(further_hosts)
+    after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
+    after |= {"cloned_from": str(cloned_from.pk)} if cloned_from else {}
+    audit(by, "campaign.create", campaign, after=after)
     return campaign
 
 
-def _check_permission(planned: Preview, by: User) -> None:
+def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
     """A factor may bring in what the workload does not run by itself."""
-    specs = {run.digest: run.spec for run in planned.runs}
+    specs = {run.digest: run.spec for run in planned}
     if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
         require_commands(by, "plan a campaign that runs commands")
 
@@ -114,6 +151,7 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
         "name": f"{template['title']} on {host}",
         "question": template["question"],
         **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
+        **{key: template[key] for key in recipes.DESIGN if key in template},
         **{key: value for key, value in overrides.items() if value is not None},
     }
     if "factors" not in fields:
@@ -133,12 +171,33 @@ def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
     return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
-def preview(campaign: Campaign) -> Preview:
-    """The runs that starting now would plan. PlanError where the request or the host does not allow them."""
+def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
+    """The runs that starting now would plan, for each host by its own facts. PlanError where the request or a host does
+    not allow them; `further` are the further hosts of a campaign that is not saved yet."""
+    hosts = placement.hosts_of(campaign, further)
+    found = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
+    runs = placement.placed(campaign, {host: one.runs for host, one in found.items()})
+    shares = placement.shares(runs, {host: one.seconds / max(1, len(one.runs)) for host, one in found.items()})
+    longest, now = max(shares, key=lambda share: share.seconds), timezone.now()
+    return replace(
+        found[longest.host],
+        runs=runs,
+        seconds=longest.seconds,
+        known=all(one.known for one in found.values()),
+        restarts=sum(plan.restarts(run.spec) for run in runs),
+        shares=shares,
+        notes=[note for share in shares for note in placement.notes(share, found[share.host].longest_s, now)],
+    )
+
+
+def _preview_on(campaign: Campaign) -> Preview:
+    """On its first host alone."""
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots(campaign.host, facts)
-    wanted = [_placed(step, campaign.host, facts) for step in campaign.steps]
+    cast = roles.read(campaign)
+    loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
+    wanted = [_placed(step, loader, there) for step in campaign.steps]
     with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
     base = {
         "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
@@ -148,16 +207,40 @@ def preview(campaign: Campaign) -> Preview:
         "collect": collect(campaign, with_postgres),
     }
     if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
-        base["allowed_paths"] = paths.of(campaign.host)
+        base["allowed_paths"] = paths.of(loader)
     factors = plan.read_factors(campaign.factors)
-    planned = plan.expand(base, factors, campaign.repetitions, campaign.order, campaign.seed, campaign.reboot)
+    planned = plan.expand(
+        base,
+        factors,
+        campaign.repetitions,
+        campaign.order,
+        campaign.seed,
+        campaign.reboot,
+        design=campaign.design,
+        listed=campaign.cells,
+        sample=campaign.sample,
+        alike=campaign.nuisance,
+    )
+    planned = roles.assign(cast, planned) if cast else planned
     for run in {each.digest: each for each in planned}.values():
-        check_on_host(run.spec, campaign.host, facts)
+        check_on_host(run.spec, loader, there)
+        for part in run.parts:
+            member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
+            check_on_host(part.spec, member.host, dict(member.facts)) if member else None
     measured_s = queries.restart_seconds(campaign.host)
     restart_s = plan.REBOOT_S if measured_s is None else measured_s
-    took = sum(plan.seconds(run.spec, reboot_s=restart_s) for run in planned)
+    learned = queries.overheads(campaign.host, restart_s)
+    estimates = {run.digest: _estimate(run.spec, learned, restart_s) for run in planned}
+    took = sum(estimates[run.digest] for run in planned)
+    known = all(plan.shape(run.spec) in learned for run in {each.digest: each for each in planned}.values())
     restarts = sum(plan.restarts(run.spec) for run in planned)
-    return Preview(planned, took, restarts, restart_s, measured_s is not None)
+    longest_s = max(estimates.values(), default=0.0)
+    return Preview(planned, took, known, restarts, restart_s, measured_s is not None, longest_s)
+
+
+def _estimate(spec: Any, learned: queries.Overheads, restart_s: float) -> float:
+    overhead_s = learned.get(plan.shape(spec), plan.OVERHEAD_S)
+    return max(0.0, plan.seconds(spec, overhead_s, restart_s))
 
 
 def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
@@ -234,16 +317,23 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
     """
     require(by, Role.OPERATOR, "start campaign")
-    _check_released(campaign.host)
     previewed = preview(campaign)
-    _check_permission(previewed, by)
+    for share in previewed.shares:
+        _check_released(share.host)
+    check_permission(previewed.runs, by)
+    checks.refuse(checks.rows(campaign, previewed))
     planned = previewed.runs
-    unchecked = scripts.check_runs((run.spec for run in planned), campaign.host)
+    told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
+    unchecked = " ".join(dict.fromkeys(filter(None, told)))
     with transaction.atomic():
         enqueue(campaign, planned)
         after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
         audit(by, "campaign.start", campaign, after=after)
     return unchecked
+
+
+def _specs(campaign: Campaign, planned: Sequence[plan.Planned], host: Host) -> list[Any]:
+    return [run.spec for run in planned if (run.host or campaign.host_id) == host.pk]
 
 
 def _check_released(host: Host) -> None:
@@ -253,45 +343,80 @@ def _check_released(host: Host) -> None:
 
 
 def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
-    """A draft becomes its runs, in the host's queue; in the caller's transaction."""
+    """A draft becomes its runs, in the queues of its hosts; in the caller's transaction."""
     _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
-    newest = campaign.host.facts_history.order_by("-number").first()
-    Run.objects.bulk_create(
+    add_runs(campaign, planned)
+    campaign.refresh_from_db()
+    halts.arm_hosts(campaign)
+
+
+def add_runs(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
+    """Planned runs become queued ones, after those that there are; in the caller's transaction."""
+    measured = {campaign.host_id, *(each.host for each in planned)} - {0}
+    newest = {row.host_id: row for row in Facts.objects.filter(host__in=measured).order_by("number").defer("data")}
+    first = next_position(campaign)
+    runs = Run.objects.bulk_create(
         [
             Run(
                 campaign=campaign,
-                host=campaign.host,
-                position=each.position,
+                host_id=each.loader or each.host or campaign.host_id,
+                position=first + place,
                 block=each.block,
                 cell=each.cell,
                 spec=each.spec,
                 digest=each.digest,
-                facts=newest,
+                facts=newest.get(each.host or campaign.host_id),
             )
-            for each in planned
+            for place, each in enumerate(planned)
         ],
         batch_size=1000,
     )
-    campaign.refresh_from_db()
-    queue.arm_host(campaign.host_id)
+    RunPart.objects.bulk_create(
+        [
+            RunPart(run=run, position=n, host_id=part.host, role=part.role, spec=part.spec, digest=part.digest)
+            for run, each in zip(runs, planned, strict=True)
+            for n, part in enumerate(each.parts)
+        ],
+        batch_size=1000,
+    )
+
+
+def next_position(campaign: Campaign) -> int:
+    """The place of a run that is planned after all others."""
+    last = campaign.runs.order_by("-position").values_list("position", flat=True).first()
+    return 0 if last is None else last + 1
+
+
+@transaction.atomic
+def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
+    """Where it stands in the queues of its hosts from now on; the run that is under way goes on."""
+    require(by, Role.OPERATOR, "set priority")
+    if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+        raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
+    if campaign.ended_at:
+        raise PlanError("state", f"{campaign} is {campaign.state}", hint="nothing of it waits in a queue")
+    before, campaign.priority = campaign.priority, priority
+    Campaign.objects.filter(pk=campaign.pk).update(priority=priority)
+    about = {"before": {"priority": before}, "after": {"id": str(campaign.pk), "priority": priority}}
+    audit(by, "campaign.priority", campaign, **about)
 
 
 @transaction.atomic
 def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     """End what waits at once, and have what runs stopped and its host put back."""
     require(by, Role.OPERATOR, "cancel campaign")
-    open_states = [Campaign.State.DRAFT, Campaign.State.RUNNING]
+    open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
         raise PlanError(
-            "state", f"{campaign} is {campaign.state}", hint="only a draft or a running one can be cancelled"
+            "state", f"{campaign} is {campaign.state}", hint="only a draft, a running or a paused one can be cancelled"
         )
-    for run in campaign.runs.exclude(state=Run.State.ENDED):
-        _cancel(run.pk)
+    for run in campaign.runs.exclude(state=Run.State.ENDED).select_related("host"):
+        cancel(run)
     queue.close_campaign(campaign.pk)
-    queue.arm_host(campaign.host_id)
+    halts.arm_hosts(campaign)
     audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
     campaign.refresh_from_db()
 
@@ -300,20 +425,21 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
 def cancel_run(run: Run, *, by: User) -> None:
     """Cancel one run; its campaign goes on."""
     require(by, Role.OPERATOR, "cancel run")
-    if not _cancel(run.pk):
+    if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
-    audit(by, "run.cancel", run, after={"id": str(run.pk)})
+    after = {"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1}
+    audit(by, "run.cancel", run, after=after)
     run.refresh_from_db()
 
 
-def _cancel(pk: UUID) -> bool:
+def cancel(run: Run) -> bool:
     """A queued run ends here; one that the agent may know is flagged, and its tick does the rest."""
-    now = timezone.now()
-    if Run.objects.filter(pk=pk, state=Run.State.QUEUED).update(
-        state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None
-    ):
+    if halts.end_queued(run):
         return True
-    active = Run.objects.filter(pk=pk).exclude(state=Run.State.ENDED)
-    return bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    now = timezone.now()
+    active = Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED)
+    asked = bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    nudges.nudge(run.pk)
+    return asked

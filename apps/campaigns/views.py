@@ -9,13 +9,14 @@ from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, needs, page, sentence
 from apps.accounts.services import user_of
-from apps.campaigns import design, recipes, scripts, services, steps, workloads
+from apps.campaigns import design, lifecycle_views, recipes, schedule, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads, reachable
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
@@ -155,7 +156,7 @@ def recipe_list(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR)
 def campaign_new(request: HttpRequest) -> HttpResponse:
     """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
-    if "recipe" not in request.GET and "scratch" not in request.GET and request.method == "GET":
+    if not {"recipe", "scratch", "from"} & request.GET.keys() and request.method == "GET":
         context = {"recipes": recipes.catalogue().values(), "host": request.GET.get("host", "")}
         return page(request, "campaigns/recipes.html", context | {"choosing": True})
     draft = Draft(request)
@@ -185,9 +186,30 @@ def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse
     elif action == "cancel":
         done = "Cancelled. What runs is being stopped, and its host put back."
         attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
+    elif action == "priority":
+        done = "Its place in the queue changed."
+        attempt(request, lambda: _prioritise(campaign, request.POST.get("priority", ""), by), done)
+    elif action in lifecycle_views.ACTIONS:
+        lifecycle_views.ACTIONS[action](request, campaign, by)
     else:
         raise Http404(action)
     return redirect("campaign_detail", pk)
+
+
+def _prioritise(campaign: Campaign, typed: str, by: User) -> None:
+    try:
+        priority = int(typed)
+    except ValueError as error:
+        hint = "from -100 to 100; the highest goes first"
+        raise PlanError("priority", f"{typed!r:.20} is no number", hint=hint) from error
+    services.set_priority(campaign, priority, by=by)
+
+
+@needs(Role.VIEWER)
+def host_queue(request: HttpRequest, name: str) -> HttpResponse:
+    """The part of a host's page that tells its queue; asked by htmx, for the page itself knows no campaigns."""
+    host = get_object_or_404(Host, name=name)
+    return page(request, "campaigns/_queue.html", {"queue": schedule.schedule(host, timezone.now())})
 
 
 def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
@@ -218,6 +240,8 @@ urlpatterns = [
     path("campaigns/", campaign_list, name="campaign_list"),
     path("campaigns/new/", campaign_new, name="campaign_new"),
     path("campaigns/preview/", campaign_preview, name="campaign_preview"),
+    *lifecycle_views.urlpatterns,
     path("campaigns/<uuid:pk>/<slug:action>/", campaign_action, name="campaign_action"),
+    path("queues/<str:name>/", host_queue, name="host_queue"),
     path("runs/<uuid:pk>/<slug:action>/", run_action, name="run_action"),
 ]

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
-from apps.campaigns import queries
+from apps.campaigns import queries, schedule
 from apps.campaigns.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
@@ -24,21 +25,33 @@ FAILED_DAYS = 7
 
 @dataclass(frozen=True)
 class Now:
-    """A campaign that runs or waits, with its active run if it has one."""
+    """A campaign that runs or waits on a host, with its active run there if it has one, or why none begins."""
 
     campaign: Campaign
+    host: Host
     progress: Progress
     run: Run | None
     live: Live | None
+    why: str
 
 
 def running() -> list[Now]:
-    """Three queries, and one or two for each campaign's progress."""
+    """A line for each run that is under way, and one for each campaign that waits: three queries, one or two for each
+    campaign's progress, and for each that waits those of its host's queue."""
     campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
-    runs = {run.campaign_id: run for run in Run.objects.active().filter(campaign__in=campaigns)}
-    words = live(runs.values())
-    found = [(campaign, runs.get(campaign.pk)) for campaign in campaigns]
-    return [Now(each, queries.progress(each), run, words.get(run.pk) if run else None) for each, run in found]
+    runs: dict[UUID, list[Run]] = {}
+    for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
+        runs.setdefault(run.campaign_id, []).append(run)
+    words = live(run for active in runs.values() for run in active)
+    return [now for each in campaigns for now in _now(each, runs.get(each.pk, []), words)]
+
+
+def _now(campaign: Campaign, runs: list[Run], words: Mapping[UUID, Live]) -> list[Now]:
+    progress = queries.progress(campaign)
+    if not runs:
+        why = schedule.why(campaign.host, timezone.now())
+        return [Now(campaign, campaign.host, progress, None, None, why)]
+    return [Now(campaign, run.host, progress, run, words.get(run.pk), "") for run in runs]
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,7 @@ def _hosts() -> list[Wanted]:
 
 
 def _why(host: Host) -> str:
-    if host.state in (Host.State.QUARANTINED, Host.State.UNREACHABLE):
+    if host.state in (Host.State.QUARANTINED, Host.State.UNREACHABLE, Host.State.UNFIT):
         return f"{host} is {host.state}: {host.state_reason}"
     return f"{host}: compare and approve its host key" if host.offered else f"{host}: fetch its host key"  # type: ignore[attr-defined]
 

@@ -8,8 +8,9 @@ from typing import Any
 import django_filters as filters
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,8 +19,9 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.hosts import changes, consents, services
+from apps.hosts import changes, consents, reservations, services
 from apps.hosts.api_paths import PathActions
+from apps.hosts.api_schedule import HealthSerializer, ReservationActions, ReservationSerializer, WindowSerializer
 from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
@@ -67,13 +69,17 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         read_only=True, allow_null=True, help_text="of the approved host key; null before"
     )
 
+    windows = serializers.ListField(
+        child=WindowSerializer(), required=False, help_text="when runs may begin; [] always. A window may end next day"
+    )
     guard_command = serializers.CharField(read_only=True, help_text="puts everything back on the host's own shell")
 
     class Meta:
         model = Host
         fields = [
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
-            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "state", "state_reason", "machine_id", "level"),
+            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone"),
+            *("state", "state_reason", "machine_id", "level", "health_checked_at"),
             *("fingerprint", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
@@ -83,16 +89,23 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
         }
         read_only_fields = [
-            *("state", "state_reason", "machine_id", "level", "supervisor", "units"),
+            *("state", "state_reason", "machine_id", "level", "supervisor", "units", "health_checked_at"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),
         ]
 
 
 class HostDetailSerializer(HostSerializer):
     facts = serializers.DictField(read_only=True, help_text="the newest; {} before the first check")
+    health = HealthSerializer(many=True, read_only=True)
+    reservation = serializers.SerializerMethodField(help_text="in force; null where there is none")
 
     class Meta(HostSerializer.Meta):
-        fields = [*HostSerializer.Meta.fields, "facts"]
+        fields = [*HostSerializer.Meta.fields, "facts", "health", "reservation"]
+
+    @extend_schema_field(ReservationSerializer(allow_null=True))
+    def get_reservation(self, host: Host) -> Any:
+        found = reservations.in_force(host, timezone.now())
+        return ReservationSerializer(found).data if found else None
 
 
 class HostKeySerializer(serializers.ModelSerializer[HostKey]):
@@ -223,7 +236,13 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         return Response(TroubleSerializer(trouble).data)
 
 
-class HostViewSet(PathActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Host]):
+class HostViewSet(
+    PathActions,
+    ReservationActions,
+    mixins.ListModelMixin,
+    mixins.RetrieveModelMixin,
+    viewsets.GenericViewSet[Host],
+):
     """Database hosts. A new one is reached after its host key was fetched, compared and approved."""
 
     queryset = Host.objects.all()
@@ -237,6 +256,9 @@ class HostViewSet(PathActions, mixins.ListModelMixin, mixins.RetrieveModelMixin,
         "approve_host_key": Role.ADMIN,
         "check": Role.OPERATOR,
         "release": Role.ADMIN,
+        "destroy": Role.ADMIN,
+        "reserve": Role.OPERATOR,
+        "give_up": Role.OPERATOR,
         "allow_cluster": Role.ADMIN,
         "allow_path": Role.ADMIN,
         "forbid_path": Role.ADMIN,
@@ -301,6 +323,12 @@ class HostViewSet(PathActions, mixins.ListModelMixin, mixins.RetrieveModelMixin,
         host = self.get_object()
         services.release_host(host, by=user_of(request))
         return self._answer(host)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, pk: str) -> Response:
+        """Only one that nothing refers to."""
+        services.remove_host(self.get_object(), by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=RestoredSerializer)
     @action(detail=True, methods=["post"])

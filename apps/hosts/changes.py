@@ -181,6 +181,22 @@ def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     return [change for change in between(before, after) if change.weighty]
 
 
+# Of two machines of one make some kB are not told by both, and no two are the same machine.
+ALIKE_WITHIN = 0.01
+SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
+
+
+def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
+    """What makes runs on two hosts unalike: what is weighty, but for who they are and a hundredth of the memory."""
+    told = (change for change in weighty(first, second) if change.parts != ("machine_id",))
+    return [change for change in told if not (_any(change.parts, SIZES) and _near(change.before, change.after))]
+
+
+def _near(first: Any, second: Any) -> bool:
+    sizes = isinstance(first, int) and isinstance(second, int)
+    return sizes and abs(first - second) <= ALIKE_WITHIN * max(first, second)
+
+
 def sentence(before: str, after: str, changes: list[Change]) -> str:
     """ "Between run 4 and run 5 the host changed: kernel.release 6.1.0-9 → 6.1.0-10; runs on both sides are not
     alike." Of many changes the first are named."""

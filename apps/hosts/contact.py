@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import F, Q
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.protocol import digest
+from apps.accounts.events import KINDS
+from apps.accounts.notify import notify
 from apps.accounts.services import audit
 from apps.errors import ProvingError
-from apps.hosts import changes, ssh
-from apps.hosts.models import Facts, Host, Trouble
+from apps.hosts import changes, health, ssh
+from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
 
 ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
+BEAT_S = 10.0  # between two looks at which hosts are due for a check
 
 
 def check_host(host: Host) -> None:
-    """Connect, push the agent where it is missing, read the facts. Failure becomes the host's state."""
+    """Connect, push the agent where it is missing, read facts and health. Failure becomes the host's state."""
     try:
         with ssh.Link(host) as link:
             record_contact(host, link.hello)
             read_facts(host, link)
+            record_health(host, ask_health(host, link))
     except ProvingError as error:
         mark_unreachable(host, error)
     Host.objects.filter(pk=host.pk).update(check_requested_at=None)
@@ -64,14 +73,17 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         "last_contact_at": timezone.now(),
     }
     Host.objects.filter(pk=host.pk).update(**seen)
-    back = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
-    back.update(state=Host.State.READY, state_reason="")
     host.refresh_from_db()
+    if host.state in (Host.State.NEW, Host.State.UNREACHABLE):
+        _back(host, host.health)
+        host.refresh_from_db()
     if hello["recovered"]:
         audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:
         report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
+    for run in hello["conflicts"]:
+        report(host, run, Trouble.Kind.CONFLICT)
 
 
 def ask(host: Host, verb: str) -> Any:
@@ -114,9 +126,11 @@ def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> 
 def report(
     host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
-    """Open a trouble for people to see to, once for each run and kind."""
+    """Open a trouble for people to see to, once for each run and kind; what is known of it may come later."""
     told = {"host": host, "keys": keys or [], "problems": problems or []}
-    Trouble.objects.get_or_create(run=run, kind=kind, defaults=told)
+    _, new = Trouble.objects.get_or_create(run=run, kind=kind, defaults=told)
+    if not new and keys:
+        Trouble.objects.filter(run=run, kind=kind, keys=[]).update(keys=keys, problems=told["problems"])
 
 
 @transaction.atomic
@@ -133,10 +147,82 @@ def record_facts(host: Host, data: dict[str, Any]) -> Facts:
     return Facts.objects.create(host=host, number=number, digest=new, data=data)
 
 
+def ask_health(host: Host, link: ssh.Link) -> list[health.Row]:
+    """How the host is, judged by our limits."""
+    asked = time.time()
+    told = link.call("health", paths=[host.spool_dir, host.data_dir])
+    at = health.clock(asked, told["wall"], time.time())
+    limits = health.Limits(settings.HEALTH_FREE_MIB, settings.HEALTH_CLOCK_S, settings.HEALTH_CELSIUS)
+    return health.judge(told, link.hello, at, limits)
+
+
+def record_health(host: Host, rows: list[health.Row]) -> None:
+    """Keep what was found; what failed takes the host out of its queue, and what is fine again brings it back."""
+    Host.objects.filter(pk=host.pk).update(health=rows, health_checked_at=timezone.now())
+    _back(host, rows)
+    host.refresh_from_db()
+
+
+def _back(host: Host, rows: list[health.Row]) -> None:
+    """In service as far as its health allows; who looked at quarantine says when that ends."""
+    wrong = health.failed(rows)
+    if wrong:
+        mark_unfit(host, wrong)
+    else:
+        mark_fit(host)
+
+
+@transaction.atomic
+def mark_unfit(host: Host, reason: str) -> None:
+    """No further run until a check is fine again; what is under way goes on. Quarantine is not overwritten."""
+    apart = (Host.State.QUARANTINED, Host.State.UNFIT)
+    became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
+    if became.update(state=Host.State.UNFIT, state_reason=reason):
+        audit(None, "host.unfit", host, after={"reason": reason})
+        _tell("host.unfit", host, reason)
+    Host.objects.filter(pk=host.pk, state=Host.State.UNFIT).update(state_reason=reason)
+
+
+@transaction.atomic
+def mark_fit(host: Host) -> None:
+    """Ready, and what kept it out of service forgotten; not out of quarantine."""
+    was = Host.objects.filter(pk=host.pk).exclude(state__in=(Host.State.QUARANTINED, Host.State.READY))
+    if was.filter(state=Host.State.UNFIT).exists():
+        audit(None, "host.fit", host, before={"reason": host.state_reason})
+    was.update(state=Host.State.READY, state_reason="")
+
+
+def claim_checks(now: datetime) -> list[int]:
+    """Hosts that are due for a check, oldest first and never all at once, claimed: nobody else asks them now.
+
+    Not those that a run holds: measuring is left alone, and its own ticks hear of the host.
+    """
+    since = now - timedelta(minutes=settings.HEALTH_EVERY_MIN)
+    held = Lease.objects.filter(run__isnull=False).values("machine_id")
+    known = Host.objects.filter(host_keys__state=HostKey.State.PINNED).exclude(state=Host.State.ARCHIVE)
+    most = health.at_once(known.count(), settings.HEALTH_EVERY_MIN * 60, BEAT_S)
+    silent = Q(last_contact_at=None) | Q(last_contact_at__lt=since)
+    unasked = Q(health_checked_at=None) | Q(health_checked_at__lt=since)
+    due = known.filter(silent, unasked).exclude(machine_id__in=held)
+    oldest = due.order_by(F("health_checked_at").asc(nulls_first=True)).values_list("pk", flat=True)[:most]
+    claimed = Host.objects.filter(unasked)
+    return [pk for pk in oldest if claimed.filter(pk=pk).update(health_checked_at=now)]
+
+
+@transaction.atomic
 def mark_unreachable(host: Host, error: ProvingError) -> None:
     """The host stays in its queue's way until it answers again; quarantine is not overwritten."""
-    reachable = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
-    reachable.update(state=Host.State.UNREACHABLE, state_reason=str(error))
+    apart = (Host.State.QUARANTINED, Host.State.UNREACHABLE)
+    if Host.objects.filter(pk=host.pk).exclude(state__in=apart).update(state=Host.State.UNREACHABLE):
+        _tell("host.unreachable", host, str(error))
+    Host.objects.filter(pk=host.pk, state=Host.State.UNREACHABLE).update(state_reason=str(error))
+
+
+def _tell(kind: str, host: Host, reason: str) -> None:
+    """Those who want to know; in the caller's transaction."""
+    text = f"{host}: {KINDS[kind]}.\n\n{reason}"
+    path = reverse("host_detail", args=[host.name])
+    notify(kind, f"{host}: {KINDS[kind]}", {"text": text, "path": path, "host": host.name, "reason": reason})
 
 
 @transaction.atomic
@@ -148,3 +234,4 @@ def quarantine(host: Host, reason: str) -> None:
         .update(state=Host.State.QUARANTINED, state_reason=reason)
     ):
         audit(None, "host.quarantine", host, after={"reason": reason})
+        _tell("host.quarantined", host, reason)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
 from apps.hosts.models import Host, Identity
+from apps.hosts.windows import DAYS
 
 
 class HostForm(forms.Form):
@@ -68,6 +70,34 @@ class HostForm(forms.Form):
 
     def fields_of_host(self) -> dict[str, Any]:
         return dict(self.cleaned_data)
+
+
+class WindowsForm:
+    """The rows of a table: parallel lists of days, from and to."""
+
+    BLANK = 1
+
+    def __init__(self, posted: QueryDict) -> None:
+        self._posted = posted
+
+    def windows(self) -> list[dict[str, Any]]:
+        """As Host.windows has them; rows that were left empty are left out. What is wrong, windows.read() says."""
+        columns = [self._posted.getlist(name) for name in ("from", "to")]
+        found = []
+        for place, (begin, end) in enumerate(zip(*columns, strict=False)):
+            days = [int(day) for day in self._posted.getlist(f"days-{place}") if day.isdecimal()]
+            if days or begin or end:
+                found.append({"days": days, "from": begin.strip(), "to": end.strip()})
+        return found
+
+    @classmethod
+    def of(cls, host: Host) -> list[dict[str, Any]]:
+        """The rows that the table shows: those that there are, and an empty one."""
+        blank = [{"days": [], "from": "", "to": ""} for _ in range(cls.BLANK)]
+        return [
+            {**row, "begin": row["from"], "days": [(day, name, day in row["days"]) for day, name in enumerate(DAYS)]}
+            for row in [*host.windows, *blank]
+        ]
 
 
 class IdentityForm(forms.Form):

@@ -1,16 +1,10 @@
-"""SSH key pairs: made here or uploaded, encrypted at rest, never logged."""
+"""SSH key pairs: made here or uploaded, kept by the vault, never logged."""
 
 from __future__ import annotations
 
 import asyncssh
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from django.conf import settings
 
-from apps.errors import HostError, PlanError
-
-
-def _box() -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in settings.SSH_KEYS])
+from apps.errors import PlanError
 
 
 def generate(comment: str) -> tuple[str, str]:
@@ -27,19 +21,6 @@ def read_private(text: str) -> tuple[str, str]:
         hint = "paste an unencrypted OpenSSH or PEM private key, as ssh-keygen writes it"
         raise PlanError("private_key", str(error), hint=hint) from error
     return key.export_public_key().decode().strip(), text
-
-
-def encrypt(private: str) -> str:
-    return _box().encrypt(private.encode()).decode()
-
-
-def decrypt(token: str) -> str:
-    """The private key. HostError when none of PROVING_SSH_KEYS opens it."""
-    try:
-        return _box().decrypt(token.encode()).decode()
-    except InvalidToken as error:
-        hint = "add the key that encrypted it to PROVING_SSH_KEYS"
-        raise HostError("identity", "none of our keys decrypts this SSH private key", hint=hint) from error
 
 
 def fingerprint(public_line: str) -> str:

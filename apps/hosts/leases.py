@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -20,6 +22,15 @@ def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
         free = Lease.objects.filter(Q(run=None), machine_id=machine_id)
         free.update(run=run, epoch=F("epoch") + 1, expires_at=expires_at)
     return ours.values_list("epoch", flat=True).first()
+
+
+def acquire_all(wanted: Mapping[str, UUID], seconds: float) -> bool:
+    """Whether each of these machines is now held by its job: all of them, or none anew. Always taken in one order, so
+    that two that want the same machines never wait for each other."""
+    with transaction.atomic():
+        got = all(acquire(machine, wanted[machine], seconds) for machine in sorted(wanted))
+        transaction.set_rollback(not got)
+    return got
 
 
 def raise_epoch(machine_id: str, run: UUID, above: int) -> int:

@@ -43,6 +43,7 @@ class Host(models.Model):
         NEW = "new", "new: its host key is not approved yet"
         READY = "ready", "ready"
         UNREACHABLE = "unreachable", "unreachable"
+        UNFIT = "unfit", "unfit: a health check failed"
         QUARANTINED = "quarantined", "quarantined: someone has to look"
         ARCHIVE = "archive", "archive: known by imported results only"
 
@@ -68,6 +69,14 @@ class Host(models.Model):
     units = models.CharField(max_length=11, blank=True, help_text="of systemd: current, outdated, absent, unavailable")
     agent_digest = models.CharField(max_length=64, blank=True)
     last_contact_at = models.DateTimeField(null=True, blank=True)
+    windows: Any = models.JSONField(
+        default=list,
+        blank=True,
+        help_text='when runs may begin: [{"days": [0-6, 0 is Monday], "from", "to"}]; [] always',
+    )
+    time_zone = models.CharField(max_length=63, default="UTC", help_text="of the windows, such as Europe/Athens")
+    health: Any = models.JSONField(default=list, blank=True, help_text='[{"check", "ok", "found", "wanted"}]')
+    health_checked_at = models.DateTimeField(null=True, blank=True)
     check_requested_at = models.DateTimeField(null=True, blank=True)
     release_requested_at = models.DateTimeField(null=True, blank=True)
     release_requested_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -102,6 +111,25 @@ class Host(models.Model):
     @property
     def pinned_key(self) -> HostKey | None:
         return self.host_keys.filter(state=HostKey.State.PINNED).first()
+
+
+class Reservation(models.Model):
+    """A person's claim on a host: no run begins there until it ends."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="reservations")
+    by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    reason = models.CharField(max_length=200)
+    until = models.DateTimeField()
+    made_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="when somebody gave it up before its time")
+    ended_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["-made_at"]
+        indexes = [models.Index(fields=["host", "until"], condition=models.Q(ended_at=None), name="reservation_open")]
+
+    def __str__(self) -> str:
+        return f"{self.host} reserved by {self.by} until {self.until:%Y-%m-%d %H:%M}"
 
 
 class ClusterConsent(models.Model):

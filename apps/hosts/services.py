@@ -7,11 +7,12 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts import addresses, vault
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
-from apps.hosts import addresses, contact, keys, ssh, tasks
-from apps.hosts.models import Host, HostKey, Identity, Trouble
+from apps.hosts import contact, keys, ssh, tasks, windows
+from apps.hosts.models import AllowedPath, ClusterConsent, Facts, Host, HostKey, Identity, Reservation, Trouble
 
 
 @transaction.atomic
@@ -19,7 +20,7 @@ def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
     """A key pair to log in with: ours, or the uploaded one."""
     require(by, Role.ADMIN, "create identity")
     public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
-    identity = Identity(name=name, public_key=public, private_key_encrypted=keys.encrypt(private))
+    identity = Identity(name=name, public_key=public, private_key_encrypted=vault.encrypt(private))
     save(identity)
     audit(by, "identity.create", identity, after={"public_key": public})
     return identity
@@ -30,6 +31,7 @@ def add_host(*, by: User, **fields: Any) -> Host:
     """A new host; nothing is connected yet. PlanError names the field that is wrong."""
     require(by, Role.ADMIN, "add host")
     host = Host(**fields)
+    windows.read(host.windows, host.time_zone)
     _check_address(host)
     save(host)
     audit(by, "host.add", host, after=_public(host))
@@ -56,6 +58,7 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     before = _public(host)
     for name, value in fields.items():
         setattr(host, name, value)
+    windows.read(host.windows, host.time_zone)
     _check_address(host)
     if (host.address, host.port) != (before["address"], before["port"]):
         host.host_keys.filter(state=HostKey.State.PINNED).update(state=HostKey.State.RETIRED)
@@ -63,6 +66,26 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     save(host)
     audit(by, "host.change", host, before=before, after=_public(host))
     return host
+
+
+@transaction.atomic
+def remove_host(host: Host, *, by: User) -> None:
+    """Delete a host that nothing refers to; PlanError names what does. Its keys, facts and leave go with it."""
+    require(by, Role.ADMIN, "remove host")
+    referring = _referring(host)
+    if referring:
+        hint = "what was measured there stays; reserve it, or give it windows, to keep runs away"
+        raise PlanError("host", f"{host} is named by {', '.join(referring)}", hint=hint)
+    audit(by, "host.remove", host, before=_public(host))
+    host.delete()
+
+
+def _referring(host: Host) -> list[str]:
+    """What would be lost, or would lose its host: all but what only describes the host itself."""
+    own = (Facts, HostKey, ClusterConsent, AllowedPath, Reservation)
+    relations = [each for each in Host._meta.related_objects if each.related_model not in own]
+    found = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
+    return sorted({str(each.related_model._meta.verbose_name_plural) for each in found})
 
 
 def fetch_host_key(host: Host, *, by: User) -> HostKey:
@@ -169,7 +192,7 @@ def _public(host: Host) -> dict[str, Any]:
         *("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir"),
         *("pg_bin_dirs", "pg_data_dirs", "os_user"),
     ]
-    return {name: getattr(host, name) for name in (*names, "may_reboot")} | {
+    return {name: getattr(host, name) for name in (*names, "may_reboot", "windows", "time_zone")} | {
         "identity": str(host.identity),
         "jump": str(host.jump or ""),
     }

@@ -10,21 +10,28 @@ import asyncio
 import hashlib
 import shlex
 import tempfile
-from contextlib import AsyncExitStack
+import threading
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import asyncssh
+from django.db import connection as database
 
 from agents import build, protocol
+from apps.accounts import addresses, vault
 from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
-from apps.hosts import addresses, keys
 from apps.hosts.models import Host
+
+T = TypeVar("T")
 
 CONNECT_S = 15.0
 CALL_S = 20.0
+OPEN_S = 60.0  # with a push of the agent over a slow line
+CLOSE_S = 3.0
 # Reads the zipapp on stdin, and puts it in place only when it is whole.
 PUSH = """
 import hashlib, os, sys
@@ -42,9 +49,17 @@ os.rename(temporary, path)
 """
 
 
-@cache
+_building = threading.Lock()
+
+
 def agent_zipapp() -> tuple[str, bytes]:
-    """(sha256, bytes) of the agent that this server sends."""
+    """(sha256, bytes) of the agent that this server sends; built once, however many threads ask at once."""
+    with _building:
+        return _zipapp()
+
+
+@cache
+def _zipapp() -> tuple[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "agent.pyz"
         build.build_zipapp(target)
@@ -64,6 +79,11 @@ class Hop:
     via: Hop | None
 
 
+def way(host: Host) -> tuple[Hop, str, str, bool]:
+    """How to get to the host's agent; whoever has the same now may go on with an open link."""
+    return _hop(host), host.spool_dir, host.python, host.sudo
+
+
 def _hop(host: Host) -> Hop:
     """HostError when the host key is not approved; PlanError when the address is not allowed."""
     pinned = host.pinned_key
@@ -71,7 +91,7 @@ def _hop(host: Host) -> Hop:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the host's page, compare and approve it"
         )
-    private = keys.decrypt(host.identity.private_key_encrypted)
+    private = vault.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
 
 
@@ -113,31 +133,73 @@ class Link:
         self._stack = AsyncExitStack()
         self._reader = protocol.FrameReader()
         self._calls = 0
+        self._nudged = False
+        self.sound = False  # every call so far was answered, be it with a failure
 
     def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Connect, and greet the agent; `hello` is what it said. Whoever opens closes."""
         try:
-            self._runner.run(self._open(_hop(self.host)))
+            self._way = way(self.host)
+            self._wait(self._open(self._way[0]))
         except BaseException:
             self.close()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        self._runner.run(self._stack.aclose())
-        self._runner.close()
+        """Within CLOSE_S for each connection, whatever has become of the other side."""
+        try:
+            self._wait(self._stack.aclose())
+        finally:
+            self._runner.close()
+
+    def greet(self, host: Host, timeout_s: float) -> None:
+        """Ask for `hello` again, after a pause. AgentError or HostError when the link is broken, or leads elsewhere."""
+        if way(host) != self._way:
+            raise HostError(host, "was changed since the connection was opened", hint="we will connect again")
+        self.host = host
+        self.hello = self.call("hello", timeout_s=timeout_s)
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """One request and its answer. The agent's Failure is raised as the error of its blame."""
-        return self._runner.run(self._call(verb, args, timeout_s))
+        return self._wait(self._call(verb, args, timeout_s))
+
+    def nudge(self) -> None:
+        """From another thread: let a `read` that waits return now, or else the next one."""
+        self._nudged = True
+        with suppress(RuntimeError):  # closed meanwhile: nobody waits
+            self._runner.get_loop().call_soon_threadsafe(self._send_nudge)
+
+    def _send_nudge(self) -> None:
+        with suppress(OSError, asyncssh.Error):  # whoever waits for the answer hears of it
+            self._process.stdin.write(protocol.encode({"id": 0, "verb": "nudge", "args": {}}))
+
+    def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Where connections are few, somebody else may use ours meanwhile."""
+        if database.settings_dict["OPTIONS"].get("pool") and not database.in_atomic_block:
+            database.close()
+        return self._runner.run(doing)
 
     async def _open(self, hop: Hop) -> None:
         try:
             self._connection = await _connect(self._stack, hop)
         except (OSError, asyncssh.Error) as error:
             raise _unreachable(self.host, error) from error
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self._meet()
+        except TimeoutError as error:
+            raise HostError(self.host, f"no agent within {OPEN_S:g} s", hint="it may be busy or asleep") from error
+        except (OSError, asyncssh.Error) as error:  # it went down just now
+            raise _unreachable(self.host, error) from error
+
+    async def _meet(self) -> None:
         digest, data = agent_zipapp()
         path = f"{self.host.spool_dir}/agent/{digest}.pyz"
         await self._start(path)
@@ -174,7 +236,9 @@ class Link:
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        self._calls += 1
+        self._calls, self.sound = self._calls + 1, False
+        if self._nudged and "wait_s" in args:
+            args["wait_s"], self._nudged = 0.0, False
         try:
             async with asyncio.timeout(timeout_s):
                 self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
@@ -185,6 +249,7 @@ class Link:
             ) from error
         except (OSError, asyncssh.Error, protocol.WireError) as error:
             raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
+        self.sound = True
         if not answer["ok"]:
             raise _failure(self.host, answer["error"])
         return answer["result"]
@@ -221,7 +286,18 @@ async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnect
             keepalive_interval=5,
             keepalive_count_max=3,
         )
-    return await stack.enter_async_context(connection)
+    stack.push_async_callback(_hang_up, connection)
+    return connection
+
+
+async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
+    """Orderly, unless nobody answers any more: then what waits to be sent would hold us for a quarter of an hour."""
+    connection.close()
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await connection.wait_closed()
+    except TimeoutError:
+        connection.abort()
 
 
 def _unreachable(host: Host, error: Exception) -> UnreachableError:

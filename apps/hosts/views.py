@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.contrib import messages
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
-from apps.errors import ProvingError
-from apps.hosts import changes, consents, paths, services, topology
-from apps.hosts.forms import HostForm, IdentityForm
+from apps.errors import PlanError, ProvingError
+from apps.hosts import changes, consents, paths, reservations, services, topology, windows
+from apps.hosts.forms import HostForm, IdentityForm, WindowsForm
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
 
 SHOWN_VERSIONS = 10
 TROUBLES = 50
+RESERVED = timedelta(hours=2)  # proposed
 USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
 
 
@@ -67,6 +71,10 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         else None,
         "troubles": [each for each in troubles if each.closed_at is None],
         "seen_to": [each for each in troubles if each.closed_at],
+        "reservation": reservations.in_force(host, timezone.now()),
+        "calendar": windows.read(host.windows, host.time_zone),
+        "windows": WindowsForm.of(host),
+        "until": (timezone.localtime(timezone.now(), ZoneInfo(host.time_zone)) + RESERVED).strftime("%Y-%m-%dT%H:00"),
         "user_cannot": USER_CANNOT,
         "agent_command": host.guard_command,
     }
@@ -170,6 +178,29 @@ def _forbid_path(host: Host, by: User, request: HttpRequest) -> None:
     paths.withdraw(host, request.POST.get("path", ""), by=by)
 
 
+def _reserve(host: Host, by: User, request: HttpRequest) -> None:
+    reservations.reserve(host, _until(host, request.POST.get("until", "")), request.POST.get("reason", ""), by=by)
+
+
+def _until(host: Host, typed: str) -> datetime:
+    """What a field for date and time sends, by the clock of the host."""
+    try:
+        return datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(host.time_zone))
+    except ValueError as error:
+        raise PlanError(
+            "until", f"{typed!r:.40} is no time", hint="a date and a time, such as 2026-01-31 18:00"
+        ) from error
+
+
+def _give_up(host: Host, by: User, request: HttpRequest) -> None:
+    reservations.give_up(host, by=by)
+
+
+def _windows(host: Host, by: User, request: HttpRequest) -> None:
+    typed = WindowsForm(request.POST)
+    services.change_host(host, by=by, windows=typed.windows(), time_zone=request.POST.get("time_zone", "").strip())
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -181,6 +212,9 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
         Role.ADMIN,
         "{host} is being released: its agent puts back what is left first.",
     ),
+    "reserve": (_reserve, Role.OPERATOR, "{host} is yours: no run begins until then."),
+    "give-up": (_give_up, Role.OPERATOR, "{host} is free again: its queue goes on."),
+    "windows": (_windows, Role.ADMIN, "From now on runs begin on {host} in these windows."),
     "install-units": (_install, Role.ADMIN, "systemd supervises the runs of {host}. Written:"),
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),

@@ -49,6 +49,33 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     proof_lines = serializers.ListField(child=serializers.CharField())
 
 
+class HostLevelSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    ok = serializers.IntegerField()
+    relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline on this host")
+    relative_low = serializers.FloatField(allow_null=True)
+    relative_high = serializers.FloatField(allow_null=True)
+    verdict = serializers.CharField(allow_blank=True)
+
+
+class HostAnswerSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField()
+    name = serializers.CharField()
+    mean = serializers.FloatField(allow_null=True, help_text="of the baseline")
+    levels = HostLevelSerializer(many=True)
+
+
+class OfHostSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(required=False, help_text="one of its hosts; else all, each being a block")
+
+
+def _host(request: Request) -> int | None:
+    query = OfHostSerializer(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    found: int | None = query.validated_data.get("host")
+    return found
+
+
 class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     """One row per combination of levels, the first being the baseline; null where the data carry no such figure."""
 
@@ -63,18 +90,25 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     sentence = serializers.CharField()
     method = serializers.CharField(allow_blank=True)
     drift = serializers.DictField(allow_null=True)
+    look = serializers.DictField(
+        allow_null=True,
+        help_text="the newest look of a stop rule: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
+        "(the comparison with the interval that pays for all looks), met",
+    )
     overheads = serializers.DictField(
         child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
     )
+    hosts = HostAnswerSerializer(many=True, help_text="each one's own answer, where there are several")
+    disagreement = serializers.CharField(allow_blank=True, help_text="where what is said of all holds for no host")
 
 
 class ResultsViewSet(viewsets.ViewSet):
     """The answer of a campaign as far as its data carry."""
 
-    @extend_schema(responses=CampaignTableSerializer)
+    @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
         found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        table = queries.campaign_table(found)
+        table = queries.campaign_table(found, _host(request))
         return Response(CampaignTableSerializer(table).data)
 
 
@@ -106,9 +140,9 @@ class SummarySerializer(serializers.Serializer[SummaryTable]):
 class SummaryViewSet(viewsets.ViewSet):
     """What a campaign came to where its metric is not all: every step's main figures."""
 
-    @extend_schema(responses=SummarySerializer)
+    @extend_schema(parameters=[OfHostSerializer], responses=SummarySerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        table = summary_table(get_object_or_404(Campaign, pk=campaign))
+        table = summary_table(get_object_or_404(Campaign, pk=campaign), _host(request))
         return Response(SummarySerializer(table).data)
 
 

@@ -133,12 +133,13 @@ def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
 
 def _design(campaign: Campaign) -> dict[str, Any]:
     names = ("kind", "name", "question", "recipe", "target", "factors", "repetitions", "order", "seed", "reboot")
+    more = ("metric", "delta", "interval_s", "sources", "stop", "extensions", "state", "state_reason")
     profile = campaign.profile
     workload = campaign.workload
     times = {name: _iso(getattr(campaign, name)) for name in ("created_at", "started_at", "ended_at")}
     return {
         "id": str(campaign.pk),
-        **{name: getattr(campaign, name) for name in (*names, "metric", "delta", "interval_s", "sources", "state")},
+        **{name: getattr(campaign, name) for name in (*names, *more)},
         **times,
         "host": campaign.host.name,
         "profile": {"name": str(profile), "settings": profile.settings} if profile else None,
@@ -163,6 +164,7 @@ def _whole(run: Run, with_series: bool) -> dict[str, Any]:
     for event in getattr(run, "told"):  # noqa: B009 - set by the prefetch
         told[event.kind].append(event.data)
     whole = {"id": str(run.pk), **{name: getattr(run, name) for name in names}}
+    whole["retry_of"] = str(run.retry_of_id) if run.retry_of_id else None
     whole |= {"started_at": _iso(run.started_at), "ended_at": _iso(run.ended_at), "measurements": figures}
     whole |= {"artefacts": kept, "proofs": told["proof"], "writes": told["write"]}
     return whole | ({"series": [_series(one) for one in run.series.all()]} if with_series else {})

@@ -14,6 +14,7 @@ from apps.campaigns.models import Run
 from apps.results import codec
 from apps.results.models import Block, Series
 from apps.results.series import panel_of
+from apps.results.timeline import part_step
 
 BATCH = 8000  # events at a time: their JSON takes some 20 MB
 FULL = 4096  # samples of a block
@@ -28,23 +29,31 @@ Table = dict[str, NDArray[np.float64]]
 def fold(run: Run, *, leave: int = 0) -> int:
     """Move the samples that came before the newest `leave` events; answers how many."""
     upto = run.last_seq - leave if leave else None
-    moved = last = _batch(run, upto)
+    moved = _moved(run, run.events, upto)
+    for part in run.parts.all():
+        moved += _moved(run, part.events, part.last_seq - leave if leave else None, part_step(part.name))
+    return moved
+
+
+def _moved(run: Run, told: Any, upto: int | None, step: str = "") -> int:
+    moved = last = _batch(run, told, upto, step)
     while last == BATCH:
-        last = _batch(run, upto)
+        last = _batch(run, told, upto, step)
         moved += last
     return moved
 
 
 @transaction.atomic
-def _batch(run: Run, upto: int | None) -> int:
+def _batch(run: Run, events: Any, upto: int | None, named: str) -> int:
+    """Of the run's own events, or of a part's, whose samples have a step of their own."""
     Run.objects.select_for_update(no_key=True).get(pk=run.pk)  # one at a time; new events may come meanwhile
-    samples = run.events.filter(kind="sample").order_by("seq")
+    samples = events.filter(kind="sample").order_by("seq")
     rows = list((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
     if not rows:
         return 0
     told: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for _, data in rows:
-        told.setdefault((data["step"], data["source"]), []).append(data)
+        told.setdefault((named or data["step"], data["source"]), []).append(data)
     for (step, source), listed in told.items():
         append(run, step, source, table_of(listed))
     samples.filter(seq__lte=rows[-1][0]).delete()

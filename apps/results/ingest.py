@@ -12,9 +12,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.campaigns import steps
-from apps.campaigns.models import Run
+from apps.campaigns.models import Run, RunPart
 from apps.errors import WorkloadError
-from apps.results import fold, measure
+from apps.results import fold, looks, measure
 from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
 from apps.results.models import Mark, Measurement
 
@@ -28,7 +28,10 @@ def ingest(run: Run) -> bool:
     if not waiting.exists():
         return False
     fold.fold(run)  # step by step: what dies half way goes on from there
-    return _read(run, waiting)
+    read = _read(run, waiting)
+    if read and run.campaign.stop:
+        looks.look(run.campaign)
+    return read
 
 
 @transaction.atomic
@@ -62,9 +65,15 @@ def _measurements(run: Run) -> list[Measurement]:
 
 def _proof(run: Run) -> dict[str, Any]:
     """What was checked on the host, in short: how often, how often it held, and what was found before the restore."""
-    proofs = [event.data for event in run.events.filter(kind="proof").order_by("seq")]
-    shown = {f"{each['setting']} {each['subject']}": each["found"] for each in proofs if each["phase"] != "restored"}
-    lines = [f"{subject}: {found}" for subject, found in shown.items()]
+    proofs: list[dict[str, Any]] = []
+    lines: list[str] = []
+    jobs: list[Run | RunPart] = [run, *run.parts.all()]
+    for job in jobs:
+        own = [event.data for event in job.events.filter(kind="proof").order_by("seq")]
+        where = f"{job.name}: " if isinstance(job, RunPart) else ""
+        shown = {f"{each['setting']} {each['subject']}": each["found"] for each in own if each["phase"] != "restored"}
+        lines += [f"{where}{subject}: {found}" for subject, found in shown.items()]
+        proofs += own
     return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
 
 

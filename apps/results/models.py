@@ -105,6 +105,38 @@ class Mark(models.Model):
         return f"{self.kind} at {self.t:.1f} s"
 
 
+class Look(models.Model):
+    """One look at the comparison that a campaign's stop rule names, as it was seen then; never computed anew."""
+
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="looks")
+    number = models.PositiveIntegerField(help_text="from 1")
+    at = models.DateTimeField(auto_now_add=True)
+    blocks = models.PositiveIntegerField(help_text="that had both sides of the comparison")
+    planned = models.PositiveIntegerField(help_text="blocks at most, as it was planned then")
+    alpha = models.FloatField(help_text="spent up to here, of 0.05")
+    alpha_90 = models.FloatField(help_text="spent up to here on equivalence, of 0.10")
+    nominal_p = models.FloatField(help_text="below which this look is significant")
+    found: Any = models.JSONField(null=True, help_text="the adjusted comparison; empty where nothing can be said yet")
+    met = models.BooleanField(help_text="whether the rule says that it is enough")
+
+    class Meta:
+        ordering = ["campaign", "number"]
+        constraints = [models.UniqueConstraint(fields=["campaign", "number"], name="look_once")]
+
+    def __str__(self) -> str:
+        return f"look {self.number} of {self.of} at {self.campaign}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is told of it: alpha spent, and the comparison as it was seen."""
+        names = ("number", "of", "blocks", "planned", "alpha", "nominal_p", "found", "met")
+        return {"at": self.at.isoformat(), **{name: getattr(self, name) for name in names}}
+
+    @property
+    def of(self) -> int:
+        """How many looks there are at most, one after each block to come."""
+        return self.number + max(0, self.planned - self.blocks)
+
+
 class Import(models.Model):
     """Old results that were uploaded: a draft, and then the campaign that was made of it. The same contents once."""
 

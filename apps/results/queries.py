@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +12,10 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from apps.campaigns import plan, steps
+from apps.campaigns.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results import fold, stats
+from apps.results import fold, looks, stats
+from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
 
@@ -33,7 +35,9 @@ class Point:
 
 @dataclass(frozen=True)
 class LevelRow:
-    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure."""
+    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure.
+
+    A run that was retried is not `planned` twice, but its outcome is told."""
 
     label: str
     points: list[Point]
@@ -65,7 +69,8 @@ class LevelRow:
 class CampaignTable:
     """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
 
-    `overheads`: level with a tracer -> what that cost, in a sentence."""
+    `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
+    `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several."""
 
     metric: str
     unit: str
@@ -78,7 +83,10 @@ class CampaignTable:
     sentence: str
     method: str
     drift: dict[str, Any] | None
+    look: dict[str, Any] | None = None
     overheads: dict[str, str] = field(default_factory=dict)
+    hosts: list[HostAnswer] = field(default_factory=list)
+    disagreement: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able, with run ids as text."""
@@ -100,10 +108,12 @@ def to_fold() -> QuerySet[Run]:
     return started.annotate(waiting=Count("events")).filter(waiting__gte=fold.TAIL + fold.MANY)
 
 
-def campaign_table(campaign: Campaign) -> CampaignTable:
-    """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition."""
-    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof")
-    runs = list(campaign.runs.order_by("position").only(*shown))
+def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable:
+    """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. Of one
+    host, or of all: then each is a block, and tells its own answer as well."""
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name")
+    runs = list(runs_on(campaign, host).order_by("position").select_related("host").only(*shown))
+    names = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
@@ -112,14 +122,16 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
     for run in runs:
         rows[run.label].append(run)
     measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
-    observations = [
-        stats.Observation(label, point.block, point.value, point.position)
-        for label in labels
-        for point in measured[label]
-    ]
+    of_host = {key: _observations(labels, measured, runs, key) for key in names}
     baseline = labels[0]
+    observations = joint([row for rows in of_host.values() for row in rows], len(names))
     spread = stats.level_table(observations) if observations else None
     compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta)}
+    answers = [
+        answer(key, names[key], own, {one.b: one for one in _compared(own, baseline, metric, campaign.delta)}, baseline)
+        for key, own in of_host.items()
+        if len(names) > 1
+    ]
     means = {level.level: level for level in spread.levels} if spread else {}
     latencies = values.get("latency_avg", {})
     levels = [
@@ -127,6 +139,9 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         for label in labels
     ]
     costs = tracer_overheads(campaign, chosen.step)
+    newest = looks.newest(campaign) if host is None else None
+    if newest and newest.found:
+        levels = [_as_seen(level, baseline, newest.found) for level in levels]
     return CampaignTable(
         metric=metric.name,
         unit=metric.unit,
@@ -136,28 +151,61 @@ def campaign_table(campaign: Campaign) -> CampaignTable:
         delta=campaign.delta,
         baseline=baseline,
         levels=levels,
-        sentence=_sentence(campaign, levels),
-        method=spread.method if spread else "",
-        drift=_drift(observations, campaign.delta),
+        sentence=newest.found["sentence"] if newest and newest.found else _sentence(campaign, levels),
+        method=_method(spread, len(observations), sum(map(len, of_host.values()))) if spread else "",
+        drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
+        look=newest.as_dict() if newest else None,
+        hosts=answers,
+        disagreement=disagreement(answers),
         overheads={label: costs[label].sentence() for label in labels if label in costs},
     )
 
 
+def runs_on(campaign: Campaign, host: int | None) -> QuerySet[Run]:
+    return campaign.runs.all() if host is None else campaign.runs.filter(host=host)
+
+
+def _observations(
+    labels: list[str], measured: dict[str, list[Point]], runs: list[Run], host: int
+) -> list[stats.Observation]:
+    """Of one host, its blocks numbered apart from those of others."""
+    numbers = block_numbers(runs)
+    here = {run.pk for run in runs if run.host_id == host}
+    return [
+        stats.Observation(label, numbers[host, point.block], point.value, point.position)
+        for label in labels
+        for point in measured[label]
+        if point.run in here
+    ]
+
+
+def _method(spread: stats.LevelTable, used: int, measured: int) -> str:
+    left = measured - used
+    return spread.method + (f"; {left} left out, whose block lacks a level on its host" if left else "")
+
+
 def evidence(campaign: Campaign) -> dict[str, Any]:
     """What a decision freezes: the design, the table, and every run with its figures."""
-    runs = campaign.runs.order_by("position").prefetch_related("measurements")
+    runs = campaign.runs.order_by("position").select_related("host").prefetch_related("measurements")
     return {
         "campaign": {
             "id": str(campaign.pk),
             "name": campaign.name,
             "question": campaign.question,
             "host": campaign.host.name,
+            "placement": campaign.placement,
+            "further_hosts": [host.name for host in campaign.further_hosts.order_by("name")],
             "factors": campaign.factors,
             "repetitions": campaign.repetitions,
+            "design": campaign.design,
+            "cells": campaign.cells,
+            "sample": campaign.sample,
             "order": campaign.order,
+            "nuisance": campaign.nuisance,
             "seed": campaign.seed,
             "reboot": campaign.reboot,
             "delta": campaign.delta,
+            "extensions": campaign.extensions,
         },
         "table": campaign_table(campaign).as_dict(),
         "runs": [_run_evidence(run) for run in runs],
@@ -167,6 +215,7 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
 def _run_evidence(run: Run) -> dict[str, Any]:
     return {
         "id": str(run.pk),
+        "host": run.host.name,
         "position": run.position,
         "block": run.block,
         "cell": run.cell,
@@ -182,7 +231,9 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
     """The combinations of levels in the order of the design, as Run.label writes them; of what was imported, those that
     there are, for not all need to have been run."""
     if campaign.kind != Campaign.Kind.IMPORTED:
-        return [", ".join(level.label for level in cell) for cell in plan.cells(plan.read_factors(campaign.factors))]
+        factors = plan.read_factors(campaign.factors)
+        cells = plan.cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+        return [text_of(cell) for cell in cells]
     places = {
         factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
         for factor in campaign.factors
@@ -239,7 +290,7 @@ def _level(
     return LevelRow(
         label=label,
         points=points,
-        planned=len(runs),
+        planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
         outcomes=dict(Counter(run.outcome for run in runs)),
         mean=spread.mean if spread else None,
         low=low,
@@ -254,6 +305,15 @@ def _level(
         proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
         proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
     )
+
+
+def _as_seen(level: LevelRow, baseline: str, found: dict[str, Any]) -> LevelRow:
+    """The row of what a stop rule compares, as its newest look has it: narrower would not pay for the looks before."""
+    if (found["a"], found["b"]) != (baseline, level.label):
+        return level
+    told = {name: found[name] for name in ("verdict", "preliminary", "sentence")}
+    ends = {"relative_low": found["low"], "relative_high": found["high"]}
+    return replace(level, relative_percent=found["ratio_percent"], **ends, **told)
 
 
 def _sentence(campaign: Campaign, levels: list[LevelRow]) -> str:

@@ -9,12 +9,12 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
-from apps.campaigns.models import Run
+from apps.campaigns.models import PartEvent, Run
 from apps.results.fold import Table, table_of
 from apps.results.models import Block, Series
 from apps.results.series import Panel, factor, panel_of
 from apps.results.thin import edges, holes
-from apps.results.timeline import Axis
+from apps.results.timeline import Axis, part_step
 
 Floats = NDArray[np.float64]
 Source = tuple[str, str]  # of which step, and which source
@@ -82,6 +82,9 @@ def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
     events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("seq")
     for data in events.values_list("data", flat=True):
         told.setdefault((data["step"], data["source"]), []).append(data)
+    elsewhere = PartEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("seq")
+    for event in elsewhere.select_related("part"):
+        told.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)
     return {key: table_of(listed) for key, listed in told.items()}
 
 

@@ -83,7 +83,9 @@ def panels_of(run: Run) -> list[Panel]:
     else:
         kinds = {step["kind"] for step in run.spec["steps"]}
         told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
-        told |= {name: list(COLLECTORS[name].columns) for name in run.spec["collect"]["sources"] if name in COLLECTORS}
+        specs = [run.spec, *(part.spec for part in run.parts.all())]
+        sources = {name for spec in specs for name in spec["collect"]["sources"]}
+        told |= {name: list(COLLECTORS[name].columns) for name in sources if name in COLLECTORS}
     found = (panel_of(source, name) for source in told for name in told[source])
     return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
 

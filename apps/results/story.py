@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db.models import Q
 
 from agents.settings import SETTINGS
-from apps.campaigns import services
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns import checks, services, validity
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import PlanError
 from apps.results import proof, queries, samples, series
 from apps.results.timeline import Axis
@@ -31,9 +32,10 @@ class Shown:
     cut: bool
 
 
-def runs_of(campaign: Campaign) -> list[Run]:
-    """The runs in order, at most MOST_RUNS, with the campaign's metric as `value`, in two queries."""
-    runs = list(campaign.runs.order_by("position").defer("spec", "manifest")[:MOST_RUNS])
+def runs_of(campaign: Campaign, host: int | None = None) -> list[Run]:
+    """The runs in order, of one host or all, up to MOST_RUNS, with the campaign's metric as `value`; two queries."""
+    wanted = queries.runs_on(campaign, host).select_related("host")
+    runs = list(wanted.order_by("position").defer("spec", "manifest")[:MOST_RUNS])
     measured = queries.metric_values(campaign) if campaign.metric else {}
     for run in runs:
         run.value = measured.get(run.pk)  # type: ignore[attr-defined]
@@ -44,19 +46,33 @@ def runs_of(campaign: Campaign) -> list[Run]:
 def design_of(campaign: Campaign) -> dict[str, Any]:
     """What starting a draft would do, or why it cannot start."""
     try:
-        return {"preview": services.preview(campaign)}
+        preview = services.preview(campaign)
     except PlanError as error:
-        return {"refusal": error}
+        return {"refusal": error, "checks": validity.checks(campaign)}
+    return {"preview": preview, "checks": checks.rows(campaign, preview)}
 
 
 def proof_of(run: Run) -> proof.Report:
-    """Whether what the run asked for was in effect and was put back, in one query."""
-    rows = run.events.filter(kind__in=("proof", "write")).order_by("seq").values_list("kind", "data")
+    """Whether what the run asked for was in effect and was put back, on each host that had a part in it."""
     told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
-    for kind, data in rows:
-        told[kind].append(data)
-    asked = {name: run.spec["settings"][name] for name in SETTINGS if name in run.spec["settings"]}
+    asked: dict[str, Any] = {}
+    jobs: list[Run | RunPart] = [run, *run.parts.all()]
+    for job in jobs:
+        where = f" on {job.name}" if isinstance(job, RunPart) else ""
+        for kind, data in job.events.filter(kind__in=("proof", "write")).order_by("seq").values_list("kind", "data"):
+            told[kind].append({**data, "setting": data["setting"] + where})
+        wanted = job.spec["settings"]
+        asked |= {name + where: wanted[name] for name in SETTINGS if name in wanted}
     return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED)
+
+
+def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
+    """The parts of a run over several hosts; of the one at place `chosen`, or of the first, its log and its files."""
+    parts = list(run.parts.select_related("host"))
+    part = next((each for each in parts if str(each.position) == chosen), parts[0])
+    events = part.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]
+    files = part.artefacts.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("path")
+    return {"parts": parts, "chosen": part, "events": events, "files": files}
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
@@ -91,6 +107,12 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
     """(phase, seconds), as the manifest has them."""
     timings = (run.manifest or {}).get("timings") or {}
     return [(name, seconds) for name, seconds in timings.items() if isinstance(seconds, int | float)]
+
+
+def unsteady_of(run: Run) -> list[str]:
+    """What its agent said of warm-ups that were not steady when their time was over."""
+    told = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
+    return list(told.values_list("data__message", flat=True))
 
 
 def line_of(event: RunEvent) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from agents.workloads import WORKLOADS
 from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
 from apps.results import stats
+from apps.results.hosts import block_numbers, joint
 from apps.results.models import Measurement
-from apps.results.queries import labels_of
+from apps.results.queries import labels_of, runs_on
 
 # Wider than this a table of figures is turned round: a row for each level.
 MOST_COLUMNS = 8
@@ -97,12 +98,11 @@ class SummaryTable:
                 yield [cell.level, *told, cell.n, cell.mean, cell.low, cell.high]
 
 
-def summary_table(campaign: Campaign) -> SummaryTable:
-    """Two queries, whatever the number of runs: the ok runs, and what they yielded."""
-    runs = {
-        run.pk: run
-        for run in campaign.runs.filter(outcome=Run.Outcome.OK).only("campaign", "cell", "block", "position")
-    }
+def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
+    """Two queries, whatever the number of runs: the ok runs, and what they yielded. Of one host, or of all together,
+    where each is a block."""
+    ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK)
+    runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position")}
     found = _measured(campaign)
     levels = labels_of(campaign, runs.values())
     figures = [_figure(key, found[key], runs, levels) for key in _main(campaign, found)]
@@ -139,11 +139,10 @@ def _main(campaign: Campaign, found: dict[Key, Values]) -> list[Key]:
 
 
 def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str]) -> Figure:
-    rows = [
-        stats.Observation(runs[run].label, runs[run].block, row.value, runs[run].position)
-        for run, row in values.items()
-        if run in runs
-    ]
+    own = [(runs[run], row) for run, row in values.items() if run in runs]
+    numbers = block_numbers(run for run, _ in own)
+    rows = [stats.Observation(run.label, numbers[run.host_id, run.block], row.value, run.position) for run, row in own]
+    rows = joint(rows, len({host for host, _ in numbers}))
     first = next(iter(values.values()))
     definitions = ", ".join(sorted({row.definition for row in values.values()} - {""}))
     spread = _spread(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.campaigns.models import Run
-from apps.results import fold, queries
+from apps.results import fold, looks, queries
 from apps.results import ingest as reading
 
 
@@ -16,9 +16,10 @@ def ingest(run_id: str) -> None:
 
 @shared_task(name="results.ingest_due")
 def ingest_due() -> None:
-    """Runs whose word got lost on the way."""
+    """Runs whose word got lost on the way, and looks that were not made after them."""
     for run in queries.to_ingest():
         reading.ingest(run)
+    looks.look_due()
 
 
 @shared_task(name="results.fold_due")

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.campaigns.models import Run
+from apps.campaigns.models import PartEvent, Run
 
 WARM, MEASURE = "warm", "measure"
+PART = "@"  # in no step's name: what follows is a part of the run on another host
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Step:
     @property
     def title(self) -> str:
         """Its name, and what it is for where that is not to be measured, nor said by its name."""
+        if self.name.startswith(PART):
+            return f"{self.name.removeprefix(PART)} {self.role}"
         return self.name if self.role in (MEASURE, self.name) else f"{self.name} ({self.role})"
 
 
@@ -62,16 +65,34 @@ def steps_of(run: Run) -> list[Step]:
         Step(name, roles.get(name, MEASURE), round(began - first, 3), ended and round(ended - first, 3))
         for name, (began, ended) in spans.items()
     ]
+    found += _of_parts(run, first)
     # A run that ended before its steps told their times has one at most.
     return found or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
 
 
+def part_step(name: str) -> str:
+    """The step under which a part's samples are kept."""
+    return f"{PART}{name}"
+
+
+def _of_parts(run: Run, first: float) -> list[Step]:
+    """What other hosts served meanwhile, by their own clocks."""
+    told = PartEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
+    spans = {event.part: (event.data["began"], event.data.get("ended")) for event in told.select_related("part__host")}
+    return [
+        Step(part_step(part.name), f"on {part.host}", round(begin - first, 3), end and round(end - first, 3))
+        for part, (begin, end) in spans.items()
+    ]
+
+
 def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: float | None = None) -> Axis:
-    """All steps one after another, or one alone in its own seconds."""
+    """All steps one after another, or one alone in its own seconds; what other hosts saw meanwhile is a step alone."""
     alone = [each for each in steps if each.name == step]
     if alone:
         length = None if alone[0].end is None else round(alone[0].end - alone[0].begin, 3)
         steps = [Step(step, alone[0].role, 0.0, length)]
+    else:
+        steps = [each for each in steps if not each.name.startswith(PART)]
     return Axis(tuple(steps), begin, end)
 
 

@@ -18,36 +18,46 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import steps
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns import lifecycle_views, steps, stopping, words
+from apps.campaigns.history import history
+from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
-from apps.results import charts, exports, observed, queries, samples, series, story, timeline
+from apps.campaigns.schedule import by_host
+from apps.results import charts, exports, news, observed, queries, samples, series, stats, story, timeline
 from apps.results.models import Mark
 from apps.results.summary import HEAD, SummaryTable, summary_table
 from apps.results.transfer import download
 
-LIVE_BATCH = 500
 SUMMARISED = 500  # runs
+NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
+HOSTS = "hosts"  # a further tab of runs over several
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole page, or for htmx the parts of it that change while the campaign runs."""
-    campaign = get_object_or_404(
-        Campaign.objects.select_related("host", "workload", "dataset", "profile__profile", "created_by"), pk=pk
-    )
+    campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
+    host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     context = {
         "campaign": campaign,
         "progress": progress(campaign),
         "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign) if planned and compares else None,
-        "summary": _summary(campaign) if planned and compares else None,
-        "runs": story.runs_of(campaign),
-        "active": campaign.runs.active().first() if campaign.state == Campaign.State.RUNNING else None,
+        "table": queries.campaign_table(campaign, host) if planned and compares else None,
+        "summary": _summary(campaign, host) if planned and compares else None,
+        "hosts": by_host(campaign, timezone.now()) if planned and campaign.kind != Campaign.Kind.IMPORTED else [],
+        "host": host,
+        "of_host": f"?host={host}" if host else "",
+        "runs": story.runs_of(campaign, host),
+        "active": campaign.runs.active().first() if campaign.ended_at is None else None,
+        "history": history(campaign),
+        **_rule(campaign),
+        **lifecycle_views.context(campaign),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
+        "told": words.told(campaign),
+        "threats": words.threats(campaign),
         "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
         "moving": (planned and campaign.ended_at is None) or _unread(campaign),
     }
@@ -55,11 +65,26 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
 
 
-def _summary(campaign: Campaign) -> SummaryTable | None:
+def _rule(campaign: Campaign) -> dict[str, Any]:
+    rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
+    if rule is None:
+        return {}
+    seen = list(campaign.looks.all())
+    last = seen[-1] if seen else None
+    return {"rule": rule, "looks": seen, "newest_look": last, "spending_words": stats.SPENDING[rule.spending]}
+
+
+def _host(request: HttpRequest) -> int | None:
+    """As ?host= asks for; what is no number asks for none."""
+    asked = request.GET.get("host", "")
+    return int(asked) if asked.isdecimal() else None
+
+
+def _summary(campaign: Campaign, host: int | None) -> SummaryTable | None:
     """Not while a large campaign goes on, whose page is shown anew every few seconds."""
     if campaign.ended_at is None and campaign.runs.count() > SUMMARISED:
         return None
-    table = summary_table(campaign)
+    table = summary_table(campaign, host)
     return table if table.adds else None
 
 
@@ -70,14 +95,14 @@ def _unread(campaign: Campaign) -> bool:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk))
+    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk), _host(request))
     return JsonResponse(charts.level_chart(table, charts.theme(request.GET.get("theme", ""))))
 
 
 @needs(Role.VIEWER)
 def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """The main figures of every step: a line for each level and figure."""
-    table = summary_table(get_object_or_404(Campaign, pk=pk))
+    table = summary_table(get_object_or_404(Campaign, pk=pk), _host(request))
     response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
     return response
@@ -105,17 +130,27 @@ def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = get_object_or_404(Run.objects.select_related("campaign__dataset", "host", "facts"), pk=pk)
-    tab = request.GET.get("tab", "chart")
-    if tab not in TABS:
-        raise Http404(f"{tab} is not one of {', '.join(TABS)}")
+    run = _run_or_part(pk)
+    tab, tabs = request.GET.get("tab", "chart"), (*TABS, *((HOSTS,) if run.campaign.roles else ()))
+    if tab not in tabs:
+        raise Http404(f"{tab} is not one of {', '.join(tabs)}")
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
-    context = {"run": run, "tab": tab, "tabs": TABS, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    context = {"run": run, "tab": tab, "tabs": tabs, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    if tab == HOSTS:
+        context |= story.hosts_of(run, request.GET.get("part", ""))
     context["breaks"] = breaks_at(run)
+    context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
+        context["silent_s"] = news.silent_after(run)
         context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
     return page(request, "results/run.html", context)
+
+
+def _run_or_part(pk: UUID) -> Run:
+    """Leases and troubles of a host name the job that it had, which may be another host's run."""
+    runs = Run.objects.select_related("campaign__dataset", "host", "facts")
+    return runs.filter(pk=pk).first() or get_object_or_404(runs, parts=pk)
 
 
 def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
@@ -194,35 +229,6 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
-@cache_control(no_store=True)
-def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What happened after event `?after=`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch
-    of it, and `skipped` where that is not all: a chart is to be drawn anew then."""
-    run = get_object_or_404(Run, pk=pk)
-    after = request.GET.get("after", "0")
-    since = int(after) if after.isdigit() else 0
-    events = list(run.events.filter(seq__gt=since).order_by("-seq")[:LIVE_BATCH])[::-1]
-    newest = events[-1] if events else run.events.order_by("-seq").first()
-    return JsonResponse(
-        {
-            "seq": events[-1].seq if events else since,
-            "skipped": len(events) == LIVE_BATCH,
-            "state": run.state,
-            "outcome": run.outcome,
-            "agent_state": run.agent_state,
-            "doing": run.doing,
-            "step": run.step,
-            "cancelling": run.cancel_requested_at is not None,
-            "age_s": (timezone.now() - newest.at).total_seconds() if newest else None,
-            "ended": run.state == Run.State.ENDED,
-            "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
-            "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
-            "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
-        }
-    )
-
-
-@needs(Role.VIEWER)
 def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
     run = get_object_or_404(Run, pk=pk)
@@ -239,10 +245,20 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
     """The raw bytes, as a download that no browser interprets."""
     run = get_object_or_404(Run, pk=pk)
-    found = get_object_or_404(run.artefacts, pk=artefact)
+    return _file(request, run, get_object_or_404(run.artefacts, pk=artefact))
+
+
+@needs(Role.VIEWER)
+def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
+    """The same of what another host's tools wrote for this run."""
+    run = get_object_or_404(Run, pk=pk)
+    return _file(request, run, get_object_or_404(PartArtefact, part__run=run, pk=artefact))
+
+
+def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
     if found.content is None:
         messages.error(request, f"{found.path} was too large to fetch ({found.size} bytes).")
-        return redirect("run_detail", pk)
+        return redirect("run_detail", run.pk)
     name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
     response = HttpResponse(bytes(found.content), content_type="application/octet-stream")
     response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
@@ -258,8 +274,8 @@ urlpatterns = [
     path("campaigns/<uuid:pk>/export/<str:name>", campaign_export, name="campaign_export"),
     path("runs/<uuid:pk>/", run_detail, name="run_detail"),
     path("runs/<uuid:pk>/export/<str:name>", run_export, name="run_export"),
-    path("runs/<uuid:pk>/live.json", run_live, name="run_live"),
     path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
     path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
     path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),
+    path("runs/<uuid:pk>/parts/<int:artefact>/", part_artefact, name="part_artefact"),
 ]

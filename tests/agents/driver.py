@@ -75,6 +75,7 @@ class Connection:
         while time.monotonic() < deadline:
             answer = self.call("read", run=run, path="events.ndjson", offset=len(data), wait_s=1)
             data += base64.b64decode(answer["data"])
+            data = data[: data.rfind(b"\n") + 1]  # half a line may be cut off again
             found = [json.loads(line) for line in data.split(b"\n")[:-1]]
             if any(until in (e["kind"], e["data"].get("state")) for e in found):
                 return found

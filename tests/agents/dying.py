@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents import journal, recover
+from agents import journal
 from agents.rpc import Agent
 from agents.service import Service
 from agents.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
-from agents.spool import Log, Spool
+from agents.spool import Job, Log, Spool
 from agents.system import System
 
 LOOK_S = 0.0005
@@ -128,7 +128,7 @@ def around_all(death: Death) -> None:
     """Every record of any kind, each sealed file, each write to the kernel. Patches: only for a forked process."""
     Log._put = death.around(Log._put, lambda log, line, durable: f"{log._path.name} {line!r}")  # type: ignore[method-assign]
     Machine.write = death.around(Machine.write, lambda *args: f"write {args[1:]}")  # type: ignore[method-assign]
-    recover.replace = death.around(recover.replace, lambda path, data: f"replace {path}")  # type: ignore[attr-defined]
+    Job.store = death.around(Job.store, lambda job, name, data: f"replace {name}")  # type: ignore[method-assign]
     _around_what_lasts(death)
 
 

@@ -25,6 +25,7 @@ def log(path: Path) -> Log:
 def spool(tmp_path: Path) -> Spool:
     made = Spool(tmp_path / "spool", FakeSystem())
     made.prepare()
+    made.reserve()
     return made
 
 
@@ -71,7 +72,9 @@ def test_damage_before_the_last_line_is_told(tmp_path: Path) -> None:
     assert damaged and len(records) == 2
 
 
-def test_a_full_disk_frees_the_reserve_and_the_record_is_written(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_the_run_and_its_reserve_is_for_undoing_it(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = spool.create({"run": RUN, "epoch": 1, "digest": "", "spec": {}})
     events, write_all = job.log("events.ndjson"), spool_module._write_all
 
@@ -82,6 +85,10 @@ def test_a_full_disk_frees_the_reserve_and_the_record_is_written(spool: Spool, m
         write_all(fd, data, durable)
 
     monkeypatch.setattr(spool_module, "_write_all", full_until_relieved)
+    with pytest.raises(OSError, match="No space left"):
+        events.append({"kind": "log"})
+    assert spool.full and (spool.root / "reserve.bin").exists()
+    spool.full, spool.sparing = False, False
     events.append({"kind": "log"})
 
     assert spool.full and not (spool.root / "reserve.bin").exists()

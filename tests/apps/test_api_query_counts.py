@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.models import User
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.accounts.models import Channel, Delivery, User
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.decisions.models import Comment, Decision
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Series
@@ -20,7 +20,8 @@ from tests.factories import browser, end_run, issue_token, make_campaign, make_c
 # Two of each are the session and its user; a page is counted and fetched.
 BASELINE = {
     "hosts/": 4,
-    "hosts/{host}/": 4,
+    "hosts/{host}/": 5,
+    "hosts/{host}/queue/": 8,
     "hosts/{host}/facts/history/": 5,
     "troubles/": 4,
     "hosts/{host}/facts/diff/": 6,
@@ -31,13 +32,16 @@ BASELINE = {
     "datasets/": 4,
     "datacopies/": 4,
     "campaigns/": 4,
-    "campaigns/{campaign}/": 5,
+    "campaigns/{campaign}/": 6,
+    "campaigns/{campaign}/history/": 4,
+    "campaigns/{campaign}/hosts/": 6,
     "campaigns/{campaign}/results/": 6,
     "campaigns/{campaign}/summary/": 6,
     "runs/?campaign={campaign}": 4,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
     "artefacts/?run={run}": 4,
+    "runparts/?run={run}": 4,
     "measurements/?campaign={campaign}": 4,
     "series/?campaign={campaign}": 4,
     "imports/": 4,
@@ -46,6 +50,8 @@ BASELINE = {
     "decisions/{decision}/comments/": 6,
     "tokens/": 4,
     "users/": 4,
+    "channels/": 4,
+    "deliveries/": 4,
 }
 
 
@@ -71,12 +77,16 @@ class World:
         make_profile(by=self.user)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
+        name = f"channel {Channel.objects.count()}"
+        channel = Channel.objects.create(name=name, owner=self.user, kind=Channel.Kind.MAIL, address="t@example.org")
+        Delivery.objects.create(channel=channel, kind="test", subject="s", payload={})
         return campaign
 
     def _fill(self, run: Run) -> None:
         RunEvent.objects.create(run=run, seq=run.events.count() + 1, at=run.ended_at, kind="log", data={})
         Artefact.objects.create(run=run, path=f"out/{run.artefacts.count()}", size=0, sha256="")
         Series.objects.create(run=run, step=str(run.series.count()), source="cpu", columns=["t"])
+        RunPart.objects.create(run=run, host=run.host, role="server", position=run.parts.count(), spec=run.spec)
 
     def more(self) -> None:
         """More rows in every list, and more below each row."""
@@ -128,7 +138,11 @@ def test_each_list_is_in_the_baseline() -> None:
     lists = {each.room for each in ALL if each.name.endswith(".list")} - {"Setting", "Recipe"}
     counted = {template.split("/")[0] for template in BASELINE}
 
-    assert {
-        {"Identity": "identities", "DataCopy": "datacopies", "Series": "series"}.get(room, f"{room.lower()}s")
-        for room in lists
-    } <= counted
+    odd = {
+        "Identity": "identities",
+        "DataCopy": "datacopies",
+        "Series": "series",
+        "Delivery": "deliveries",
+        "OnHosts": "campaigns",
+    }
+    assert {odd.get(room, f"{room.lower()}s") for room in lists} <= counted

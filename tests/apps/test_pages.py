@@ -54,7 +54,15 @@ def _everything() -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["host_action", "campaign_action", "run_action", "decision_action", "dataset_prepare", "dataset_copy_remove"],
+    [
+        "host_action",
+        "campaign_action",
+        "run_action",
+        "decision_action",
+        "dataset_prepare",
+        "dataset_copy_remove",
+        "channel_action",
+    ],
 )
 def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], name: str) -> None:
     keys = {
@@ -64,6 +72,7 @@ def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], na
         "dataset_prepare": [team["dataset"].name, 1],
         "dataset_copy_remove": [team["dataset"].copies.get(host=team["host"]).pk],
         "decision_action": [team["decision"].pk, "accept"],
+        "channel_action": [team["channel"].pk, "test"],
     }
     client.force_login(team["admin"])
 
@@ -72,7 +81,17 @@ def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], na
 
 @pytest.mark.parametrize(
     "name",
-    ["home", "host_list", "profile_list", "workload_list", "dataset_list", "campaign_list", "timeline", "account"],
+    [
+        "home",
+        "host_list",
+        "profile_list",
+        "workload_list",
+        "dataset_list",
+        "campaign_list",
+        "timeline",
+        "account",
+        "channel_list",
+    ],
 )
 def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) -> None:
     client.force_login(populate.user(Role.ADMIN))

@@ -1,11 +1,11 @@
 #!/bin/sh
 # What a DBA does by hand, run after run: start pinned, look whether it is, measure, stop.
-# usage: by_hand.sh BIN_DIR PGDATA SOCKET_DIR SECONDS CPULIST...
+# usage: by_hand.sh BIN_DIR PGDATA SOCKET_DIR DATABASE SECONDS CPULIST...
 # Prints "CPULIST TPS" per run.
 set -eu
-bin=$1 data=$2 socket=$3 seconds=$4
-shift 4
-export PGHOST="$socket" PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
+bin=$1 data=$2 socket=$3 database=$4 seconds=$5
+shift 5
+export PGHOST="$socket" PGPORT=5432 PGUSER=postgres PGDATABASE="$database"
 as_user() {
     if [ "$(id -u)" = 0 ]; then
         unshare --user --map-user=1000 --map-group=1000 "$@"

@@ -13,7 +13,8 @@ from embedded.supervisor import Supervisor
 
 COMPOSE: dict[str, Any] = yaml.safe_load((places.CHECKOUT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
-SERVER = ("web", "worker", "beat", "migrate")
+SERVER = ("web", "worker", "dispatcher", "beat", "migrate")
+OWN = {"dispatcher": {"PROVING_RUNS_AT_ONCE", *commands.DISPATCHER_ENVIRONMENT}}
 STATE = "/srv/state"
 
 
@@ -22,6 +23,7 @@ STATE = "/srv/state"
     [
         ("web", commands.web("0.0.0.0:8000")),
         ("worker", commands.worker()),
+        ("dispatcher", commands.dispatcher()),
         ("beat", commands.beat(f"{STATE}/celerybeat-schedule")),
         ("migrate", list(commands.MIGRATE)),
     ],
@@ -35,6 +37,7 @@ def test_the_supervisor_runs_these_commands(state: Path) -> None:
         stack = Stack(supervisor)
         assert stack.web.argv[1:] == commands.web(f"127.0.0.1:{stack.port}")
         assert stack.worker.argv[1:] == commands.worker()
+        assert stack.dispatcher.argv[1:] == commands.dispatcher()
         assert stack.beat.argv[1:] == commands.beat(f"{supervisor.state}/celerybeat-schedule")
         assert SERVICES["worker"]["stop_signal"] == stack.worker.stop_signal.name
 
@@ -43,7 +46,12 @@ def test_the_supervisor_runs_these_commands(state: Path) -> None:
 def test_the_server_is_given_every_variable_that_the_supervisor_gives(service: str, state: Path) -> None:
     with Supervisor(state) as supervisor:
         ours = Stack(supervisor).environment()
-    assert SERVICES[service]["environment"].keys() == ours.keys() - {"DJANGO_SETTINGS_MODULE"}
+    given = SERVICES[service]["environment"].keys() - OWN.get(service, set())
+    assert given == ours.keys() - {"DJANGO_SETTINGS_MODULE"}
+
+
+def test_the_dispatcher_lends_as_many_connections_as_the_supervisors() -> None:
+    assert SERVICES["dispatcher"]["environment"].items() >= commands.DISPATCHER_ENVIRONMENT.items()
 
 
 @pytest.mark.parametrize("secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"])

@@ -15,7 +15,7 @@ def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None
     with Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()
-        for name in ("web", "worker", "beat"):
+        for name in ("web", "worker", "dispatcher", "beat"):
             before = supervisor.pid(name)
             os.kill(before, signal.SIGKILL)
             deadline = time.monotonic() + 10
@@ -28,5 +28,5 @@ def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None
             assert time.monotonic() < deadline
             time.sleep(0.1)
         ours = set(processes.descendants(os.getpid())) - others
-        assert len(ours) >= 12, "two stores, sshd, web, worker, beat, and children of theirs"
+        assert len(ours) >= 13, "two stores, sshd, web, worker, dispatcher, beat, and children of theirs"
     assert [p for p in ours if processes.alive(p)] == []

@@ -1,37 +1,26 @@
-"""python -m tests.faults: kills at every boundary of every setting on this machine, writes docs/faults.md. As root."""
+"""python -m tests.faults [boundaries|matrix|document]...: counts anew, then writes docs/faults.md. As root.
+
+boundaries: kills at every boundary of every setting of this machine. matrix: the tests of tests/faults, each fault many
+times. document: only writes. All three without an argument; the soak and the campaign under fire have commands of their
+own: python -m tests.faults.soak, python -m tests.faults.fire.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import date
-from pathlib import Path
 
+from tests.faults import document
 from tests.faults.cases import CASES, all_sysctls, sysctl
+from tests.faults.ledger import KEEP_IN, SEEN, load, save
 from tests.faults.matrix import Ground, Row, every_boundary, every_boundary_of_a_recovery, ground, some_boundaries
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 ATTEMPTS = 3
 SAMPLE = 20
-HEAD = """# What a killed agent leaves
-
-Made by `python -m tests.faults` on {day}, Linux {release}, as root. Never edit it by hand.
-
-The agent is killed with SIGKILL at each boundary of its journal: after the original is on disk and before the value is
-written, after it is written and before it is marked, when PostgreSQL is forked but not yet on record, while it is being
-put back, and so on. Then somebody makes contact with the host, and all that a run could leave changed is compared with
-what was there before: sysctls, memory, processors, queues of disks, mounts, files, processes.
-[The list](../tests/snapshot.py) also names what changes by itself.
-
-| what | boundaries | kills | differences found |
-|---|---|---|---|
-"""
-FOOT = """
-`make test` does the same with a smaller sample of the last three, `make test ARGS="-m slow tests/faults"` with every
-boundary of the last two. A row is taken again, with another wish, when something else on the machine changed a value
-meanwhile: {again}. Power cuts are another matter: see [the lab](../CONTRIBUTING.md#the-lab).
-"""
 
 
 def looks(here: Ground) -> Iterator[Callable[[], Row]]:
@@ -58,21 +47,41 @@ def take(look: Callable[[], Row]) -> tuple[Row, int]:
     raise AssertionError("there is at least one attempt")
 
 
-def main() -> int:
+def boundaries() -> bool:
+    """Whether nothing was left changed; only then the figures are kept."""
     with ground() as here:
-        seen = [take(look) for look in looks(here)]
-    for row, _ in seen:
+        taken = [take(look) for look in looks(here)]
+    for row, _ in taken:
         for where, what in row.differences.items():
             sys.stdout.write(f"{row.name}: {where}: {what}\n")
-    if any(row.differences for row, _ in seen):
-        sys.stdout.write(f"{DOCUMENT} is left as it was\n")
-        return 1
-    table = "".join(f"| {row.name} | {row.boundaries} | {row.kills} | {len(row.differences)} |\n" for row, _ in seen)
-    again = ", ".join(row.name for row, attempts in seen if attempts > 1) or "none this time"
-    head = HEAD.format(day=date.today().isoformat(), release=platform.release().split("-")[0])
-    DOCUMENT.write_text(head + table + FOOT.format(again=again))
-    return 0
+    if any(row.differences for row, _ in taken):
+        sys.stdout.write(f"{SEEN} is left as it was\n")
+        return False
+    found = {
+        "day": date.today().isoformat(),
+        "release": platform.release().split("-")[0],
+        "again": [row.name for row, attempts in taken if attempts > 1],
+        "rows": [[row.name, row.boundaries, row.kills, len(row.differences)] for row, _ in taken],
+    }
+    save({**load(), "boundaries": found})
+    return True
+
+
+def matrix() -> bool:
+    """Every test that counts, with its many times; the lab's are run by `make test-lab`."""
+    argv = [sys.executable, "-m", "embedded", "run", "--", sys.executable, "-m", "pytest", "-q", "tests/faults"]
+    environment = {**os.environ, KEEP_IN: str(SEEN)}
+    return subprocess.run([*argv, "-m", "not lab"], env=environment, check=False).returncode == 0
+
+
+PARTS = {"boundaries": boundaries, "matrix": matrix, "document": lambda: True}
+
+
+def main(*parts: str) -> int:
+    done = [PARTS[part]() for part in parts or PARTS]
+    document.write()
+    return 0 if all(done) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -16,9 +16,9 @@ import pytest
 
 from agents.errors import Unplannable
 from agents.settings import SETTINGS
-from tests.faults import matrix
-from tests.faults.__main__ import DOCUMENT
+from tests.faults import document, matrix
 from tests.faults.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
+from tests.faults.ledger import load
 from tests.faults.matrix import Ground
 
 # Written out for docs/settings.md, which reads the marks from the source.
@@ -57,9 +57,13 @@ def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
 
 
 def test_the_document_tells_every_setting() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \|", document.DOCUMENT.read_text(), re.MULTILINE)
 
     assert rows == list(CASES)
+
+
+def test_the_document_is_made_from_what_was_counted() -> None:
+    assert document.DOCUMENT.read_text() == document.text(load()), "python -m tests.faults document"
 
 
 @pytest.mark.parametrize("name", HERE)

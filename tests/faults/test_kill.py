@@ -80,7 +80,9 @@ def epochs(ground: Ground, campaign: str) -> list[int]:
     return [run["epoch"] for run in runs(ground, campaign)]
 
 
-@pytest.mark.parametrize("victims", [("worker",), ("web",), ("worker", "web", "beat"), ("valkey",)], ids=" and ".join)
+@pytest.mark.parametrize(
+    "victims", [("dispatcher",), ("web",), ("dispatcher", "worker", "web", "beat"), ("valkey",)], ids=" and ".join
+)
 def test_a_run_survives_kill_9(ground: Ground, victims: tuple[str, ...]) -> None:
     campaign = start(ground)
     wait(ground, lambda: measuring(ground, campaign))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.hosts import contact, services, ssh
+from apps.hosts import contact, links, services, ssh
 from apps.hosts.models import Host
 from tests.lab.machine import Machine
 
@@ -37,6 +37,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """An emulated machine takes ten times as long as a host, and more when this one is busy."""
     monkeypatch.setattr(ssh, "CONNECT_S", 120.0)
     monkeypatch.setattr(ssh, "CALL_S", 120.0)
+    monkeypatch.setattr(ssh, "OPEN_S", 240.0)
+    monkeypatch.setattr(links, "GREET_S", 60.0)
     monkeypatch.setattr(ssh.Link.call, "__defaults__", (120.0,))
     monkeypatch.setattr(contact, "ASK_S", 240.0)
 
@@ -86,6 +88,11 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
         for key in before.keys() | after.keys()
         if before.get(key) != after.get(key)
     }
+
+
+def starts(vm: Machine) -> int:
+    """How often the guest was started, as its own log of logins tells."""
+    return vm.shell("last -x reboot").count("system boot")
 
 
 def wait(done: Callable[[], bool], limit_s: float = 300, every_s: float = 1.0) -> None:

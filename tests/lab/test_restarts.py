@@ -8,13 +8,15 @@ import pytest
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import dispatch, services
+from apps.campaigns import claims, services
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.hosts.services import install_units, uninstall_units
 from tests import campaigns
-from tests.lab.conftest import differences, look
+from tests.faults import audit
+from tests.faults.ledger import Ledger
+from tests.lab.conftest import differences, look, starts
 from tests.lab.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -47,8 +49,14 @@ def restart(limit_s: float = RESTART_S) -> dict[str, Any]:
     return {"name": "restart", "kind": "reboot", "options": {"limit_s": limit_s}}
 
 
-def measure(name: str) -> dict[str, Any]:
-    return {"name": name, "kind": "pgbench", "options": {**campaigns.PGBENCH, "time_s": 3}}
+def measure(name: str, seconds: int = 3) -> dict[str, Any]:
+    return {"name": name, "kind": "pgbench", "options": {**campaigns.PGBENCH, "time_s": seconds}}
+
+
+def went_down(run: Run) -> None:
+    """Drive until the run has told that it restarts its host; by then it may be up again."""
+    told = run.events.filter(kind="state", data__state="REBOOTING")
+    campaigns.drive(lambda: told.exists(), timeout_s=RESTART_S)
 
 
 def boots(run: Run, kind: str) -> list[str]:
@@ -59,7 +67,7 @@ def boots(run: Run, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("units", [True, False], ids=["units", "next contact"])
-def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, units: bool) -> None:
+def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, ledger: Ledger, units: bool) -> None:
     (install_units if units else uninstall_units)(host, by=admin)
     before, boot = look(vm), vm.boot_id()
 
@@ -73,7 +81,7 @@ def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, units
     assert vm.boot_id() != boot
     assert {row.step for row in run.measurements.all()} == {"first", "second"}
     assert set(boots(run, "write")) == {"before", "after"}
-    assert differences(before, look(vm)) == {}
+    ledger.count(17, 1, audit.of_runs([run]), differences(before, look(vm)))
 
 
 def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, admin: User, vm: Machine) -> None:
@@ -102,12 +110,13 @@ def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, a
 
 
 def test_a_run_cancelled_during_the_restart_does_not_go_on(
-    supervised: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch
+    supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where the host is up before it hears of that, its guard has the run go on; the next contact ends it."""
     before = look(vm)
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
-    run = planned(supervised, admin, [restart(), measure("second")])
-    campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "REBOOTING", timeout_s=RESTART_S)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
+    run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
+    went_down(run)
 
     services.cancel_run(run, by=admin)
     finish(run.campaign)
@@ -115,7 +124,27 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
     run.refresh_from_db()
     assert run.outcome == "cancelled" and run.manifest["clean"]
     assert not run.measurements.exists()
-    assert differences(before, look(vm)) == {}
+    ledger.count(19, 1, audit.of_runs([run]), differences(before, look(vm)))
+
+
+def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once_more(
+    supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, starts_before = look(vm), starts(vm)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
+    run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
+    went_down(run)
+    campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state != "REBOOTING", timeout_s=RESTART_S)
+
+    vm.cut_power()
+    vm.up()
+    finish(run.campaign)
+
+    run.refresh_from_db()
+    assert run.outcome == "interrupted" and run.manifest["clean"]
+    assert run.events.filter(kind="state", data__state="REBOOTING").count() == 1
+    assert starts(vm) == starts_before + 2
+    ledger.count(18, 1, audit.of_runs([run]), differences(before, look(vm)))
 
 
 def test_a_restart_that_takes_too_long_is_put_back(supervised: Host, admin: User, vm: Machine) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch
+from apps.campaigns import claims
 from apps.campaigns.models import Run
 from apps.errors import PlanError
 from apps.hosts import services, ssh
@@ -31,7 +31,7 @@ def state_of(vm: Machine, run: Any) -> dict[str, Any]:
 
 def measuring(host: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Run:
     """A run that measures; nobody is connected."""
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 1.0)
+    monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(host, admin, time_s=120, **options).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=200)
     return Run.objects.get(pk=run.pk)

@@ -16,6 +16,8 @@ from apps.errors import PlanError
 from apps.hosts.topology import file_system
 
 Recipe = dict[str, Any]
+# What a recipe may say of its design; elsewhere that of every campaign stands.
+DESIGN = ("design", "cells", "sample", "reboot", "nuisance")
 
 
 @cache
@@ -45,10 +47,11 @@ def factors(recipe: Recipe, facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _factor(factor: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     if "generate" not in factor:
-        return {"name": factor["name"], "levels": factor["levels"]}
+        return factor
     levels = GENERATORS[factor["generate"]](facts)
     named = [{"label": label, "set": _below(factor["path"], value)} for label, value in levels]
-    return {"name": factor["name"], "levels": named}
+    order = {"order": factor["order"]} if "order" in factor else {}
+    return {"name": factor["name"], **order, "levels": named}
 
 
 def _below(path: str, value: Any) -> dict[str, Any]:

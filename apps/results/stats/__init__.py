@@ -1,14 +1,17 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
 from apps.results.stats.levels import Cell, Interaction, against_baseline, all_pairs, interaction, level_table
-from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict
+from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict, whole_blocks
 from apps.results.stats.order import Drift, drift
 from apps.results.stats.overhead import Overhead, Timed, overhead
 from apps.results.stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from apps.results.stats.power import mde_percent, noise_floor_percent, runs_needed
+from apps.results.stats.sequential import CERTAIN, SPENDING, Look, Spent, look
 from apps.results.stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
+    "CERTAIN",
+    "SPENDING",
     "Better",
     "Cell",
     "Comparison",
@@ -17,9 +20,11 @@ __all__ = [
     "Interaction",
     "Level",
     "LevelTable",
+    "Look",
     "Metric",
     "Observation",
     "Overhead",
+    "Spent",
     "Timed",
     "Trend",
     "Verdict",
@@ -35,6 +40,7 @@ __all__ = [
     "holm",
     "interaction",
     "level_table",
+    "look",
     "mde_percent",
     "mser_cut",
     "noise_floor_percent",
@@ -42,4 +48,5 @@ __all__ = [
     "runs_needed",
     "trend",
     "warm_up",
+    "whole_blocks",
 ]

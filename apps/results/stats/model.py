@@ -221,6 +221,16 @@ def by_level(rows: Sequence[Observation]) -> dict[str, list[Observation]]:
     return found
 
 
+def whole_blocks(rows: Sequence[Observation]) -> list[Observation]:
+    """Rows of those blocks in which every level has one: where blocks differ, as hosts do, no level must be judged by
+    those that it happens to be in."""
+    levels = {row.level for row in rows}
+    found: dict[int, set[str]] = {}
+    for row in rows:
+        found.setdefault(row.block, set()).add(row.level)
+    return [row for row in rows if found[row.block] == levels]
+
+
 def complete_blocks(rows: Sequence[Observation]) -> bool:
     """True when there are two blocks at least and every level ran equally often in every one of them."""
     cells: dict[tuple[str, int], int] = {}

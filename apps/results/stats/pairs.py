@@ -59,7 +59,7 @@ def compare(
         )
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
-    estimate = _paired(log_a, log_b) if blocked else _welch(log_a, log_b)
+    estimate = paired(log_a, log_b) if blocked else _welch(log_a, log_b)
     return judged(log_a, log_b, estimate, metric, delta, names)
 
 
@@ -139,7 +139,8 @@ def t_estimate(difference: float, se: float, df: float, s: float, method: str, *
     return Estimate(difference, wide, narrow, p, s, method, paired, se, df)
 
 
-def _paired(log_a: Floats, log_b: Floats) -> Estimate:
+def paired(log_a: Floats, log_b: Floats) -> Estimate:
+    """Of logs whose places are blocks."""
     differences = log_b - log_a
     n, s = len(differences), float(differences.std(ddof=1))
     return t_estimate(

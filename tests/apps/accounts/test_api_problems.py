@@ -67,7 +67,7 @@ def test_an_unknown_address_is_404_and_no_page(path: str) -> None:
 def test_a_wrong_method_is_405_and_says_what_is_allowed(admin: User) -> None:
     body = problem_of(browser(admin).put(f"/api/v1/hosts/{make_host().pk}/", {}), 405)
 
-    assert body["hint"] == "allowed are: GET, PATCH, HEAD, OPTIONS"
+    assert body["hint"] == "allowed are: GET, PATCH, DELETE, HEAD, OPTIONS"
 
 
 def test_nobody_is_redirected_to_the_login_page() -> None:

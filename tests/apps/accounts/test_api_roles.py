@@ -10,8 +10,8 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Role, User
-from apps.campaigns.models import Artefact, Campaign
+from apps.accounts.models import Channel, Delivery, Role, User
+from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Series
@@ -26,6 +26,9 @@ WRITERS = {
     "Host.fetch_host_key": Role.ADMIN,
     "Host.approve_host_key": Role.ADMIN,
     "Host.check": Role.OPERATOR,
+    "Host.reserve": Role.OPERATOR,
+    "Host.give_up": Role.OPERATOR,
+    "Host.destroy": Role.ADMIN,
     "Host.release": Role.ADMIN,
     "Host.allow_cluster": Role.ADMIN,
     "Host.forbid_cluster": Role.ADMIN,
@@ -47,6 +50,13 @@ WRITERS = {
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
     "Campaign.cancel": Role.OPERATOR,
+    "Campaign.pause": Role.OPERATOR,
+    "Campaign.resume": Role.OPERATOR,
+    "Campaign.clone": Role.OPERATOR,
+    "Campaign.extend": Role.OPERATOR,
+    "Campaign.retry": Role.OPERATOR,
+    "Campaign.priority": Role.OPERATOR,
+    "Campaign.ask_hosts": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
     "Import.say": Role.OPERATOR,
@@ -59,6 +69,11 @@ WRITERS = {
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
     "User.partial_update": Role.ADMIN,
+    "Channel.create": Role.VIEWER,
+    "Channel.partial_update": Role.VIEWER,
+    "Channel.test": Role.VIEWER,
+    "Channel.renew_secret": Role.VIEWER,
+    "Delivery.retry": Role.VIEWER,
 }
 
 
@@ -100,6 +115,9 @@ def rows(tuner: User) -> dict[str, Any]:
     decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
     decision.hosts.add(campaign.host)
     copy = make_copy(host=campaign.host, by=tuner)
+    part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
+    part.artefacts.create(path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
+    channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -113,9 +131,12 @@ def rows(tuner: User) -> dict[str, Any]:
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,
+        "OnHosts": campaign.pk,
+        "Queue": campaign.host_id,
         "CampaignExport": campaign.pk,
         "RunExport": run.pk,
         "Run": run.pk,
+        "RunPart": part.pk,
         "Proof": run.pk,
         "Observed": run.pk,
         "Artefact": artefact.pk,
@@ -126,6 +147,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
+        "Channel": channel.pk,
+        "Delivery": Delivery.objects.create(channel=channel, kind="test", subject="s", payload={}).pk,
     }
 
 
@@ -143,7 +166,8 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     file = FILES.get(endpoint.room)
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
-    query = {"from": 1, "to": until, "host": rows["Host"], "file": "shell"} if endpoint.method == "get" else {}
+    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout"}
+    query = asked if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
 

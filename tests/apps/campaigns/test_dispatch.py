@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, queue, services
+from apps.campaigns import claims, dispatch, fetching, queue, services
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts import leases
@@ -67,7 +67,7 @@ def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User
     other = Run.objects.get(pk=run.pk)
     assert other.claim_tick(60)
 
-    with pytest.raises(dispatch.ClaimLostError):
+    with pytest.raises(claims.ClaimLostError):
         dispatch._store(run, b"")
 
 
@@ -106,13 +106,13 @@ def test_a_running_run_is_cancelled_on_the_host(host: Host, admin: User) -> None
         run.refresh_from_db()
         return run.agent_state == "RUNNING"
 
-    dispatch.FOLLOW_S, kept = 0.5, dispatch.FOLLOW_S
+    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(measuring)
         services.cancel_campaign(campaign, by=admin)
         campaigns.finish(campaign)
     finally:
-        dispatch.FOLLOW_S = kept
+        claims.FOLLOW_S = kept
 
     run.refresh_from_db()
     assert (campaign.state, run.outcome) == (Campaign.State.CANCELLED, Run.Outcome.CANCELLED)
@@ -181,7 +181,7 @@ def test_a_run_that_was_committed_but_not_acknowledged_is_cleared_at_the_next_co
 ) -> None:
     """A worker killed between its commit and its ack."""
     with monkeypatch.context() as dying:
-        dying.setattr(dispatch, "_forget", lambda *args: None)
+        dying.setattr(fetching, "forget", lambda *args: None)
         first = campaigns.finish(campaigns.start(host, admin, time_s=1)).runs.get()
     left = Path(host.spool_dir) / "jobs" / str(first.pk)
     assert left.exists()

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import dispatch, plan, queries, services
+from apps.campaigns import claims, plan, queries, services
 from apps.campaigns.models import Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -125,7 +125,7 @@ def test_a_host_that_a_run_restarts_is_not_called_unreachable(restarting: Run) -
     run = Run.objects.get(pk=restarting.pk)
     assert (run.host.state, run.error) == (Host.State.READY, None)
     assert run.next_tick_at is not None and run.next_tick_at <= timezone.now() + timedelta(
-        seconds=dispatch.RESTART_RETRY_S
+        seconds=claims.RESTART_RETRY_S
     )
 
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, User
-from apps.campaigns import dispatch
+from apps.campaigns import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns
@@ -45,7 +45,7 @@ def test_without_units_there_is_nothing_to_uninstall(host: Host, admin: User) ->
 
 @pytest.mark.django_db(transaction=True)
 def test_restore_tells_what_it_put_back(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "FOLLOW_S", 0.5)
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
     run = campaigns.start(host, admin, time_s=60).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
     states = (Path(host.spool_dir) / f"jobs/{run.pk}/state.jsonl").read_text().splitlines()

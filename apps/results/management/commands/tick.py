@@ -6,17 +6,19 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts import notify
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host
-from apps.results import fold, ingest, queries
+from apps.results import fold, ingest, looks, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, read the results of those that ended, check and release hosts as asked for."
+    help = "Work on every run that is due, read results, check and release hosts, send notifications."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
@@ -29,7 +31,8 @@ class Command(BaseCommand):
 
     def once(self) -> int:
         """How many runs were due."""
-        for host in Host.objects.exclude(check_requested_at=None):
+        unheard = contact.claim_checks(timezone.now())
+        for host in Host.objects.filter(Q(pk__in=unheard) | Q(check_requested_at__isnull=False)):
             contact.check_host(host)
         for host in Host.objects.exclude(release_requested_at=None):
             contact.release_host(host)
@@ -41,4 +44,7 @@ class Command(BaseCommand):
             fold.fold(run, leave=fold.TAIL)
         for run in queries.to_ingest():
             ingest.ingest(run)
+        looks.look_due()
+        for channel_id in notify.channels_due(timezone.now()):
+            notify.deliver(channel_id)
         return len(due)

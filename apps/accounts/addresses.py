@@ -9,6 +9,8 @@ from django.conf import settings
 
 from apps.errors import HostError, PlanError
 
+# Where clouds keep metadata outside of the link-local networks: AWS by IPv6, Alibaba.
+METADATA = ("fd00:ec2::254", "100.100.100.200")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -26,11 +28,13 @@ def resolve(name: str) -> str:
             return str(address)
     listed = ", ".join(settings.ADDRESS_ALLOW)
     hint = f"allowed are: {listed}; PROVING_ADDRESS_ALLOW changes that"
-    raise PlanError("address", f"{name} ({addresses[0]}) is not in the networks that hosts may be in", hint=hint)
+    raise PlanError("address", f"{name} ({addresses[0]}) is not in the networks that we may connect to", hint=hint)
 
 
 def allowed(address: Address) -> bool:
-    """Never link-local (cloud metadata lives there), multicast or unspecified; else what the allow-list says."""
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
+    """Never link-local, metadata of a cloud, multicast or unspecified; else what the allow-list says."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    if address.is_link_local or address.is_multicast or address.is_unspecified or str(address) in METADATA:
         return False
     return any(address in ipaddress.ip_network(network) for network in settings.ADDRESS_ALLOW)

@@ -1,0 +1,112 @@
+"""When the rate of a load is steady, told while it runs: the warm-up that ends by itself.
+
+The samples become means of windows. MSER (White 1997) says how many windows belong to the start: the least number whose
+removal brings the squared error of the mean within a fifth of its minimum; half of them or more is no steady state. The
+rest must not drift: the Theil-Sen slope over all of it stays within a share of its median. The rule is that by which
+the server looks at measured steps afterwards, in its package stats.
+"""
+
+from __future__ import annotations
+
+from statistics import mean, median
+from typing import Any, Sequence
+
+LEAST = 6  # windows
+MOST = 120  # windows that are looked at: who is steady only over an hour has been so for minutes
+NEAR_MINIMUM = 1.2
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "window_s": {"type": "integer", "minimum": 1, "maximum": 60, "description": "1 to 60 seconds"},
+        "within": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "description": "a share, such as 0.02"},
+    },
+    "required": ["window_s", "within"],
+    "additionalProperties": False,
+}
+
+
+class Steadiness:
+    """Told the rate of each second, it knows whether the load is steady by now."""
+
+    def __init__(self, window_s: float, within: float) -> None:
+        self._window_s, self._within = window_s, within
+        self._means: list[float] = []
+        self._open: list[float] = []
+        self._number = 0
+        self.left_out, self.drift = 0, 0.0
+        self.reached = False
+
+    def add(self, t: float, rate: float) -> None:
+        """The rate of what ended `t` seconds after the beginning."""
+        second = max(1, round(t))
+        number = int((second - 1) // self._window_s)
+        if number > self._number and self._open:
+            self._close()
+        self._number = number
+        self._open.append(rate)
+        if second >= (number + 1) * self._window_s:
+            self._close()
+
+    def _close(self) -> None:
+        self._means.append(mean(self._open))
+        self._open, self._number = [], self._number + 1
+        looked_at = self._means[-MOST:]
+        self.left_out = mser_cut(looked_at)
+        self.drift = drift(looked_at[self.left_out :])
+        enough = len(looked_at) >= LEAST and self.left_out < len(looked_at) // 2
+        self.reached = enough and abs(self.drift) <= self._within
+
+    def as_json(self, after_s: float) -> dict[str, Any]:
+        """What it was told from, for the log."""
+        looked_at = self._means[-MOST:]
+        return {
+            "reached": self.reached,
+            "after_s": round(after_s, 1),
+            "window_s": self._window_s,
+            "windows": len(looked_at),
+            "left_out": self.left_out,
+            "mean": round(mean(looked_at[self.left_out :]), 3) if looked_at else None,
+            "drift": round(self.drift, 4),
+            "within": self._within,
+        }
+
+
+def mser_cut(means: Sequence[float]) -> int:
+    """Windows to leave out: the smallest d up to half of them whose MSER is at most 1.2 times the least."""
+    if len(means) < 2:
+        return 0
+    errors = [_mser(means[d:]) for d in range(len(means) // 2 + 1)]
+    most = NEAR_MINIMUM * min(errors)
+    return next(d for d, error in enumerate(errors) if error <= most)
+
+
+def _mser(tail: Sequence[float]) -> float:
+    middle = mean(tail)
+    return sum((value - middle) ** 2 for value in tail) / len(tail) ** 2
+
+
+def drift(means: Sequence[float]) -> float:
+    """What the Theil-Sen slope adds up to over all windows, as a share of their median."""
+    middle = median(means) if means else 0.0
+    if len(means) < 2:
+        return 0.0
+    if middle <= 0:
+        return 1.0  # nothing was done half of the time: whatever came then is all of it
+    slopes = [(b - a) / (j - i) for i, a in enumerate(means) for j, b in enumerate(means[i + 1 :], start=i + 1)]
+    return median(slopes) * (len(means) - 1) / middle
+
+
+def sentence(told: dict[str, Any], unit: str) -> tuple[str, str]:
+    """(level of the log, words) for what as_json tells."""
+    if told["windows"] < 2:
+        return "warning", f"not steady after {told['after_s']:g} s: it told too few rates to say more"
+    rest = told["windows"] - told["left_out"]
+    numbers = (
+        f"{told['windows']} windows of {told['window_s']:g} s, the first {told['left_out']} left out (MSER); the mean "
+        f"of the other {rest} is {told['mean']:.6g} {unit}, and over them it drifts by {told['drift']:+.1%} "
+        f"(steady: within {told['within']:.1%}, from {LEAST} windows on, fewer than half left out)"
+    )
+    if told["reached"]:
+        return "info", f"steady after {told['after_s']:g} s: {numbers}"
+    return "warning", f"not steady after {told['after_s']:g} s: {numbers}"

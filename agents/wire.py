@@ -1,0 +1,37 @@
+"""One side of a connection: requests come in on stdin and answers go out on stdout, one at a time."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections import deque
+from typing import Any, Callable, Optional
+
+from . import protocol
+
+Record = dict[str, Any]
+
+
+class Wire:
+    """Requests on stdin, answers on stdout."""
+
+    def __init__(self, look_s: float) -> None:
+        self._look_s = look_s
+        self._reader, self._sink, self._asked = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
+
+    def serve(self, answer: Callable[[Record], Record]) -> None:
+        """Answer requests until the other side closes."""
+        while data := os.read(sys.stdin.fileno(), 1 << 16):
+            self._asked.extend(self._reader.feed(data))
+            while self._asked:
+                self._sink.write(protocol.encode(answer(self._asked.popleft())))
+                self._sink.flush()
+
+    def pause(self, seconds: float, ended: Optional[int]) -> bool:
+        """Whether something else is asked, the other side has gone, or `ended` can be read, within that time; without
+        it a pause is short, for nothing tells when there is news."""
+        watched, limit_s = [sys.stdin.fileno()], min(seconds, self._look_s)
+        if ended is not None:
+            watched, limit_s = [*watched, ended], seconds
+        return bool(self._asked or select.select(watched, [], [], limit_s)[0])

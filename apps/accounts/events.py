@@ -1,0 +1,12 @@
+"""What people can be told of: each kind of event, and what it means in words."""
+
+KINDS: dict[str, str] = {
+    "campaign.finished": "a campaign has finished",
+    "campaign.failed": "a campaign has failed",
+    "host.quarantined": "a host went into quarantine",
+    "host.unreachable": "a host cannot be reached",
+    "host.unfit": "a host failed its health check",
+    "decision.contradicted": "newer results contradict a decision",
+}
+# Sent by the button of that name, to whoever presses it.
+TEST = "test"

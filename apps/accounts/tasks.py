@@ -1,0 +1,20 @@
+"""Take an id, make one call."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.accounts import notify, waking
+
+
+@shared_task(name="accounts.deliver")
+def deliver(channel_id: str) -> None:
+    notify.deliver(int(channel_id))
+
+
+@shared_task(name="accounts.deliver_due")
+def deliver_due() -> None:
+    """What failed before, and what had its word lost on the way."""
+    for channel_id in notify.channels_due(timezone.now()):
+        waking.send("accounts.deliver", str(channel_id))

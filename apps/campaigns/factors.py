@@ -1,0 +1,141 @@
+"""What a campaign varies: factors, their levels, and on which other levels a level depends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.errors import PlanError
+
+ROOTS = ("settings", "workload", "steps", "dataset")
+ORDERS = ("", "ascending", "descending")
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of a factor: its name, and the paths that it sets: settings.*, workload.*, steps.* or dataset.*
+
+    It exists only in cells where each factor named in `when` has one of the labels given there.
+    """
+
+    label: str
+    set: Mapping[str, Any]
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def possible(self, chosen: Mapping[str, Level]) -> bool:
+        return all(name in chosen and chosen[name].label in labels for name, labels in self.when.items())
+
+
+Cell = dict[str, Level]  # factor -> level, in the order of the factors; those without a possible level are left out
+
+
+@dataclass(frozen=True)
+class Factor:
+    """`order` other than "": within each block its levels follow each other in that order."""
+
+    name: str
+    levels: tuple[Level, ...]
+    order: str = ""
+
+    @property
+    def follows(self) -> set[str]:
+        """Factors that its levels depend on."""
+        return {name for level in self.levels for name in level.when}
+
+    def possible(self, chosen: Mapping[str, Level]) -> list[Level]:
+        return [level for level in self.levels if level.possible(chosen)]
+
+    def level(self, label: str) -> Level | None:
+        return next((level for level in self.levels if level.label == label), None)
+
+
+def read(raw: Any) -> tuple[Factor, ...]:
+    """Factors from JSON. PlanError naming the field when they are not a design."""
+    if not isinstance(raw, list) or not raw:
+        raise PlanError("factors", "a campaign needs at least one factor", hint='[{"name": ..., "levels": [...]}]')
+    factors = tuple(_read_factor(f"factors.{i}", each) for i, each in enumerate(raw))
+    _once("factors", [factor.name for factor in factors])
+    _check_conditions(factors)
+    by_dependence(factors)
+    return factors
+
+
+def _read_factor(field: str, raw: Any) -> Factor:
+    if not isinstance(raw, Mapping) or not str(raw.get("name", "")).strip():
+        raise PlanError(f"{field}.name", "a factor needs a name", hint="for example: server cpus")
+    levels, order = raw.get("levels"), raw.get("order", "")
+    if not isinstance(levels, list) or not levels:
+        raise PlanError(f"{field}.levels", "a factor needs at least one level", hint='[{"label": ..., "set": {...}}]')
+    if order not in ORDERS:
+        hint = "ascending, descending, or nothing for that of the campaign"
+        raise PlanError(f"{field}.order", f"{order!r} is not known", hint=hint)
+    read = tuple(_read_level(f"{field}.levels.{i}", each) for i, each in enumerate(levels))
+    _once(f"{field}.levels", [level.label for level in read])
+    return Factor(str(raw["name"]).strip(), read, order)
+
+
+def _read_level(field: str, raw: Any) -> Level:
+    if not isinstance(raw, Mapping) or not str(raw.get("label", "")).strip():
+        raise PlanError(f"{field}.label", "a level needs a label", hint="for example: 2 cpus")
+    changes = raw.get("set")
+    if not isinstance(changes, Mapping):
+        raise PlanError(f"{field}.set", f"{changes!r} is not an object", hint='{"settings.cpu_affinity.server": "0"}')
+    for path in changes:
+        if path.split(".")[0] not in ROOTS or "." not in path:
+            raise PlanError(
+                f"{field}.set",
+                f"{path!r} sets nothing",
+                hint="paths begin with settings., workload., steps. or dataset.",
+            )
+    return Level(str(raw["label"]).strip(), dict(changes), _read_when(f"{field}.when", raw.get("when", {})))
+
+
+def _read_when(field: str, raw: Any) -> dict[str, tuple[str, ...]]:
+    hint = '{"huge pages": ["on"]}'
+    if not isinstance(raw, Mapping):
+        raise PlanError(field, f"{raw!r} is not an object", hint=hint)
+    for name, labels in raw.items():
+        if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+            raise PlanError(field, f"{labels!r} is no list of labels of {name}", hint=hint)
+    return {name: tuple(labels) for name, labels in raw.items()}
+
+
+def _once(field: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(field, f"{name!r} stands twice", hint="give each its own name")
+
+
+def _check_conditions(factors: Sequence[Factor]) -> None:
+    known = {factor.name: [level.label for level in factor.levels] for factor in factors}
+    for i, factor in enumerate(factors):
+        for j, level in enumerate(factor.levels):
+            for name, labels in level.when.items():
+                field = f"factors.{i}.levels.{j}.when"
+                if name not in known or name == factor.name:
+                    others = ", ".join(each for each in known if each != factor.name)
+                    raise PlanError(field, f"{name!r} is no other factor", hint=f"others are: {others}")
+                strange = next((label for label in labels if label not in known[name]), None)
+                if strange is not None:
+                    hint = f"its levels are: {', '.join(known[name])}"
+                    raise PlanError(field, f"{name} has no level {strange!r}", hint=hint)
+
+
+def by_dependence(factors: Sequence[Factor]) -> list[Factor]:
+    """Each after those that its levels depend on. PlanError where they depend on each other."""
+    left, placed = list(factors), list[Factor]()
+    while left:
+        known = {factor.name for factor in placed}
+        ready = next((factor for factor in left if factor.follows <= known), None)
+        if ready is None:
+            names = " and ".join(factor.name for factor in left if factor.follows)
+            raise PlanError("factors", f"the levels of {names} depend on each other", hint="drop one condition")
+        placed.append(ready)
+        left.remove(ready)
+    return placed
+
+
+def text_of(cell: Mapping[str, Level]) -> str:
+    """ "on, 1GB", as a run's label has it."""
+    return ", ".join(level.label for level in cell.values())

@@ -1,0 +1,90 @@
+"""What the agent holds of a job, brought here whole; and its leave to forget it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agents.protocol import checksum
+from apps.campaigns.models import Run, RunPart
+from apps.errors import AgentError, ProvingError
+from apps.hosts import ssh
+
+log = logging.getLogger(__name__)
+
+READ_BYTES = 1 << 20
+ARTEFACT_BYTES = 16 << 20
+
+
+def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """What these lines tell, as fields of an event; without those that are damaged on the host's disk, as they would be
+    at each further look."""
+    records = [_record(line) for line in lines]
+    for line in (line for line, found in zip(lines, records, strict=True) if found is None):
+        log.warning("%s: a damaged event: %r", job, line[:80])
+    return [
+        {"at": datetime.fromtimestamp(each["wall"], UTC), **{name: each[name] for name in ("seq", "kind", "data")}}
+        for each in records
+        if each is not None
+    ]
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        return record if record["crc"] == checksum(record) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error). A job whose events are damaged has failed: what is left of it makes no result."""
+    lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
+    if not lost:
+        return manifest["outcome"], manifest["error"]
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
+    return Run.Outcome.FAILED, error.as_dict()
+
+
+def kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
+    """A file of the manifest with its content, but for a large one."""
+    kept = {name: file[name] for name in ("path", "size", "sha256")}
+    if file["size"] <= ARTEFACT_BYTES:
+        kept["content"] = fetch(run, link, file["path"], file["size"])
+        if hashlib.sha256(kept["content"]).hexdigest() != file["sha256"]:
+            raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
+    return kept
+
+
+def fetch(run: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
+    parts = bytearray()
+    while True:
+        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
+        parts += base64.b64decode(chunk["data"])
+        if len(parts) >= min(chunk["size"], limit):
+            return bytes(parts)
+
+
+def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
+    """Let the agent delete what we have. Where this fails, the next contact does it; the run has ended all the same."""
+    try:
+        link.call("ack", run=run_id, manifest=hashlib.sha256(sealed).hexdigest())
+        if json.loads(sealed)["clean"]:
+            link.call("purge", run=run_id)
+    except ProvingError as error:
+        log.warning("run %s stays in the spool: %s", run_id, error)
+
+
+def forget_ended(link: ssh.Link) -> None:
+    """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
+    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
+        sealed = fetch(run, link, "manifest.json", ARTEFACT_BYTES)
+        if json.loads(sealed) == run.manifest:
+            forget(link, str(run.pk), sealed)

@@ -1,0 +1,200 @@
+"""What a person does with a campaign after it was designed: pause, resume, clone, extend, retry what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.campaigns import halts, services
+from apps.campaigns.models import Campaign, Run, RunPart
+from apps.campaigns.queries import NOT_OK
+from apps.errors import PlanError
+
+# What a clone takes over: every choice, but none of what became of them.
+CHOICES = (
+    *("host", "question", "workload", "dataset", "factors", "profile", "repetitions", "order", "seed", "reboot"),
+    *("metric", "delta", "interval_s", "sources", "recipe", "target", "design", "cells", "sample", "nuisance", "stop"),
+    *("budget_h", "max_failures", "priority", "placement", "roles"),
+)
+
+
+def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
+    """The row, locked. PlanError where its state does not allow the action."""
+    locked = Campaign.objects.select_for_update().get(pk=campaign.pk)
+    if locked.kind != Campaign.Kind.COMPARISON:
+        raise PlanError("kind", f"{locked} is no comparison, which alone can be {action}")
+    if locked.state not in states:
+        hint = f"only one that is {' or '.join(states)} can be {action}"
+        raise PlanError("state", f"{locked} is {locked.state}", hint=hint)
+    return locked
+
+
+@transaction.atomic
+def pause_campaign(campaign: Campaign, *, by: User, reason: str = "", stop: bool = False) -> None:
+    """Begin nothing new. What runs goes on to its end; with `stop` it is stopped, its host put back, and it is planned
+    anew after all others."""
+    require(by, Role.OPERATOR, "pause campaign")
+    locked = _locked(campaign, [Campaign.State.RUNNING], "paused")
+    halts.pause(locked, reason.strip() or f"by {by}", by=by)
+    if stop:
+        stopped = list(locked.runs.active().select_related("host"))
+        _retry(locked, stopped)
+        for run in stopped:
+            services.cancel(run)
+    campaign.refresh_from_db()
+
+
+@transaction.atomic
+def resume_campaign(campaign: Campaign, *, by: User) -> None:
+    """Go on. Failures until now no longer count towards those that pause it."""
+    require(by, Role.OPERATOR, "resume campaign")
+    locked = _locked(campaign, [Campaign.State.PAUSED], "resumed")
+    audit(by, "campaign.resume", locked, before={"reason": locked.state_reason}, after={"id": str(locked.pk)})
+    _run_again(locked)
+    campaign.refresh_from_db()
+
+
+def _run_again(campaign: Campaign) -> None:
+    """RUNNING, from whatever it was; its hosts take its next runs."""
+    campaign.state, campaign.state_reason, campaign.ended_at = Campaign.State.RUNNING, "", None
+    campaign.forgiven_failures = halts.failures(campaign)
+    campaign.save(update_fields=["state", "state_reason", "ended_at", "forgiven_failures"])
+    halts.enforce(campaign)
+    halts.arm_hosts(campaign)
+
+
+def clone_campaign(campaign: Campaign, *, by: User, **changes: Any) -> Campaign:
+    """A new draft with every choice of this one but `changes`, which are fields of services.create_campaign."""
+    if campaign.kind != Campaign.Kind.COMPARISON:
+        raise PlanError("kind", f"{campaign} is no comparison, which alone can be cloned")
+    same = {name: getattr(campaign, name) for name in CHOICES}
+    same |= {"name": f"{campaign.name[:113]} (copy)", "further_hosts": list(campaign.further_hosts.all())}
+    return services.create_campaign(by=by, cloned_from=campaign, **(same | changes))
+
+
+@transaction.atomic
+def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = None) -> int:
+    """How many runs were planned anew, each with the spec of one that failed; all that did, unless `runs` says which.
+
+    The failed ones stay. A run is retried once: what fails again, its retry is retried.
+    """
+    require(by, Role.OPERATOR, "retry runs")
+    locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "retried")
+    failed = list(failed_runs(locked))
+    wanted = failed if runs is None else [_retriable(locked, run) for run in runs]
+    if not wanted:
+        raise PlanError("runs", f"{locked} has no failed run that was not retried", hint="extend it instead")
+    for run in {(run.host_id, run.digest): run for run in wanted}.values():
+        services.check_on_host(run.spec, run.host, services.facts_of(run.host))
+    _retry(locked, wanted)
+    told = [run.position + 1 for run in wanted]
+    audit(by, "campaign.retry", locked, after={"id": str(locked.pk), "runs": told})
+    if locked.state == Campaign.State.FINISHED:
+        _run_again(locked)
+    halts.arm_hosts(locked)
+    campaign.refresh_from_db()
+    return len(wanted)
+
+
+def failed_runs(campaign: Campaign) -> Any:
+    """Those that nobody has retried yet."""
+    failed = campaign.runs.filter(outcome__in=NOT_OK, retries=None)
+    return failed.select_related("host").order_by("position")
+
+
+def _retriable(campaign: Campaign, run: Run) -> Run:
+    ended_badly = run.state == Run.State.ENDED and run.outcome != Run.Outcome.OK
+    if run.campaign_id != campaign.pk or not ended_badly or run.retries.exists():
+        hint = "one of this campaign that ended, but not ok, and was not retried yet"
+        raise PlanError("runs", f"{run} cannot be retried", hint=hint)
+    return run
+
+
+def _retry(campaign: Campaign, runs: Sequence[Run]) -> None:
+    """The same cells in the same blocks, after all others; in the caller's transaction."""
+    first = services.next_position(campaign)
+    same = ("campaign", "host", "block", "cell", "spec", "digest", "facts")
+    anew = Run.objects.bulk_create(
+        Run(retry_of=run, position=first + place, **{name: getattr(run, name) for name in same})
+        for place, run in enumerate(runs)
+    )
+    of_part = ("host", "role", "position", "spec", "digest")
+    RunPart.objects.bulk_create(
+        RunPart(run=run, **{name: getattr(part, name) for name in of_part})
+        for run in anew
+        for part in RunPart.objects.filter(run=run.retry_of).select_related("host")
+    )
+
+
+@transaction.atomic
+def extend_campaign(
+    campaign: Campaign,
+    *,
+    by: User,
+    repetitions: int | None = None,
+    levels: Mapping[str, list[dict[str, Any]]] | None = None,
+    budget_h: float | None = None,
+) -> int:
+    """How many runs were added: whole new blocks of every combination, old and new, from the same seed.
+
+    `levels`: factor -> levels to add; without `repetitions` as many blocks as were asked for at first. Old levels run
+    again beside new ones, for those of another day are no fair comparison. `budget_h` takes the place of the old one.
+    """
+    require(by, Role.OPERATOR, "extend campaign")
+    locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "extended")
+    more = repetitions or (locked.repetitions if levels else 0)
+    if more < 1:
+        raise PlanError("repetitions", f"{more} blocks extend nothing", hint="1 or more, or name levels to add")
+    before = {"repetitions": locked.repetitions, "factors": locked.factors, "budget_h": locked.budget_h}
+    done = _blocks(locked)
+    locked.factors = _with_levels(locked.factors, levels or {})
+    locked.repetitions = done + more
+    locked.budget_h = budget_h or locked.budget_h
+    planned = [run for run in services.preview(locked).runs if run.block >= done]
+    services.check_permission(planned, by)
+    services.add_runs(locked, planned)
+    _tell_extension(locked, by, more, levels or {}, done, stopped=done < before["repetitions"])
+    audit(by, "campaign.extend", locked, before=before, after=_extended(locked, len(planned)))
+    if locked.state == Campaign.State.FINISHED:
+        _run_again(locked)
+    halts.arm_hosts(locked)
+    campaign.refresh_from_db()
+    return len(planned)
+
+
+def _blocks(campaign: Campaign) -> int:
+    """How many blocks it has; fewer than planned where it was stopped."""
+    last = campaign.runs.order_by("-block").values_list("block", flat=True).first()
+    return 0 if last is None else last + 1
+
+
+def _with_levels(factors: list[dict[str, Any]], added: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    known = [factor["name"] for factor in factors]
+    for name in added:
+        if name not in known:
+            raise PlanError(f"levels.{name}", f"no factor is called {name!r}", hint="one of " + ", ".join(known))
+    return [{**factor, "levels": [*factor["levels"], *added.get(factor["name"], [])]} for factor in factors]
+
+
+def _tell_extension(
+    campaign: Campaign, by: User, more: int, levels: Mapping[str, Any], done: int, stopped: bool
+) -> None:
+    """On the campaign itself, for whoever reads its intervals must know that its results could be seen before."""
+    seen = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False).count()
+    labels = {name: [str(level.get("label")) for level in added] for name, added in levels.items()}
+    told = {"at": timezone.now().isoformat(), "by": by.username, "repetitions": more, "levels": labels, "seen": seen}
+    campaign.extensions = [*campaign.extensions, told]
+    if campaign.state == Campaign.State.FINISHED and campaign.open_blocks is not None:
+        # A rule that has stopped it does not stop it again; one that never did looks at the first new block, too.
+        campaign.open_blocks = None if stopped else done + 1
+    campaign.save(update_fields=["factors", "repetitions", "budget_h", "extensions", "open_blocks"])
+
+
+def _extended(campaign: Campaign, runs: int) -> dict[str, Any]:
+    told = campaign.extensions[-1]
+    return {"id": str(campaign.pk), "runs": runs, "repetitions": told["repetitions"], "levels": told["levels"]}

@@ -1,0 +1,91 @@
+"""Word to whoever follows a run that it need not wait for its next look: a cancel was asked for, somebody watches.
+
+PostgreSQL carries the word (NOTIFY, on commit). A word that is lost costs the rest of that wait, nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import psycopg
+from django.core.cache import cache
+from django.db import connection
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "proving_ground_runs"
+WATCHED_S = 30
+AGAIN_S = 2.0
+
+listening = threading.Event()  # this process hears of what is asked
+_followers: dict[str, Callable[[], None]] = {}
+
+
+def nudge(run_id: UUID | str) -> None:
+    """Have the run looked at now, or when this transaction commits."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_notify(%s, %s)", [CHANNEL, str(run_id)])
+
+
+def watch(run_id: UUID | str) -> None:
+    """Somebody looks at this run: for half a minute its events are to come each second. Cheap enough for each look."""
+    try:
+        if cache.add(_key(run_id), True, WATCHED_S):
+            nudge(run_id)
+    except (RedisError, OSError) as error:
+        log.warning("no cache to remember who watches run %s: %s", run_id, error)
+
+
+def watched(run_id: UUID | str) -> bool:
+    """Whether somebody looked at it lately; without a cache nobody knows, and events come as if."""
+    try:
+        return bool(cache.get(_key(run_id)))
+    except (RedisError, OSError):
+        return True
+
+
+def _key(run_id: UUID | str) -> str:
+    return f"watched:{run_id}"
+
+
+@contextmanager
+def following(run_id: UUID, wake: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile `wake` is called, from another thread, when the run is nudged."""
+    _followers[str(run_id)] = wake
+    try:
+        yield
+    finally:
+        _followers.pop(str(run_id), None)
+
+
+def listen() -> None:
+    """Hear of nudges from now on, in a thread of its own and on a connection of its own."""
+    threading.Thread(target=_listen, name="nudges", daemon=True).start()
+
+
+def _listen() -> None:
+    while True:
+        try:
+            _hear()
+        except psycopg.Error as error:
+            log.warning("no word of nudges: %s; again in %g s", error, AGAIN_S)
+        finally:
+            listening.clear()
+        time.sleep(AGAIN_S)
+
+
+def _hear() -> None:
+    params = connection.get_connection_params()
+    with psycopg.connect(**{**params, "cursor_factory": psycopg.Cursor}, autocommit=True) as own:
+        own.execute(f"listen {CHANNEL}")
+        listening.set()
+        for word in own.notifies():
+            wake = _followers.get(word.payload)
+            if wake:
+                wake()

@@ -1,0 +1,123 @@
+"""SELECT only: the queue of a host as people read it: what runs, what waits in which order, and why nothing begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Min, Q
+
+from apps.campaigns import plan, queries, queue
+from apps.campaigns.models import Campaign, Run
+from apps.hosts import reservations, windows
+from apps.hosts.models import Host, Reservation
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a campaign has in the queue of a host; when it begins and ends is None while the host is out of service."""
+
+    campaign: Campaign
+    runs: int
+    first: int
+    seconds: float
+    begins: datetime | None
+    ends: datetime | None
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`why`: what keeps the next run from beginning, in words; "" where nothing does, or nothing waits."""
+
+    host: Host
+    active: Run | None
+    active_ends: datetime | None
+    reservation: Reservation | None
+    why: str
+    waiting: list[Waiting]
+
+    @property
+    def runs(self) -> int:
+        return sum(each.runs for each in self.waiting)
+
+
+def schedule(host: Host, now: datetime) -> Schedule:
+    """The queue in order, with the times at which campaigns are expected to begin and end there."""
+    active = Run.objects.active().filter(host=host).select_related("campaign", "host").first()
+    ends = _ends(active, now) if active else None
+    reserved = reservations.in_force(host, now)
+    calendar = windows.read(host.windows, host.time_zone)
+    free = max(filter(None, (now, ends, reserved.until if reserved else None)))
+    waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
+    return Schedule(host, active, ends, reserved, why(host, now), waits)
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """How far a campaign is on one of its hosts, what it does there now, or why nothing of it begins."""
+
+    host: Host
+    done: int
+    total: int
+    failed: int
+    active: Run | None
+    why: str
+
+
+def by_host(campaign: Campaign, now: datetime) -> list[OnHost]:
+    """In the order of the hosts' names: three queries, and for each that is idle those of its queue."""
+    ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
+    counted = (
+        campaign.runs.order_by()
+        .values("host")
+        .annotate(total=Count("pk"), done=Count("pk", filter=ended), failed=Count("pk", filter=not_ok))
+    )
+    counts = {row["host"]: (row["done"], row["total"], row["failed"]) for row in counted}
+    active = {run.host_id: run for run in campaign.runs.active().select_related("campaign")}
+    hosts = Host.objects.filter(pk__in=counts).order_by("name")
+    return [_on_host(host, counts[host.pk], active.get(host.pk), campaign, now) for host in hosts]
+
+
+def _on_host(host: Host, counts: tuple[int, int, int], active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
+    waits = active is None and counts[0] < counts[1] and campaign.state == Campaign.State.RUNNING
+    return OnHost(host, *counts, active, why(host, now) if waits else "")
+
+
+def why(host: Host, now: datetime) -> str:
+    """What keeps the next run of a host that is idle from beginning; "" where nothing does, or nothing waits."""
+    if Run.objects.active().filter(host=host).exists():
+        return ""
+    following = queue.waiting(host).first()
+    return queue.hindrance(host, following, now) if following else ""
+
+
+def _ends(run: Run, now: datetime) -> datetime:
+    begun = run.started_at or now
+    return max(now, begun + timedelta(seconds=queries.run_seconds(run)))
+
+
+def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now: datetime) -> Iterable[Waiting]:
+    queued = queue.waiting(host).order_by().values("campaign").annotate(count=Count("pk"), first=Min("position"))
+    counted = {row["campaign"]: row for row in queued}
+    campaigns = Campaign.objects.filter(pk__in=counted).order_by("-priority", "started_at").select_related("created_by")
+    for campaign in campaigns:
+        count, seconds = counted[campaign.pk]["count"], _seconds(campaign, host)
+        begins = ends = None
+        if free:
+            begins, ends = calendar.following(free, seconds, count)
+            free = ends
+        fits = calendar.fits(now, seconds)
+        yield Waiting(campaign, count, counted[campaign.pk]["first"], seconds, begins, ends, fits)
+
+
+def _seconds(campaign: Campaign, host: Host) -> float:
+    """About how long one of its runs there takes: as those did that ended, else as the plan says."""
+    runs = Run.objects.filter(campaign=campaign, host=host)
+    took = queries.median_s(runs)
+    if took:
+        return took
+    specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))
+    planned = [(row["count"], plan.seconds(row["spec"])) for row in specs]
+    return float(sum(count * seconds for count, seconds in planned) / max(1, sum(count for count, _ in planned)))

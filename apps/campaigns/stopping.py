@@ -1,0 +1,109 @@
+"""When a campaign has enough: its stop rule, as a person asked for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.errors import PlanError
+
+UNTIL = {
+    "width": "the interval of a comparison is narrower than asked",
+    "verdict": "the verdict of a comparison is certain",
+}
+# How alpha is spent over the looks; what each asks for by itself. The words are in docs/statistics.md.
+SPENDING = ("obrien_fleming", "pocock")
+USUAL = {"width": "pocock", "verdict": "obrien_fleming"}
+LEAST = 5
+FEWEST = 3
+KEYS = ("until", "between", "width", "least", "spending")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Look after each whole block from `least` on; `between` are labels as Run.label writes them, `width` a share."""
+
+    until: str
+    between: tuple[str, str]
+    width: float
+    least: int
+    spending: str
+
+    @property
+    def sentence(self) -> str:
+        first, second = self.between
+        if self.until == "width":
+            return f"until the interval of {second} against {first} is narrower than {100 * self.width:g} %"
+        return f"until the verdict on {second} against {first} is certain"
+
+
+def read(stop: Any, factors: Sequence[Mapping[str, Any]], repetitions: int) -> Rule | None:
+    """None for {}: all repetitions. PlanError naming the part that is no rule."""
+    if not stop:
+        return None
+    if not isinstance(stop, Mapping) or stop.get("until") not in UNTIL:
+        hint = "{} for all repetitions, or one of " + ", ".join(UNTIL)
+        given = stop.get("until") if isinstance(stop, Mapping) else stop
+        raise PlanError("stop.until", f"{given!r} is no rule", hint=hint)
+    for name in stop:
+        if name not in KEYS:
+            raise PlanError(f"stop.{name}", f"{name!r} is not known", hint="one of " + ", ".join(KEYS))
+    until = stop["until"]
+    spending = stop.get("spending", USUAL[until])
+    if spending not in SPENDING:
+        raise PlanError("stop.spending", f"{spending!r} is not known", hint="one of " + ", ".join(SPENDING))
+    return Rule(until, _between(stop.get("between"), factors), _width(stop), _least(stop, repetitions), spending)
+
+
+def _width(stop: Mapping[str, Any]) -> float:
+    width = stop.get("width", 0.0)
+    if stop["until"] == "verdict":
+        if "width" in stop:
+            raise PlanError("stop.width", "a verdict has no width", hint="leave it out, or stop until width")
+    elif isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < 2:
+        raise PlanError("stop.width", f"{width!r} is no width", hint="a share between 0 and 2: 0.04 is 4 %")
+    return float(width)
+
+
+def _least(stop: Mapping[str, Any], repetitions: int) -> int:
+    least = stop.get("least", min(LEAST, repetitions))
+    if isinstance(least, bool) or not isinstance(least, int) or not FEWEST <= least <= repetitions:
+        hint = f"from {FEWEST} to the repetitions, {repetitions}"
+        raise PlanError("stop.least", f"a first look after {least!r} blocks is not possible", hint=hint)
+    return least
+
+
+def _between(cells: Any, factors: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    if not isinstance(cells, list) or len(cells) != 2 or cells[0] == cells[1]:
+        raise PlanError(
+            "stop.between", f"{cells!r} are not two combinations", hint="[{factor: level}, {factor: level}]"
+        )
+    first, second = (_label(f"stop.between.{place}", cell, factors) for place, cell in enumerate(cells))
+    return first, second
+
+
+def _label(field: str, cell: Any, factors: Sequence[Mapping[str, Any]]) -> str:
+    known = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in factors}
+    if not isinstance(cell, Mapping) or set(cell) != set(known):
+        raise PlanError(field, f"{cell!r} is no combination", hint="a level of each of " + ", ".join(known))
+    for name, labels in known.items():
+        if cell[name] not in labels:
+            raise PlanError(field, f"{name} has no level {cell[name]!r}", hint="one of " + ", ".join(labels))
+    return label(cell, factors)
+
+
+def label(cell: Mapping[str, str], factors: Sequence[Mapping[str, Any]]) -> str:
+    """The levels in a line, in the order of the factors."""
+    return ", ".join(cell[factor["name"]] for factor in factors if factor["name"] in cell)
+
+
+def check(rule: Rule | None, cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str, Any]]) -> None:
+    """PlanError where the design never runs what the rule compares."""
+    if rule is None:
+        return
+    run = {label(cell, factors) for cell in cells}
+    for place, wanted in enumerate(rule.between):
+        if wanted not in run:
+            hint = "choose two of the combinations that are run"
+            raise PlanError(f"stop.between.{place}", f"{wanted} is not in the design", hint=hint)

@@ -1,0 +1,61 @@
+"""When runs may begin on a host, whose it is for now, and how it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.services import user_of
+from apps.hosts import reservations
+from apps.hosts.models import Host, Reservation
+
+
+class WindowSerializer(serializers.Serializer[Any]):
+    """Keys are days, from and to."""
+
+    days = serializers.ListField(child=serializers.IntegerField(min_value=0, max_value=6), help_text="0 is Monday")
+    to = serializers.CharField(help_text="HH:MM, up to 24:00")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`from` is a word of Python's own."""
+        return {**super().get_fields(), "from": serializers.CharField(help_text="HH:MM")}
+
+
+class HealthSerializer(serializers.Serializer[Any]):
+    check = serializers.CharField()
+    ok = serializers.BooleanField()
+    found = serializers.CharField()
+    wanted = serializers.CharField(help_text="empty: it is told only")
+
+
+class ReservationSerializer(serializers.ModelSerializer[Reservation]):
+    by = serializers.CharField(source="by.username", read_only=True)
+
+    class Meta:
+        model = Reservation
+        fields = ["by", "reason", "until", "made_at", "ended_at"]
+        read_only_fields = ["made_at", "ended_at"]
+
+
+class ReservationActions(viewsets.GenericViewSet[Host]):
+    """What a host's address offers of it."""
+
+    @extend_schema(request=ReservationSerializer, responses={201: ReservationSerializer})
+    @action(detail=True, methods=["post"])
+    def reserve(self, request: Request, pk: str) -> Response:
+        """Hands off until then: no run begins; what is under way goes on. One's own that is in force is replaced."""
+        host, body = self.get_object(), ReservationSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        made = reservations.reserve(host, by=user_of(request), **body.validated_data)
+        return Response(ReservationSerializer(made).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=None, responses=ReservationSerializer)
+    @action(detail=True, methods=["post"], url_path="give-up")
+    def give_up(self, request: Request, pk: str) -> Response:
+        """End the reservation before its time: whoever made it may, and an admin."""
+        return Response(ReservationSerializer(reservations.give_up(self.get_object(), by=user_of(request))).data)

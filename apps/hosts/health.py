@@ -1,0 +1,88 @@
+"""What the agent found of a host's health, judged. Pure: rows in the shape of Host.health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+MIB = 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From the environment: see docs/production.md."""
+
+    free_mib: int
+    clock_s: float
+    celsius: float
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far the host's clock is ahead of ours, known to within `error_s`: half of what asking it took."""
+
+    ahead_s: float
+    error_s: float
+
+
+def clock(asked: float, told: float, answered: float) -> Clock:
+    """From our clock before and after the question, and the host's in its answer; seconds since 1970."""
+    return Clock(told - (asked + answered) / 2, (answered - asked) / 2)
+
+
+def judge(told: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
+    """A row for each check: `wanted` is empty where it is told only, and nothing depends on it."""
+    return [
+        *(_space(each, limits) for each in told["space"]),
+        _clock(at, limits),
+        _left(hello["dirty"], "values that were not put back", "nothing"),
+        _left(hello["conflicts"], "values left to somebody else", ""),
+        _units(hello["units"]),
+        *([_heat(told["celsius"], limits)] if told["celsius"] is not None else []),
+        _row("restart of the host", True, "is due" if told["restart_due"] else "not due", ""),
+        _row("failed units of systemd", True, ", ".join(told["failed_units"]) or "none", ""),
+    ]
+
+
+def _row(check: str, ok: bool, found: str, wanted: str) -> Row:
+    return {"check": check, "ok": ok, "found": found, "wanted": wanted}
+
+
+def _space(space: Mapping[str, Any], limits: Limits) -> Row:
+    free = space["free_kb"]
+    found = "cannot be told" if free is None else f"{free / MIB:,.0f} MiB"
+    enough = free is None or free >= limits.free_mib * MIB
+    return _row(f"free space for {space['path']}", enough, found, f"{limits.free_mib:,} MiB or more")
+
+
+def _clock(at: Clock, limits: Limits) -> Row:
+    side = "ahead of" if at.ahead_s > 0 else "behind"
+    found = f"{abs(at.ahead_s):.2f} s {side} the server's, within {at.error_s:.2f} s"
+    return _row("clock", abs(at.ahead_s) - at.error_s <= limits.clock_s, found, f"at most {limits.clock_s:g} s apart")
+
+
+def _left(runs: Sequence[str], what: str, wanted: str) -> Row:
+    found = ", ".join(f"of run {run[:8]}" for run in runs) or "none"
+    return _row(what, not (runs and wanted), found, wanted and "none")
+
+
+def _units(state: str) -> Row:
+    """They are renewed at each contact: what is outdated after that could not be."""
+    return _row("units of the agent", state != "outdated", state, "current" if state in ("current", "outdated") else "")
+
+
+def _heat(celsius: float, limits: Limits) -> Row:
+    wanted = f"at most {limits.celsius:g} °C"
+    return _row("hottest thermal zone", celsius <= limits.celsius, f"{celsius:.0f} °C", wanted)
+
+
+def failed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong, in words; "" where nothing is."""
+    return "; ".join(f"{row['check']}: {row['found']}, wanted {row['wanted']}" for row in rows if not row["ok"])
+
+
+def at_once(hosts: int, every_s: float, beat_s: float) -> int:
+    """How many hosts are asked in one beat: all of them in half of the time between two checks, never all together."""
+    return max(1, -(-int(hosts * beat_s) // max(1, int(every_s / 2))))

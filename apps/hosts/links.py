@@ -1,0 +1,83 @@
+"""A link that is open is kept for a moment after its use: the next tick of the host's run takes it up again.
+
+Opening one costs both sides: keys, a login, Python on the host. Whoever takes a link has it alone, until it is given
+back; one that broke meanwhile, or leads where the host no longer is, is closed and another opened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock, Timer
+
+from apps.errors import ProvingError
+from apps.hosts import ssh
+from apps.hosts.models import Host
+
+log = logging.getLogger(__name__)
+
+KEEP_S = 5.0
+GREET_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Kept:
+    link: ssh.Link
+    timer: Timer
+
+
+_kept: dict[int, _Kept] = {}
+_lock = Lock()
+
+
+@contextmanager
+def link(host: Host) -> Iterator[ssh.Link]:
+    """An open link to the host, kept afterwards if it is sound. Errors are those of ssh.Link."""
+    taken = _take(host) or ssh.Link(host).open()
+    try:
+        yield taken
+    finally:
+        if taken.sound:
+            _keep(host.pk, taken)
+        else:
+            taken.close()
+
+
+def _take(host: Host) -> ssh.Link | None:
+    """The kept link, if it still leads there."""
+    with _lock:
+        kept = _kept.pop(host.pk, None)
+    if kept is None:
+        return None
+    kept.timer.cancel()
+    try:
+        kept.link.greet(host, GREET_S)
+    except ProvingError as error:
+        log.info("the kept link to %s is of no use: %s", host, error)
+        kept.link.close()
+        return None
+    return kept.link
+
+
+def _keep(host_id: int, link: ssh.Link) -> None:
+    timer = Timer(KEEP_S, _expire, (host_id, link))
+    timer.daemon = True
+    with _lock:
+        before = _kept.get(host_id)
+        _kept[host_id] = _Kept(link, timer)
+    timer.start()
+    if before:
+        before.timer.cancel()
+        before.link.close()
+
+
+def _expire(host_id: int, link: ssh.Link) -> None:
+    """Close a link that nobody took."""
+    with _lock:
+        kept = _kept.get(host_id)
+        if kept is None or kept.link is not link:
+            return
+        del _kept[host_id]
+    link.close()

@@ -1,0 +1,70 @@
+"""A person's claim on a machine: no run begins there until it ends. What is under way goes on."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require, save
+from apps.errors import PlanError
+from apps.hosts.models import Host, Reservation
+
+MOST_DAYS = 30
+
+
+def in_force(host: Host, now: datetime) -> Reservation | None:
+    """The one that ends last. A machine with two names is reserved under both."""
+    return _in_force(host, now).select_related("by", "host").order_by("-until").first()
+
+
+def _in_force(host: Host, now: datetime) -> QuerySet[Reservation]:
+    same = Q(host=host) | (Q(host__machine_id=host.machine_id) & ~Q(host__machine_id=""))
+    return Reservation.objects.filter(same, ended_at=None, until__gt=now)
+
+
+@transaction.atomic
+def reserve(host: Host, until: datetime, reason: str, *, by: User) -> Reservation:
+    """From now on until then. One's own that is in force is replaced; PlanError while somebody else has it."""
+    require(by, Role.OPERATOR, "reserve host")
+    Host.objects.select_for_update().get(pk=host.pk)  # a run that begins takes the same lock
+    now = timezone.now()
+    _check_times(now, until)
+    earlier = in_force(host, now)
+    if earlier and earlier.by_id != by.pk:
+        hint = f"ask {earlier.by}, or an admin, to give it up"
+        raise PlanError("host", f"{earlier}: {earlier.reason}", hint=hint)
+    _in_force(host, now).update(ended_at=now, ended_by=by)
+    made = Reservation(host=host, by=by, reason=reason.strip(), until=until)
+    save(made)
+    before = {"until": earlier.until.isoformat(), "reason": earlier.reason} if earlier else None
+    audit(by, "host.reserve", host, before=before, after={"until": until.isoformat(), "reason": made.reason})
+    return made
+
+
+def _check_times(now: datetime, until: datetime) -> None:
+    if until <= now:
+        raise PlanError("until", f"{until:%Y-%m-%d %H:%M} UTC has passed", hint="a time to come")
+    if until > now + timedelta(days=MOST_DAYS):
+        hint = f"at most {MOST_DAYS} days; it can be made anew before it ends"
+        raise PlanError("until", f"{until:%Y-%m-%d %H:%M} UTC is too far ahead", hint=hint)
+
+
+@transaction.atomic
+def give_up(host: Host, *, by: User) -> Reservation:
+    """Before its time; its owner and admins may. Whoever waits in the queue goes on."""
+    require(by, Role.OPERATOR, "give up reservation")
+    now = timezone.now()
+    found = in_force(host, now)
+    if found is None:
+        raise PlanError("host", f"{host} is not reserved")
+    if found.by_id != by.pk:
+        require(by, Role.ADMIN, f"give up the reservation of {found.by}")
+    _in_force(host, now).update(ended_at=now, ended_by=by)
+    before = {"by": str(found.by), "until": found.until.isoformat(), "reason": found.reason}
+    audit(by, "host.give_up", host, before=before)
+    found.refresh_from_db()
+    return found

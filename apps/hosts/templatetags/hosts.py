@@ -1,0 +1,20 @@
+"""Times by the clock of a host."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.utils import timezone
+
+from apps.hosts.models import Host
+from apps.hosts.windows import shown
+
+register = template.Library()
+
+
+@register.filter
+def at_host(at: datetime, host: Host) -> str:
+    """ "18:00 EET" today, "Mon 20:00 EET" within a week, else with the date."""
+    return shown(at, ZoneInfo(host.time_zone), timezone.now())

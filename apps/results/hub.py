@@ -1,0 +1,196 @@
+"""Many viewers, one look: a thread asks every half second what is new, and wakes whoever streams it to a page.
+
+A viewer costs a sleeping thread of the web server, and no connection to PostgreSQL. Each process has a hub of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+from django.db import DatabaseError, close_old_connections, connections
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+BEAT_S = 5.0
+# A stream ends after this long, and the page opens the next: it is then asked again who may see it.
+LIFE_S = 300.0
+# Words that a viewer may be behind; one that is slower begins anew.
+KEPT = 64
+RETRY_MS = 2000
+BEAT = b"event: beat\ndata: {}\n\n"
+AGAIN = b"event: again\ndata: {}\n\n"  # not a failure: the page is to open the next stream
+
+
+@dataclass(frozen=True)
+class Word:
+    """What all viewers of one thing are told at once; nothing comes after the `last`."""
+
+    seq: int
+    news: dict[str, Any] | None
+    last: bool = False
+
+
+class Watch(Protocol):
+    """One thing that is watched. `look` answers None where nothing is new; `seq`: what is known before."""
+
+    seq: int
+
+    def look(self) -> Word | None: ...
+
+
+def encode(seq: int, news: Any) -> bytes:
+    """An event of text/event-stream; its id comes back as Last-Event-ID."""
+    return b"id: %d\nevent: news\ndata: %s\n\n" % (seq, orjson.dumps(news))
+
+
+class Topic:
+    """The newest words of one watch, and those who wait for the next."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.seq = watch, watch.seq
+        self.viewers = self.told = 0
+        self.over = False
+        self._words: deque[bytes] = deque(maxlen=KEPT)
+        self._news = threading.Condition()
+
+    def look(self) -> None:
+        """Asks the watch, and passes on what is new, written once for all."""
+        word = self.watch.look()
+        if word is None:
+            return
+        with self._news:
+            self.seq, self.over = word.seq, word.last
+            if word.news is not None:
+                self._words.append(encode(word.seq, word.news))
+                self.told += 1
+            self._news.notify_all()
+
+    def place(self) -> tuple[int, int]:
+        """(words told so far, the seq that they reach to): where a new viewer stands."""
+        with self._news:
+            return self.told, self.seq
+
+    def end(self) -> None:
+        """Nothing will come any more."""
+        with self._news:
+            self.over = True
+            self._news.notify_all()
+
+    def after(self, told: int, wait_s: float) -> tuple[list[bytes], bool]:
+        """Words that came after the first `told`, as soon as there is one; and whether the stream is to end."""
+        with self._news:
+            self._news.wait_for(lambda: self.told > told or self.over, wait_s)
+            missed = self.told - told
+            behind = missed > len(self._words)
+            return list(self._words)[len(self._words) - missed :] if not behind else [], self.over or behind
+
+
+class Seat:
+    """One viewer's stream of bytes. The server closes it in every case, also where it never began to read."""
+
+    def __init__(self, topic: Topic, leave: Callable[[], None]) -> None:
+        self._topic, self._leave = topic, leave
+        self._told, self.seq = topic.place()
+        self.opening: Iterable[bytes] = ()
+
+    def __iter__(self) -> Iterator[bytes]:
+        ends = time.monotonic() + LIFE_S
+        yield b"retry: %d\n\n" % RETRY_MS
+        yield from self.opening
+        over = False
+        while not over and time.monotonic() < ends:
+            words, over = self._topic.after(self._told, BEAT_S)
+            self._told += len(words)
+            if words or not over:
+                yield b"".join(words) or BEAT
+        yield AGAIN
+
+    def close(self) -> None:
+        leave, self._leave = self._leave, _gone
+        leave()
+
+
+def _gone() -> None:
+    """A seat is left once."""
+
+
+class Hub:
+    """All topics of this process. Its thread lives as long as somebody watches."""
+
+    def __init__(self, seats: int) -> None:
+        self.seats, self.viewers = seats, 0
+        self._topics: dict[Any, Topic] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def join(self, key: Any, watch: Watch) -> Seat | None:
+        """A seat at this topic, which `watch` begins where there is none; None where all are taken, or at the end."""
+        with self._lock:
+            if self._stopping.is_set() or self.viewers >= self.seats:
+                return None
+            topic = self._topics.setdefault(key, Topic(watch))
+            self.viewers, topic.viewers = self.viewers + 1, topic.viewers + 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="hub", daemon=True)
+                self._thread.start()
+        return Seat(topic, lambda: self._leave(key, topic))
+
+    def _leave(self, key: Any, topic: Topic) -> None:
+        with self._lock:
+            self.viewers, topic.viewers = self.viewers - 1, topic.viewers - 1
+            if not topic.viewers and self._topics.get(key) is topic:
+                del self._topics[key]
+
+    def stop(self) -> None:
+        """End all streams within a look, and take no new ones; safe in a signal handler."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Stop, and wait until the thread has given its connection back."""
+        self.stop()
+        thread = self._thread
+        if thread is not None:
+            thread.join(BEAT_S)
+
+    def _work(self) -> None:
+        idle = False
+        try:
+            while not idle and not self._stopping.wait(LOOK_S):
+                for topic in self._watched():
+                    topic.look()
+                close_old_connections()
+                idle = self._idle()
+        except DatabaseError as error:
+            log.warning("streams end, and pages come back: %s", error)
+        finally:
+            if not idle:
+                self._end()
+            connections.close_all()
+
+    def _watched(self) -> list[Topic]:
+        with self._lock:
+            return list(self._topics.values())
+
+    def _idle(self) -> bool:
+        """Whether nobody watches, and the next who comes starts the thread anew. Forgets topics that are over."""
+        with self._lock:
+            self._topics = {key: topic for key, topic in self._topics.items() if not topic.over}
+            if not self._topics:
+                self._thread = None
+            return not self._topics
+
+    def _end(self) -> None:
+        with self._lock:
+            self._thread = None
+            for topic in self._topics.values():
+                topic.end()
+            self._topics = {}

@@ -1,0 +1,178 @@
+"""Who sets up what, and what everybody sees: pages and API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts import channels, notify
+from apps.accounts.models import AuditEntry, Channel, Delivery, Role, User
+from apps.accounts.vault import decrypt
+from apps.errors import PlanError, RoleError
+from tests.factories import browser, make_user
+
+URL = "http://127.0.0.1:9/hooks/secret-part"
+
+
+@pytest.fixture(autouse=True)
+def mail_server(settings: Any) -> None:
+    settings.EMAIL_HOST = "127.0.0.1"
+
+
+def mine(by: User, **fields: Any) -> Channel:
+    given = {"name": f"mail of {by}", "kind": "mail", "address": "v@example.org", "events": ["host.unfit"]}
+    return channels.create(by=by, **given | fields)[0]
+
+
+def hooked(by: User, name: str = "chat") -> tuple[Channel, str]:
+    return channels.create(by=by, name=name, kind="webhook", address=URL, events=["campaign.failed"])
+
+
+def test_a_webhook_is_an_admin_s_and_its_secret_is_kept_encrypted(admin: User, tuner: User) -> None:
+    with pytest.raises(RoleError, match="this needs admin"):
+        hooked(tuner)
+
+    channel, secret = hooked(admin)
+
+    assert secret.startswith("whs_") and secret not in channel.secret_encrypted
+    assert decrypt(channel.secret_encrypted) == secret
+    said = AuditEntry.objects.get(action="channel.create")
+    assert said.after["address"] == "http://127.0.0.1:9"
+
+
+def test_a_new_secret_takes_the_old_one_s_place(admin: User, viewer: User) -> None:
+    channel, old = hooked(admin)
+
+    new = channels.renew_secret(channel, by=admin)
+
+    channel.refresh_from_db()
+    assert new != old and decrypt(channel.secret_encrypted) == new
+    with pytest.raises(PlanError, match="only a webhook has a secret"):
+        channels.renew_secret(mine(viewer), by=viewer)
+
+
+def test_mail_is_its_owner_s_and_an_admin_s_to_change(viewer: User, tuner: User, admin: User) -> None:
+    channel = mine(viewer)
+
+    with pytest.raises(RoleError, match="this is a channel of"):
+        channels.change(channel, by=tuner, active=False)
+    channels.change(channel, by=viewer, events=["host.unreachable"])
+    channels.change(channel, by=admin, address="w@example.org")
+
+    said = AuditEntry.objects.filter(action="channel.change").order_by("id")
+    assert (said[0].before["events"], said[0].after["events"]) == (["host.unfit"], ["host.unreachable"])
+    assert (said[1].actor, said[1].after["address"]) == (admin, "w@example.org")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [({"address": "nobody"}, "address"), ({"events": ["host.exploded"]}, "events"), ({"name": ""}, "name")],
+)
+def test_what_is_wrong_is_told_by_its_field(viewer: User, fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        mine(viewer, **fields)
+
+    assert refused.value.subject == field
+
+
+def test_what_waits_for_a_channel_is_given_up_when_it_is_switched_off(viewer: User) -> None:
+    channel = mine(viewer)
+    waiting = notify.write(channel, "host.unfit", "s", {})
+
+    channels.change(channel, by=viewer, active=False)
+
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.error) == ("failed", "the channel was switched off")
+    for act in (lambda: channels.send_test(channel, by=viewer), lambda: channels.retry(waiting, by=viewer)):
+        with pytest.raises(PlanError, match="is switched off"):
+            act()
+
+
+def test_a_former_colleague_is_told_nothing(viewer: User) -> None:
+    mine(viewer)
+    User.objects.filter(pk=viewer.pk).update(is_active=False)
+
+    notify.notify("host.unfit", "s", {})
+
+    assert not Delivery.objects.exists()
+
+
+def test_pages_set_up_try_and_switch_off(client: Client, admin: User) -> None:
+    client.force_login(admin)
+    fields = {"name": "chat", "address": URL, "events": ["host.unfit", "campaign.failed"]}
+
+    made = client.post(reverse("channel_add", args=["webhook"]), fields).content.decode()
+    channel = Channel.objects.get()
+    assert decrypt(channel.secret_encrypted) in made
+    again = client.get(reverse("channel_detail", args=[channel.pk])).content.decode()
+    assert decrypt(channel.secret_encrypted) not in again
+
+    client.post(reverse("channel_action", args=[channel.pk, "test"]))
+    delivery = Delivery.objects.get()
+    Delivery.objects.update(state="failed", next_try_at=None, error="<b>refused</b>")
+    log = client.get(reverse("channel_detail", args=[channel.pk])).content.decode()
+    assert "&lt;b&gt;refused" in log and reverse("delivery_retry", args=[delivery.pk]) in log
+    client.post(reverse("delivery_retry", args=[delivery.pk]))
+    delivery.refresh_from_db()
+    assert delivery.state == "pending"
+
+    client.post(reverse("channel_action", args=[channel.pk, "switch-off"]))
+    channel.refresh_from_db()
+    assert not channel.active
+
+
+def test_a_page_says_what_is_wrong_beside_the_field(client: Client, admin: User) -> None:
+    client.force_login(admin)
+
+    answer = client.post(reverse("channel_add", args=["webhook"]), {"name": "x", "address": "http://8.8.8.8/"})
+
+    assert answer.status_code == 422
+    assert "not in the networks that we may connect to" in answer.context["form"].errors["address"][0]
+
+
+def test_the_path_of_a_webhook_is_shown_to_admins_only(admin: User, viewer: User) -> None:
+    channel, _ = hooked(admin)
+    page = Client()
+    page.force_login(viewer)
+
+    listed = page.get(reverse("channel_list")).content.decode()
+    told = browser(viewer).get(f"/api/v1/channels/{channel.pk}/").json()
+
+    assert "secret-part" not in listed and "http://127.0.0.1:9/…" in listed
+    assert told["address"] == "http://127.0.0.1:9/…" and "secret_encrypted" not in told
+    assert browser(admin).get(f"/api/v1/channels/{channel.pk}/").json()["address"] == URL
+
+
+def test_others_channels_are_not_for_everybody_to_change(viewer: User) -> None:
+    other = mine(make_user(Role.TUNER), name="theirs")
+    delivery = notify.write(other, "test", "s", {})
+    page = Client()
+    page.force_login(viewer)
+
+    assert page.get(reverse("channel_detail", args=[other.pk])).status_code == 403
+    assert page.post(reverse("channel_action", args=[other.pk, "switch-off"])).status_code == 403
+    assert page.post(reverse("delivery_retry", args=[delivery.pk])).status_code == 404
+    assert browser(viewer).patch(f"/api/v1/channels/{other.pk}/", {"active": False}).status_code == 404
+    assert browser(viewer).post(f"/api/v1/deliveries/{delivery.pk}/retry/").status_code == 404
+
+
+def test_the_api_sets_up_and_changes_a_channel(viewer: User, admin: User) -> None:
+    api = browser(viewer)
+    refused = api.post("/api/v1/channels/", {"name": "x", "kind": "webhook", "address": URL})
+    made = api.post(
+        "/api/v1/channels/", {"name": "me", "kind": "mail", "address": "v@example.org", "events": ["host.unfit"]}
+    )
+    key = made.json()["id"]
+
+    changed = api.patch(f"/api/v1/channels/{key}/", {"events": [], "kind": "webhook"}).json()
+    tested = api.post(f"/api/v1/channels/{key}/test/").json()
+
+    assert refused.status_code == 403 and made.status_code == 201
+    assert (changed["events"], changed["kind"]) == ([], "mail")
+    assert (tested["state"], tested["kind"]) == ("pending", "test")
+    assert [row["id"] for row in api.get(f"/api/v1/deliveries/?channel={key}").json()["results"]] == [tested["id"]]
+    taken = api.post("/api/v1/channels/", {"name": "me", "kind": "mail", "address": "v@example.org"})
+    assert (taken.status_code, taken.json()["field"]) == (400, "name")

@@ -1,0 +1,373 @@
+"""From the event to the receiver: the outbox, its tries, and what goes over the wire."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.accounts import channels, mail, notify, webhook
+from apps.accounts.models import Channel, Delivery, User
+from apps.campaigns import queue
+from apps.campaigns.models import Run
+from apps.errors import HostError, PlanError, UnreachableError
+from apps.hosts import contact
+from tests.apps.accounts.receivers import closed_port, hook, post_office
+from tests.factories import make_campaign, make_host
+
+Make = Callable[..., tuple[Channel, str]]
+
+
+@pytest.fixture
+def make_webhook(admin: User) -> Make:
+    def make(port: int, *events: str, path: str = "/hooks/one", name: str = "chat") -> tuple[Channel, str]:
+        url = f"http://127.0.0.1:{port}{path}"
+        return channels.create(by=admin, name=name, kind="webhook", address=url, events=events)
+
+    return make
+
+
+def told(channel: Channel) -> Delivery:
+    return channel.deliveries.get()
+
+
+def overdue() -> None:
+    """As if the pause until the next try had passed."""
+    Delivery.objects.filter(state="pending").update(next_try_at=timezone.now())
+
+
+def test_an_event_reaches_the_channels_that_want_it_and_no_others(
+    make_webhook: Make, admin: User, settings: Any
+) -> None:
+    with hook() as wants, hook() as does_not, hook() as is_off:
+        channel, _ = make_webhook(wants.port, "host.unfit", name="a")
+        make_webhook(does_not.port, "campaign.failed", name="b")
+        off, _ = make_webhook(is_off.port, "host.unfit", name="c")
+        channels.change(off, by=admin, active=False)
+
+        notify.notify(
+            "host.unfit", "bench-04 is unfit", {"text": "no space", "path": "/hosts/bench-04/", "host": "bench-04"}
+        )
+        call_command("tick")
+
+    assert json.loads(wants.got[0].body) == {
+        "id": str(told(channel).pk),
+        "event": "host.unfit",
+        "at": told(channel).created_at.isoformat(),
+        "subject": "bench-04 is unfit",
+        "text": "no space",
+        "url": f"{settings.BASE_URL}/hosts/bench-04/",
+        "data": {"host": "bench-04"},
+    }
+    assert (told(channel).state, told(channel).status, told(channel).attempts) == ("sent", 204, 1)
+    assert does_not.got == is_off.got == []
+
+
+def test_what_is_rolled_back_is_told_to_nobody(make_webhook: Make) -> None:
+    make_webhook(1, "host.unfit")
+
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        notify.notify("host.unfit", "no", {})
+        raise ZeroDivisionError
+
+    assert not Delivery.objects.exists()
+
+
+def test_a_kind_that_nobody_knows_is_refused(db: None) -> None:
+    with pytest.raises(ValueError, match=r"'host.exploded' is no kind of event; known are campaign.finished"):
+        notify.notify("host.exploded", "x", {})
+
+
+def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook: Make) -> None:
+    text = Path("docs/notifications.md").read_text()
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found
+    room: dict[str, Any] = {}
+    exec(found[1], room)
+    verify = room["verify"]
+    with hook() as receiver:
+        channel, secret = make_webhook(receiver.port)
+        notify.write(channel, "test", "Größe", {"text": "ü"})
+        notify.deliver(channel.pk)
+    got = receiver.got[0]
+
+    assert verify(secret, got.headers, got.body)
+    assert not verify(secret, got.headers, got.body + b" ")
+    assert not verify(secret + "x", got.headers, got.body)
+    assert not verify(secret, got.headers | {"X-Proving-Timestamp": str(int(time.time()) - 400)}, got.body)
+    assert got.headers["X-Proving-Delivery"] == str(told(channel).pk)
+
+
+def test_a_receiver_that_fails_is_asked_again_later_with_the_same_id(make_webhook: Make) -> None:
+    with hook(500, 503) as receiver:
+        channel, _ = make_webhook(receiver.port)
+        notify.write(channel, "test", "s", {})
+
+        notify.deliver(channel.pk)
+        first = told(channel)
+        notify.deliver(channel.pk)
+        assert len(receiver.got) == 1
+        overdue()
+        notify.deliver(channel.pk)
+        second = told(channel)
+        overdue()
+        notify.deliver(channel.pk)
+
+    assert (first.state, first.status, first.error, first.attempts) == ("pending", 500, "answered 500", 1)
+    waits = [(row.next_try_at - timezone.now()).total_seconds() for row in (first, second) if row.next_try_at]
+    assert 25 < waits[0] < 34 and 52 < waits[1] < 67
+    assert (told(channel).state, told(channel).attempts, told(channel).error) == ("sent", 3, "")
+    assert len({got.headers["X-Proving-Delivery"] for got in receiver.got}) == 1
+
+
+def test_a_delivery_is_given_up_after_its_last_try_and_a_person_may_begin_anew(make_webhook: Make, admin: User) -> None:
+    port = closed_port()
+    channel, _ = make_webhook(port)
+    notify.write(channel, "test", "s", {})
+    Delivery.objects.update(attempts=notify.TRIES - 1)
+
+    notify.deliver(channel.pk)
+    failed = told(channel)
+    channels.retry(failed, by=admin)
+
+    assert (failed.state, failed.next_try_at) == ("failed", None) and "no answer" in failed.error
+    assert (told(channel).state, told(channel).attempts) == ("pending", 0)
+    assert sum(notify.FIRST_RETRY_S * 2**n for n in range(notify.TRIES - 1)) < 86400
+
+
+def test_others_wait_as_long_for_a_receiver_that_is_down(make_webhook: Make) -> None:
+    with hook(500) as receiver:
+        channel, _ = make_webhook(receiver.port)
+        for number in range(5):
+            notify.write(channel, "test", str(number), {})
+
+        notify.deliver(channel.pk)
+        notify.deliver(channel.pk)
+        assert len(receiver.got) == 1 and notify.channels_due(timezone.now()) == []
+        overdue()
+        notify.deliver(channel.pk)
+
+    assert [json.loads(got.body)["subject"] for got in receiver.got] == ["0", "1", "2", "3", "4", "0"]
+    assert not channel.deliveries.exclude(state="sent").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_never_send_one_delivery_twice_at_once(make_webhook: Make) -> None:
+    with hook() as receiver:
+        receiver.pause_s = 0.05
+        channel, _ = make_webhook(receiver.port)
+        for number in range(6):
+            notify.write(channel, "test", str(number), {})
+
+        def work() -> None:
+            notify.deliver(channel.pk)
+            connection.close()
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    assert sorted(json.loads(got.body)["subject"] for got in receiver.got) == list("012345")
+
+
+def test_what_a_dead_worker_was_sending_is_sent_by_the_next_after_a_while(make_webhook: Make) -> None:
+    with hook() as receiver:
+        channel, _ = make_webhook(receiver.port)
+        notify.write(channel, "test", "s", {})
+        assert notify._claim(channel.pk)
+
+        notify.deliver(channel.pk)
+        assert receiver.got == []
+        overdue()
+        notify.deliver(channel.pk)
+
+    assert (told(channel).state, told(channel).attempts) == ("sent", 2)
+
+
+def test_redirects_are_not_followed(make_webhook: Make) -> None:
+    with hook(302) as receiver:
+        channel, _ = make_webhook(receiver.port)
+        notify.write(channel, "test", "s", {})
+        notify.deliver(channel.pk)
+
+    assert [got.path for got in receiver.got] == ["/hooks/one"]
+    assert told(channel).error == "answered 302, and redirects are not followed"
+
+
+def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "LIMIT_S", 0.4)
+    begun = time.monotonic()
+    with hook("drip") as receiver:
+        channel, _ = make_webhook(receiver.port)
+        notify.write(channel, "test", "s", {})
+        notify.deliver(channel.pk)
+
+    assert time.monotonic() - begun < 3
+    assert "no answer within 0.4 s" in told(channel).error
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://127.0.0.1/", "no http or https URL"),
+        ("http://", "no http or https URL"),
+        ("http://127.0.0.1:99999/", "is no URL"),
+        ("http://ada:secret@127.0.0.1/", "user name or a password is not taken"),
+        ("http://127.0.0.1/a b", "no http or https URL"),
+        ("http://169.254.169.254/latest/meta-data/", "not in the networks"),
+        ("http://[::ffff:169.254.169.254]/", "not in the networks"),
+        ("http://[fd00:ec2::254]/", "not in the networks"),
+        ("http://8.8.8.8/", "not in the networks"),
+    ],
+)
+def test_what_may_not_be_posted_to_is_refused_when_it_is_set_up(
+    admin: User, settings: Any, url: str, words: str
+) -> None:
+    settings.ADDRESS_ALLOW = ["127.0.0.0/8", "fd00::/8", "169.254.0.0/16"]
+
+    with pytest.raises(PlanError, match=words) as refused:
+        channels.create(by=admin, name="x", kind="webhook", address=url, events=[])
+
+    assert refused.value.subject == "address"
+    assert not Channel.objects.exists()
+
+
+def test_a_name_that_leads_elsewhere_at_the_time_of_sending_is_refused(
+    make_webhook: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is resolved once, checked, and that one is connected to."""
+    asked: list[str] = []
+
+    def resolve(name: str, *args: Any, **kwargs: Any) -> Any:
+        asked.append(name)
+        if name != "rebinding.example":
+            return known(name, *args, **kwargs)
+        address = "169.254.169.254" if asked.count(name) > 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+
+    with hook() as receiver:
+        channel, _ = make_webhook(receiver.port)
+        known = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        channel.address = f"http://rebinding.example:{receiver.port}/"
+        channel.save()
+        notify.write(channel, "test", "s", {})
+        notify.write(channel, "test", "s", {})
+        notify.deliver(channel.pk)
+
+    assert [got.headers["Host"] for got in receiver.got] == [f"rebinding.example:{receiver.port}"]
+    assert asked == ["rebinding.example", "127.0.0.1", "rebinding.example"]
+    assert "169.254.169.254" in channel.deliveries.get(state="pending").error
+
+
+def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, Path]:
+    """A server's context, and the certificate that it shows, for `name`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = directory / "server.pem"
+    file.write_bytes(pem + private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context, file
+
+
+def test_tls_is_verified_against_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, file = certificate(tmp_path, "localhost")
+    with hook(tls=context) as receiver:
+        with pytest.raises(HostError, match="CERTIFICATE_VERIFY_FAILED"):
+            webhook.post(f"https://localhost:{receiver.port}/", b"{}", {})
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+
+        assert webhook.post(f"https://localhost:{receiver.port}/", b"{}", {}) == 204
+        with pytest.raises(HostError, match=r"127\.0\.0\.1"):
+            webhook.post(f"https://127.0.0.1:{receiver.port}/", b"{}", {})
+
+    assert len(receiver.got) == 1
+
+
+def test_mail_is_plain_text_with_a_link_and_is_tried_again(admin: User, settings: Any) -> None:
+    with post_office() as office:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", office.port
+        office.refusals = 1
+        channel, secret = channels.create(
+            by=admin, name="me", kind="mail", address="ada@example.org", events=["campaign.finished"]
+        )
+        notify.notify("campaign.finished", "Scaling\nhas finished", {"text": "15 ok.", "path": "/campaigns/1/"})
+        notify.deliver(channel.pk)
+        refused = told(channel)
+        overdue()
+        notify.deliver(channel.pk)
+
+    assert secret == "" and "450" in refused.error and refused.state == "pending"
+    to, text = office.mails[0]
+    assert to == "ada@example.org" and told(channel).state == "sent"
+    assert "Subject: [Proving Ground] Scaling has finished" in text
+    assert f"15 ok.\r\n\r\n{settings.BASE_URL}/campaigns/1/" in text
+    assert f"<{told(channel).pk}@" in text and 'text/plain; charset="utf-8"' in text
+
+
+def test_without_a_mail_server_no_mail_can_be_set_up(admin: User, settings: Any) -> None:
+    settings.EMAIL_HOST = ""
+
+    with pytest.raises(PlanError, match="this server sends no mail") as refused:
+        channels.create(by=admin, name="me", kind="mail", address="ada@example.org", events=[])
+
+    assert "PROVING_EMAIL_URL" in refused.value.hint
+    with pytest.raises(PlanError):
+        mail.send("ada@example.org", "s", "t", "k")
+
+
+def test_hosts_tell_when_they_need_somebody_and_only_once(make_webhook: Make) -> None:
+    host = make_host()
+    channel, _ = make_webhook(1, "host.quarantined", "host.unreachable", "host.unfit")
+
+    for _ in range(2):
+        contact.mark_unreachable(host, UnreachableError(host, "no route"))
+        contact.mark_unfit(host, "no space left")
+        contact.quarantine(host, "vm.swappiness was not put back")
+
+    said = list(channel.deliveries.order_by("created_at").values_list("kind", "payload__reason"))
+    assert [kind for kind, _ in said] == ["host.unreachable", "host.unfit", "host.quarantined"]
+    assert "no route" in said[0][1] and said[2][1] == "vm.swappiness was not put back"
+
+
+@pytest.mark.parametrize(("ok", "kind"), [(True, "campaign.finished"), (False, "campaign.failed")])
+def test_a_campaign_tells_how_it_ended(make_webhook: Make, admin: User, ok: bool, kind: str) -> None:
+    channel, _ = make_webhook(1, "campaign.finished", "campaign.failed")
+    campaign = make_campaign("running", by=admin)
+    outcome = Run.Outcome.OK if ok else Run.Outcome.FAILED
+    campaign.runs.update(state="ended", outcome=outcome, ended_at=timezone.now(), next_tick_at=None)
+
+    queue.close_campaign(campaign.pk)
+    queue.close_campaign(campaign.pk)
+
+    assert told(channel).kind == kind
+    assert told(channel).payload["runs"] == {outcome: campaign.runs.count()}

@@ -1,0 +1,147 @@
+"""What is looked at before a campaign starts: what fails refuses it, what is doubtful only warns."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns import services, validity
+from apps.campaigns.checks import Check
+from apps.campaigns.models import Campaign
+from apps.campaigns.steps import single
+from apps.campaigns.workloads import save_workload
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from tests import machine
+from tests.factories import FACTS, browser, make_campaign, make_host, make_profile, make_workload
+
+
+def found(campaign: Campaign) -> dict[str, Check]:
+    return {each.check: each for each in validity.checks(campaign)}
+
+
+def on(facts: dict[str, Any], admin: User, **fields: Any) -> Campaign:
+    return make_campaign(by=admin, host=make_host(facts=facts, data_dir="/srv/pg/clusters"), **fields)
+
+
+def test_a_host_that_has_it_all_passes(admin: User) -> None:
+    rows = found(on(machine.facts(), admin))
+
+    assert {name: row.status for name, row in rows.items()} == dict.fromkeys(
+        ("host", "facts", "space for data", "memory", "tools", "PostgreSQL and ports", "privileges"), "ok"
+    )
+    assert rows["tools"].found == "pgbench 17.6"
+    assert rows["space for data"].found == "2002.7 GiB free for /srv/pg/clusters"
+
+
+@pytest.mark.parametrize(("free_kb", "status"), [(1_000, "failed"), (20_000, "doubtful"), (2_000_000, "ok")])
+def test_room_for_the_data_is_looked_for_on_their_own_file_system(free_kb: int, status: str, admin: User) -> None:
+    facts = machine.facts(
+        file_systems=[{"mounted_on": "/", "free_kb": 10**9}, {"mounted_on": "/srv/pg", "free_kb": free_kb}]
+    )
+
+    assert found(on(facts, admin))["space for data"].status == status
+
+
+def test_data_that_are_there_already_need_no_room_of_their_own(admin: User) -> None:
+    campaign = on(machine.facts(), admin, workload=make_workload(by=admin, scale=100))
+    before = found(campaign)["space for data"].wanted
+    spec = services.preview(campaign).runs[0].spec
+    _pristine(campaign.host, spec["dataset"])
+
+    assert (before, found(campaign)["space for data"].wanted) == ("about 3.7 GiB", "about 2.2 GiB")
+
+
+def _pristine(host: Host, dataset: dict[str, Any]) -> None:
+    from agents.datasets import DATASETS
+    from apps.campaigns.models import DataCopy
+
+    fingerprint = DATASETS[dataset["kind"]].fingerprint(dataset["options"], 17)
+    same = {"database": "ds", "target": {}, "recipe": {}, "major": 17}
+    DataCopy.objects.create(host=host, home="/x", fingerprint=fingerprint, state=DataCopy.State.PRISTINE, **same)
+
+
+@pytest.mark.parametrize(("buffers", "status"), [("16GB", "ok"), ("55GB", "doubtful"), ("80GB", "failed")])
+def test_the_largest_cell_has_to_fit_into_memory(buffers: str, status: str, admin: User) -> None:
+    profile = make_profile(settings={"postgresql": {"shared_buffers": buffers}})
+
+    assert found(on(machine.facts(), admin, profile=profile))["memory"].status == status
+
+
+def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> None:
+    profile = make_profile(settings={"postgresql": {"shared_buffers": "80GB"}})
+    campaign = on(machine.facts(), admin, profile=profile)
+
+    with pytest.raises(PlanError, match="GiB in all, wanted is 80") as refused:
+        services.start_campaign(campaign, by=admin)
+
+    assert refused.value.subject == "memory" and "fewer shared_buffers" in refused.value.hint
+    assert not campaign.runs.exists()
+
+
+def test_what_is_doubtful_only_warns(admin: User) -> None:
+    campaign = on(FACTS, admin)
+    campaign.host.facts_history.update(seen_at=timezone.now() - timedelta(days=8))
+
+    rows = found(campaign)
+    assert {name for name, row in rows.items() if row.status == "doubtful"} == {"facts", "space for data"}
+
+    services.start_campaign(campaign, by=admin)
+    assert campaign.state == Campaign.State.RUNNING
+
+
+def test_a_host_in_quarantine_fails(admin: User) -> None:
+    campaign = on(machine.facts(), admin)
+    Host.objects.update(state=Host.State.QUARANTINED, state_reason="vm.nr_hugepages")
+    campaign.refresh_from_db()
+
+    assert found(campaign)["host"].status == "failed"
+
+
+def test_what_cannot_be_planned_is_told_under_the_name_of_its_check(admin: User) -> None:
+    campaign = on(machine.facts(), admin)
+    facts = campaign.host.facts_history.get()
+    facts.data["tools"], facts.data["postgresql"][0]["tools"] = {}, ["initdb", "postgres"]
+    facts.save()
+
+    row = validity.checks(campaign)[-1]
+
+    assert (row.status, row.ok) == ("failed", False) and "pgbench" in row.found
+
+
+def test_page_and_api_show_them_before_the_start(admin: User, client: Client) -> None:
+    campaign = on(machine.facts(), admin)
+    client.force_login(admin)
+
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
+
+    assert "Checks before the start" in page and "space for data" in page
+    assert {(each["check"], each["ok"], each["status"]) for each in told} >= {("memory", True, "ok")}
+
+
+def test_hosts_are_asked_at_that_moment(host: Host, admin: User) -> None:
+    campaign = make_campaign(
+        by=admin,
+        host=host,
+        workload=save_workload("own", single("pgbench", {"script": "SELECT 1;", "time_s": 1}), by=admin),
+    )
+    campaign.host.facts_history.update(seen_at=timezone.now() - timedelta(days=30))
+
+    rows = {each.check: each.status for each in validity.ask(campaign, by=admin)}
+
+    assert (rows["host"], rows["facts"], rows["scripts"]) == ("ok", "ok", "ok")
+
+
+def test_a_host_that_does_not_answer_is_doubtful(host: Host, admin: User) -> None:
+    campaign = make_campaign(by=admin, host=host)
+    Host.objects.filter(pk=host.pk).update(port=1)
+    campaign.refresh_from_db()
+
+    assert {each.check: each.status for each in validity.ask(campaign, by=admin)}["host"] == "doubtful"

@@ -1,0 +1,140 @@
+"""A campaign that is extended gets whole new blocks, and says so for ever after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from apps.accounts.models import User
+from apps.campaigns import lifecycle, plan, services
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.results import queries
+from tests.factories import browser, make_campaign
+
+ALL_CPUS: dict[str, Any] = {"label": "4 cpus", "set": {"settings.cpu_affinity.server": "0-3"}}
+
+
+@pytest.fixture
+def finished(admin: User) -> Campaign:
+    return make_campaign(Campaign.State.FINISHED, by=admin)
+
+
+def order(campaign: Campaign) -> list[tuple[int, int, str]]:
+    return [(run.position, run.block, run.label) for run in campaign.runs.order_by("position")]
+
+
+def test_more_repetitions_go_on_where_the_plan_of_so_many_would(finished: Campaign, admin: User) -> None:
+    whole = make_campaign(Campaign.State.DRAFT, by=admin, host=finished.host, repetitions=5)
+    planned = [(run.position, run.block, ", ".join(run.cell.values())) for run in services.preview(whole).runs]
+
+    assert lifecycle.extend_campaign(finished, by=admin, repetitions=2) == 4
+
+    assert order(finished) == planned
+    assert (finished.state, finished.repetitions, finished.ended_at) == (Campaign.State.RUNNING, 5, None)
+
+
+def test_a_new_level_comes_in_whole_blocks_beside_the_old_ones(finished: Campaign, admin: User) -> None:
+    added = lifecycle.extend_campaign(finished, by=admin, levels={"server cpus": [ALL_CPUS]})
+
+    new = [run for run in finished.runs.order_by("position") if run.state == Run.State.QUEUED]
+    assert added == len(new) == 9
+    assert {run.block for run in new} == {3, 4, 5}
+    for block in (3, 4, 5):
+        assert {run.label for run in new if run.block == block} == {"1 cpu", "2 cpus", "4 cpus"}
+    assert [level.planned for level in queries.campaign_table(finished).levels] == [6, 6, 3]
+
+
+def test_it_is_planned_from_the_facts_of_now(finished: Campaign, admin: User) -> None:
+    newest = finished.host.facts_history.create(number=2, digest="2", data=finished.host.facts)
+
+    lifecycle.extend_campaign(finished, by=admin, repetitions=1)
+
+    assert {run.facts for run in finished.runs.filter(block=3)} == {newest}
+
+
+def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
+    campaign = make_campaign(Campaign.State.RUNNING, by=admin)
+    lifecycle.extend_campaign(campaign, by=admin, repetitions=1)
+    assert (campaign.state, campaign.runs.count()) == (Campaign.State.RUNNING, 8)
+
+    lifecycle.pause_campaign(campaign, by=admin)
+    lifecycle.extend_campaign(campaign, by=admin, repetitions=1)
+
+    assert (campaign.state, campaign.runs.count()) == (Campaign.State.PAUSED, 10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "0 blocks extend nothing"),
+        ({"repetitions": 1, "levels": {"cpus": [ALL_CPUS]}}, "no factor is called 'cpus'"),
+        ({"levels": {"server cpus": [ALL_CPUS | {"label": "2 cpus"}]}}, "stands twice"),
+        ({"repetitions": plan.MAX_RUNS}, "is not between"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_changes(
+    finished: Campaign, admin: User, asked: dict[str, Any], message: str
+) -> None:
+    before = order(finished)
+
+    with pytest.raises(PlanError, match=message):
+        lifecycle.extend_campaign(finished, by=admin, **asked)
+
+    finished.refresh_from_db()
+    assert (finished.repetitions, finished.state, order(finished)) == (3, Campaign.State.FINISHED, before)
+
+
+def test_page_api_and_evidence_say_that_results_could_be_seen(finished: Campaign, admin: User, client: Client) -> None:
+    lifecycle.extend_campaign(finished, by=admin, repetitions=2)
+    client.force_login(admin)
+
+    page = client.get(reverse("campaign_detail", args=[finished.pk])).content.decode()
+    told = browser(admin).get(f"/api/v1/campaigns/{finished.pk}/").json()["extensions"][0]
+
+    assert "by ada, when 6 runs had results" in page
+    assert "was extended" in page and "by 2 repetitions, 4 runs" in page
+    assert {name: told[name] for name in ("by", "repetitions", "levels", "seen")} == {
+        "by": "ada",
+        "repetitions": 2,
+        "levels": {},
+        "seen": 6,
+    }
+    assert queries.evidence(finished)["campaign"]["extensions"] == [told]
+
+
+def test_the_page_types_new_levels_as_the_catalogue_wants(finished: Campaign, admin: User, client: Client) -> None:
+    client.force_login(admin)
+    address = reverse("campaign_extend", args=[finished.pk])
+    assert [(row.factor, row.path) for row in client.get(address).context["rows"]] == [
+        ("server cpus", "settings.cpu_affinity.server")
+    ]
+    typed = {"factor": "server cpus", "level": "4 cpus", "path": "settings.cpu_affinity.server", "value": "0-3"}
+
+    client.post(address, typed | {"repetitions": "1"})
+
+    finished.refresh_from_db()
+    assert finished.factors[0]["levels"][-1] == ALL_CPUS
+    assert finished.runs.filter(block=3).count() == 3
+
+
+def test_the_page_says_what_is_wrong_with_a_level_in_its_row(finished: Campaign, admin: User, client: Client) -> None:
+    client.force_login(admin)
+    typed = {"factor": "server cpus", "level": "more", "path": "settings.cpu_affinity.server", "value": "0-99"}
+
+    answer = client.post(reverse("campaign_extend", args=[finished.pk]), typed | {"repetitions": "1"})
+
+    assert answer.status_code == 422
+    assert "0-99" in answer.context["rows"][0].error
+
+
+def test_the_api_extends(finished: Campaign, admin: User) -> None:
+    api: APIClient = browser(admin)
+
+    answer = api.post(f"/api/v1/campaigns/{finished.pk}/extend/", {"repetitions": 2}, format="json").json()
+
+    assert (answer["state"], answer["repetitions"], answer["progress"]["total"]) == ("running", 5, 10)

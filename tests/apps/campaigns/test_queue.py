@@ -1,0 +1,226 @@
+"""Which run is next on a host, when it may begin, and what is told of the wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import AuditEntry, Role, User
+from apps.campaigns import claims, dispatch, queue, services
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.schedule import schedule
+from apps.errors import PlanError
+from apps.hosts import reservations
+from apps.hosts.models import Host
+from tests import campaigns
+from tests.factories import browser, end_run, make_campaign, make_host, make_user
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)  # a Monday
+NIGHTS = [{"days": [0, 1, 2, 3, 4], "from": "20:00", "to": "06:00"}]
+
+
+@pytest.fixture
+def bench(db: None) -> Host:
+    return make_host("bench")
+
+
+def started(host: Host, name: str, **fields: object) -> Campaign:
+    return make_campaign(Campaign.State.RUNNING, host=host, name=name, **fields)  # type: ignore[arg-type]
+
+
+def armed() -> Run | None:
+    return Run.objects.filter(next_tick_at__isnull=False).first()
+
+
+def disarm(host: Host) -> None:
+    Run.objects.filter(host=host).update(next_tick_at=None)
+
+
+def test_who_came_first_goes_first(bench: Host) -> None:
+    first = started(bench, "first")
+    started(bench, "second")
+
+    assert armed() == first.runs.order_by("position")[0]
+
+
+def test_the_highest_priority_goes_first(bench: Host, operator: User) -> None:
+    started(bench, "first")
+    urgent = started(bench, "urgent", priority=5)
+    disarm(bench)
+
+    queue.arm_host(bench.pk)
+
+    assert armed() == urgent.runs.order_by("position")[0]
+
+
+def test_the_priority_of_a_campaign_changes_while_it_runs(bench: Host, operator: User) -> None:
+    first, second = started(bench, "first"), started(bench, "second")
+    end_run(first.runs.order_by("position")[0])
+
+    services.set_priority(second, 3, by=operator)
+    queue.arm_host(bench.pk)
+
+    assert armed() == second.runs.order_by("position")[0]
+    assert AuditEntry.objects.get(action="campaign.priority").after["priority"] == 3
+
+
+def test_nothing_can_be_moved_in_a_queue_that_it_has_left(bench: Host, operator: User) -> None:
+    done = make_campaign(Campaign.State.FINISHED, host=bench)
+
+    with pytest.raises(PlanError, match="finished"):
+        services.set_priority(done, 3, by=operator)
+
+
+def test_no_run_begins_on_a_host_that_is_reserved(bench: Host) -> None:
+    ana = make_user(Role.OPERATOR, "ana")
+    reservations.reserve(bench, timezone.now() + HOUR, "firmware update", by=ana)
+
+    campaign = started(bench, "first")
+
+    assert armed() is None
+    why = queue.hindrance(bench, campaign.runs.order_by("position")[0], timezone.now())
+    assert why.startswith("reserved by ana until ")
+    assert why.endswith(": firmware update")
+
+
+def test_what_waits_goes_on_when_the_reservation_is_given_up(bench: Host) -> None:
+    ana = make_user(Role.OPERATOR, "ana")
+    reservations.reserve(bench, timezone.now() + HOUR, "firmware update", by=ana)
+    campaign = started(bench, "first")
+
+    reservations.give_up(bench, by=ana)
+    queue.arm_idle_hosts()
+
+    assert armed() == campaign.runs.order_by("position")[0]
+
+
+def test_a_run_that_was_armed_before_the_reservation_does_not_begin(bench: Host, operator: User) -> None:
+    campaign = started(bench, "first")
+    run = armed()
+    assert run is not None
+    reservations.reserve(bench, timezone.now() + HOUR, "mine", by=operator)
+
+    dispatch.tick(run)
+
+    run.refresh_from_db()
+    assert (run.state, run.next_tick_at) == (Run.State.QUEUED, None)
+    assert campaign.runs.filter(state=Run.State.QUEUED).count() == campaign.runs.count()
+
+
+@pytest.mark.parametrize("state", [Host.State.QUARANTINED, Host.State.UNFIT])
+def test_no_run_begins_on_a_host_that_is_out_of_service(bench: Host, state: str) -> None:
+    campaign = make_campaign(host=bench)
+    services.start_campaign(campaign, by=make_user(Role.OPERATOR))
+    disarm(bench)
+    Host.objects.filter(pk=bench.pk).update(state=state, state_reason="the disk is full")
+
+    queue.arm_host(bench.pk)
+
+    assert armed() is None
+
+
+def test_outside_of_its_windows_nothing_begins(bench: Host) -> None:
+    bench.windows = NIGHTS
+    run = started(make_host(), "elsewhere").runs.order_by("position")[0]
+
+    assert queue.hindrance(bench, run, NOON) == "outside its window: next begins 20:00 UTC"
+    assert queue.hindrance(bench, run, NOON + 9 * HOUR) == ""
+
+
+def test_a_run_that_does_not_fit_into_what_is_left_waits_for_the_next_window(bench: Host) -> None:
+    bench.windows = NIGHTS
+    campaign = started(make_host(), "elsewhere")
+    first, second = (campaign.runs.filter(cell=campaign.runs.order_by("position")[0].cell).order_by("position"))[:2]
+    almost_six = NOON + 17 * HOUR + timedelta(minutes=40)
+    assert queue.hindrance(bench, second, almost_six) == ""
+
+    end_run(first, wall_s=1800)
+
+    why = queue.hindrance(bench, second, almost_six)
+    assert why == "what is left of its window is too short for the next run: next begins 20:00 UTC"
+
+
+def test_the_windows_of_a_host_hold_for_its_queue(bench: Host, admin: User) -> None:
+    now = timezone.now()
+    in_two_hours, in_three = ((now + hours * HOUR).strftime("%H:%M") for hours in (2, 3))
+    browser(admin).patch(
+        f"/api/v1/hosts/{bench.pk}/",
+        {"windows": [{"days": list(range(7)), "from": in_two_hours, "to": in_three}], "time_zone": "UTC"},
+    )
+
+    started(bench, "first")
+
+    assert armed() is None
+    told = browser(admin).get(f"/api/v1/hosts/{bench.pk}/queue/").json()
+    assert told["why"].startswith("outside its window: next begins")
+    assert told["waiting"][0]["begins"][11:16] == in_two_hours
+
+
+def test_the_queue_is_told_in_order_with_the_times_at_which_campaigns_begin(bench: Host) -> None:
+    now = timezone.now()
+    first, urgent = started(bench, "first"), started(bench, "urgent", priority=1)
+    for each in (first, urgent):
+        end_run(each.runs.order_by("position")[0], wall_s=60)
+
+    told = schedule(bench, now)
+
+    assert [(each.campaign, each.runs) for each in told.waiting] == [(urgent, 5), (first, 5)]
+    assert [round((each.begins - now).total_seconds()) for each in told.waiting if each.begins] == [0, 300]
+    assert round(((told.waiting[1].ends or now) - now).total_seconds()) == 600
+
+
+def test_the_expected_begin_waits_for_the_run_that_is_under_way(bench: Host) -> None:
+    campaign = started(bench, "first")
+    runs = list(campaign.runs.order_by("position"))
+    end_run(runs[0], wall_s=100)
+    now = timezone.now()
+    Run.objects.filter(pk=runs[1].pk).update(state=Run.State.RUNNING, started_at=now - timedelta(seconds=1))
+
+    told = schedule(bench, now)
+
+    assert told.active == runs[1]
+    assert told.why == ""
+    begins = told.waiting[0].begins
+    assert begins is not None
+    assert begins == told.active_ends
+    assert begins > now
+
+
+def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Host) -> None:
+    started(bench, "first")
+    Host.objects.filter(pk=bench.pk).update(state=Host.State.UNFIT, state_reason="clock: 9 s")
+    bench.refresh_from_db()
+
+    told = schedule(bench, timezone.now())
+
+    assert told.waiting[0].begins is None
+    assert told.why == "bench is unfit: clock: 9 s"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reservation_does_not_stop_what_is_under_way(host: Host, admin: User) -> None:
+    """On a real host: the run that is measured ends well, and the one behind it waits."""
+    campaign = campaigns.start(host, admin, repetitions=2, time_s=2)
+    run = armed()
+    assert run is not None
+    claims.FOLLOW_S, before = 1.0, claims.FOLLOW_S
+    try:
+        dispatch.tick(run)
+    finally:
+        claims.FOLLOW_S = before
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING
+
+    reservations.reserve(host, timezone.now() + HOUR, "mine", by=admin)
+    while run.state != Run.State.ENDED:
+        dispatch.tick(run)
+        run.refresh_from_db()
+
+    assert run.outcome == Run.Outcome.OK, run.error
+    assert armed() is None
+    reservations.give_up(host, by=admin)
+    assert campaigns.finish(campaign).runs.filter(outcome=Run.Outcome.OK).count() == campaign.runs.count()

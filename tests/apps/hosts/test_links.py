@@ -1,0 +1,159 @@
+"""An open link is taken up again, by one at a time, while it is sound and leads to where the host is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from agents.spool import Spool
+from agents.system import System
+from apps.errors import HostError, PlanError, UnreachableError
+from apps.hosts import links, ssh
+from apps.hosts.models import Host, HostKey
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def none_kept() -> Iterator[None]:
+    """Neither from the test before, nor for the next one."""
+    for host_id, kept in list(links._kept.items()):
+        links._expire(host_id, kept.link)
+    yield
+    for host_id, kept in list(links._kept.items()):
+        links._expire(host_id, kept.link)
+
+
+def test_the_next_user_goes_on_with_the_same_link(host: Host) -> None:
+    with links.link(host) as first:
+        pass
+
+    with links.link(host) as second:
+        assert second is first
+        assert second.call("hello")["machine_id"] == host.machine_id
+
+
+def test_another_thread_may_go_on_with_it(host: Host) -> None:
+    with links.link(host) as first:
+        pass
+
+    def use() -> bool:
+        with links.link(host) as taken:
+            return taken is first and bool(taken.call("hello"))
+
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(use).result()
+
+
+def test_a_link_in_use_is_nobody_elses(host: Host) -> None:
+    with links.link(host) as first, links.link(host) as second:
+        assert second is not first
+
+
+def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
+    with links.link(host) as first, links.link(host) as second:
+        pass
+
+    assert [kept.link for kept in links._kept.values()] == [first]
+    with pytest.raises(RuntimeError, match="closed"):
+        second._runner.get_loop()
+
+
+def test_a_refusal_leaves_the_link_sound(host: Host) -> None:
+    with pytest.raises(PlanError), links.link(host) as first:
+        first.call("status", run="no uuid")
+
+    with links.link(host) as second:
+        assert second is first
+
+
+def test_a_broken_link_is_replaced_and_nobody_notices(host: Host) -> None:
+    with links.link(host) as first:
+        pass
+    first._runner.run(_break(first))
+
+    with links.link(host) as second:
+        assert second is not first
+        assert second.call("hello")["machine_id"] == host.machine_id
+
+
+def test_a_link_that_broke_in_use_is_not_kept(host: Host) -> None:
+    with pytest.raises(HostError), links.link(host) as link:
+        link.call("read", run="", path="", offset=0, timeout_s=0.0)
+
+    assert not links._kept
+
+
+def test_a_host_that_has_moved_is_connected_anew(host: Host) -> None:
+    with links.link(host) as first:
+        pass
+    host.spool_dir = str(Path(host.spool_dir).with_name("another"))
+
+    with links.link(host) as second:
+        assert second is not first
+
+
+def test_a_retired_host_key_ends_the_kept_link_too(host: Host) -> None:
+    with links.link(host):
+        pass
+    host.host_keys.update(state=HostKey.State.RETIRED)
+
+    with pytest.raises(UnreachableError, match="not approved"), links.link(host):
+        pass
+
+
+def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "KEEP_S", 0.1)
+    with links.link(host) as link:
+        pass
+
+    deadline = time.monotonic() + 10
+    while links._kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with pytest.raises(RuntimeError, match="closed"):
+        link._runner.get_loop()
+
+
+@pytest.fixture
+def job(host: Host) -> Iterator[str]:
+    """A run of which nothing comes, though somebody holds the host for it."""
+    run = str(uuid.uuid4())
+    directory = Path(host.spool_dir) / "jobs" / run
+    directory.mkdir()
+    lock = Spool(Path(host.spool_dir), System()).lock_host()
+    assert lock is not None
+    yield run
+    os.close(lock)
+    shutil.rmtree(directory)
+
+
+def _wait(link: ssh.Link, run: str) -> float:
+    """How long a read of eight seconds took."""
+    began = time.monotonic()
+    link.call("read", run=run, path="events.ndjson", offset=0, wait_s=8.0, gather=True)
+    return time.monotonic() - began
+
+
+def test_a_nudge_ends_a_wait(host: Host, job: str) -> None:
+    with ssh.Link(host) as link:
+        Timer(0.3, link.nudge).start()
+        assert _wait(link, job) < 6
+
+
+def test_a_nudge_before_the_wait_counts_as_well(host: Host, job: str) -> None:
+    with ssh.Link(host) as link:
+        link.nudge()
+        assert _wait(link, job) < 6
+
+
+async def _break(link: ssh.Link) -> None:
+    link._connection.abort()

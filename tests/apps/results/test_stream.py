@@ -1,0 +1,241 @@
+"""Server-sent events: what a page is told, from where it resumes, and when a stream ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.campaigns.models import Run, RunEvent
+from apps.results import hub as hubs
+from apps.results import live_views, news
+from apps.results.hub import AGAIN, BEAT, Hub, Word
+from tests import populate
+
+
+class Told:
+    """A watch that says what the test tells it."""
+
+    def __init__(self, seq: int = 0) -> None:
+        self.seq, self.words = seq, list[Word]()
+
+    def look(self) -> Word | None:
+        return self.words.pop(0) if self.words else None
+
+
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "LOOK_S", 0.02)
+    monkeypatch.setattr(hubs, "BEAT_S", 0.3)
+
+
+@pytest.fixture
+def make_hub() -> Iterator[Callable[[int], Hub]]:
+    made: list[Hub] = []
+
+    def make(seats: int) -> Hub:
+        made.append(Hub(seats))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_all_viewers_are_told_by_one_look_and_the_stream_ends_with_the_last_word(
+    make_hub: Callable[[int], Hub],
+) -> None:
+    hub, watch = make_hub(9), Told()
+    seats = [hub.join("run", watch) for _ in range(5)]
+    watch.words = [Word(1, {"seq": 1}), Word(2, {"seq": 2}, last=True)]
+
+    heard = [b"".join(seat) for seat in seats if seat]
+
+    assert len(heard) == 5 and len(set(heard)) == 1
+    assert heard[0] == (
+        b'retry: 2000\n\nid: 1\nevent: news\ndata: {"seq":1}\n\nid: 2\nevent: news\ndata: {"seq":2}\n\n' + AGAIN
+    )
+
+
+def test_a_viewer_hears_a_beat_while_nothing_is_new(make_hub: Callable[[int], Hub]) -> None:
+    seat = make_hub(1).join("run", Told())
+    assert seat
+
+    words = iter(seat)
+    next(words)
+
+    assert next(words) == BEAT
+
+
+def test_a_viewer_who_comes_later_hears_only_what_comes_after_its_place(make_hub: Callable[[int], Hub]) -> None:
+    hub, watch = make_hub(2), Told(seq=10)
+    first = hub.join("run", watch)
+    assert first
+    words = iter(first)
+    next(words)
+    watch.words = [Word(12, {"seq": 12})]
+    next(words)
+
+    second = hub.join("run", Told(seq=11))
+    assert second
+    watch.words = [Word(13, {"seq": 13}, last=True)]
+
+    assert second.seq == 12
+    assert b'{"seq":12}' not in (heard := b"".join(second)) and b'{"seq":13}' in heard
+
+
+def test_beyond_its_seats_a_hub_takes_nobody_until_one_is_left(make_hub: Callable[[int], Hub]) -> None:
+    hub = make_hub(1)
+    taken = hub.join("run", Told())
+    assert taken and hub.join("run", Told()) is None
+
+    taken.close()
+    taken.close()
+
+    assert hub.viewers == 0 and hub.join("other", Told())
+
+
+def test_a_viewer_that_is_too_slow_begins_anew(make_hub: Callable[[int], Hub]) -> None:
+    topic = hubs.Topic(watch := Told())
+    watch.words = [Word(seq, {"seq": seq}) for seq in range(hubs.KEPT + 1)]
+    for _ in range(hubs.KEPT + 1):
+        topic.look()
+
+    assert topic.after(0, 0) == ([], True)
+    assert len(topic.after(1, 0)[0]) == hubs.KEPT
+
+
+def test_a_stopping_server_ends_its_streams_at_once(make_hub: Callable[[int], Hub]) -> None:
+    hub = make_hub(1)
+    seat = hub.join("run", Told())
+    assert seat
+    threading.Timer(0.05, hub.stop).start()
+    begun = time.monotonic()
+
+    heard = b"".join(seat)
+
+    assert heard.endswith(AGAIN) and time.monotonic() - begun < 0.3
+    assert hub.join("run", Told()) is None
+
+
+def test_the_thread_ends_with_its_last_viewer(make_hub: Callable[[int], Hub]) -> None:
+    hub = make_hub(1)
+    seat = hub.join("run", Told())
+    assert seat
+    thread = hub._thread
+    assert thread
+
+    seat.close()
+    thread.join(2)
+
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def team(transactional_db: None) -> dict[str, Any]:
+    return populate.team()
+
+
+@pytest.fixture
+def viewer(client: Client, team: dict[str, Any], make_hub: Callable[[int], Hub], monkeypatch: Any) -> Client:
+    monkeypatch.setattr(live_views, "hub", make_hub(2))
+    client.force_login(team["operator"])
+    return client
+
+
+def tell(run: Run, kind: str, data: dict[str, Any], **fields: Any) -> int:
+    run.refresh_from_db()
+    seq = run.last_seq + 1
+    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind=kind, data=data)
+    Run.objects.filter(pk=run.pk).update(last_seq=seq, **fields)
+    return seq
+
+
+def sample(tps: float) -> dict[str, Any]:
+    return {"step": "measure", "source": "pgbench", "t": 9.0, "values": {"tps": tps}}
+
+
+def heard(words: bytes) -> list[Any]:
+    return [
+        orjson.loads(line[6:]) for line in words.splitlines() if line.startswith(b"data: {") and line != b"data: {}"
+    ]
+
+
+def test_a_run_s_stream_begins_where_the_page_is_and_goes_on_with_what_happens(
+    viewer: Client, team: dict[str, Any]
+) -> None:
+    run = team["live_run"]
+    seen = run.last_seq
+    missed = tell(run, "log", {"message": "while the connection was lost"})
+    answer = viewer.get(reverse("run_stream", args=[run.pk]), headers={"Last-Event-ID": str(seen)})
+    words = iter(answer)
+    first = heard(next(words) + next(words))
+
+    point = tell(run, "sample", sample(12345.0))
+    second = heard(next(words))
+    answer.close()
+
+    assert answer["Content-Type"] == "text/event-stream" and answer["Cache-Control"] == "no-store"
+    assert [line["seq"] for line in first[0]["lines"]] == [missed]
+    assert [(each["seq"], each["values"]["tps"]) for each in second[0]["samples"]] == [(point, 12345.0)]
+
+
+def test_a_run_s_stream_ends_with_the_run(viewer: Client, team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    answer = viewer.get(reverse("run_stream", args=[run.pk]), {"after": run.last_seq})
+    words = iter(answer)
+    next(words), next(words)
+
+    tell(run, "log", {"message": "done"}, state=Run.State.ENDED, outcome=Run.Outcome.OK)
+
+    rest = b"".join(words)
+    assert heard(rest)[-1]["ended"] and rest.endswith(AGAIN)
+    answer.close()
+
+
+def test_what_has_ended_is_told_once_and_takes_no_seat(viewer: Client, team: dict[str, Any]) -> None:
+    run = viewer.get(reverse("run_stream", args=[team["ok_run"].pk])).getvalue()
+    campaign = viewer.get(reverse("campaign_stream", args=[team["finished"].pk])).getvalue()
+
+    assert heard(run)[0]["ended"] and not heard(campaign)[0]["moving"]
+    assert live_views.hub.viewers == 0
+
+
+def test_a_campaign_s_stream_tells_its_state_at_once_and_each_change(
+    viewer: Client, team: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "CAMPAIGN_EVERY_S", 0.02)
+    answer = viewer.get(reverse("campaign_stream", args=[team["running"].pk]))
+    words = iter(answer)
+    before = heard(next(words) + next(words))[0]
+
+    Run.objects.filter(pk=team["live_run"].pk).update(step="cool")
+    after = heard(next(words))[0]
+    answer.close()
+
+    assert before["seq"] != after["seq"] and after["active"][0][2] == "cool"
+    assert viewer.get(reverse("campaign_live", args=[team["running"].pk])).json() == after
+
+
+def test_a_page_without_a_seat_is_sent_to_polling(viewer: Client, team: dict[str, Any]) -> None:
+    url = reverse("run_stream", args=[team["live_run"].pk])
+    seated = [viewer.get(url) for _ in range(2)]
+
+    refused = viewer.get(url)
+
+    assert (refused.status_code, refused["Retry-After"]) == (503, "30")
+    assert viewer.get(reverse("run_live", args=[team["live_run"].pk])).status_code == 200
+    for each in seated:
+        each.close()
+    assert live_views.hub.viewers == 0
+
+
+def test_nobody_streams_without_a_login(team: dict[str, Any], client: Client) -> None:
+    assert client.get(reverse("run_stream", args=[team["live_run"].pk])).status_code == 302

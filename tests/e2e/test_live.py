@@ -1,0 +1,124 @@
+"""A live page and its server, which goes away and comes back."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect
+
+from embedded import commands, places
+from tests import populate
+from tests.e2e.conftest import shot
+from tests.e2e.test_work import _tell
+
+pytestmark = pytest.mark.e2e
+
+
+class Web:
+    """gunicorn on the database of this test, as production runs it."""
+
+    def __init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, **environment: str) -> None:
+        own = connection.settings_dict["NAME"]
+        database = os.environ["PROVING_DATABASE_URL"].rpartition("/")[0] + f"/{own}"
+        env = {**os.environ, "PROVING_DATABASE_URL": database, "PROVING_BASE_URL": self.url, **environment}
+        argv = [sys.executable, *commands.web(f"127.0.0.1:{self.port}")]
+        self.process = subprocess.Popen(argv, env=env, cwd=places.CHECKOUT, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.2)
+        raise AssertionError("gunicorn does not listen")
+
+    def stop(self) -> None:
+        """In an orderly way."""
+        if self.process:
+            self.process.terminate()
+            self.process.wait(30)
+            self.process = None
+
+
+@pytest.fixture
+def web(team: dict[str, Any]) -> Iterator[Web]:
+    served = Web()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def page(browser: Browser, web: Web, team: dict[str, Any]) -> Iterator[Page]:
+    context = browser.new_context(base_url=web.url, reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+def follow(page: Page, path: str, team: dict[str, Any]) -> list[str]:
+    """Opens the page of a run, logged in; the addresses that it asks for from then on."""
+    page.goto("/login/")
+    page.fill("#id_username", team["operator"].username)
+    page.fill("#id_password", populate.PASSWORD)
+    page.click("main button")
+    page.goto(path)
+    page.wait_for_selector("[data-figure][data-drawn]")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last point")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
+
+
+def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_back(
+    page: Page, web: Web, team: dict[str, Any]
+) -> None:
+    run = team["live_run"]
+    web.start()
+    asked = follow(page, reverse("run_detail", args=[run.pk]), team)
+
+    _tell(run, 4.0, 12345.0)
+    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
+    assert asked == []
+
+    web.stop()
+    clock = page.locator("[data-live-clock]")
+    expect(clock).to_contain_text("connection lost, trying again", timeout=6000)
+    expect(clock).to_have_class("clock stale")
+    shot(page, "live-lost")
+
+    _tell(run, 5.0, 23456.0)
+    web.start()
+
+    expect(page.locator("[data-live-figure]")).to_have_text("23456 TPS", timeout=15_000)
+    expect(clock).not_to_contain_text("connection lost")
+    drawn = page.evaluate("document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y")
+    assert [drawn.count(12345.0), drawn.count(23456.0)] == [1, 1]
+
+
+def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    web.start(PROVING_LIVE_STREAMS="0")
+    asked = follow(page, reverse("run_detail", args=[run.pk]), team)
+
+    _tell(run, 4.0, 12345.0)
+
+    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=3000)
+    expect(page.locator("[data-live-clock]")).not_to_contain_text("lost")
+    assert any("live.json" in url for url in asked)

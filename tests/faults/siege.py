@@ -1,0 +1,278 @@
+"""A running stack whose parts are killed, stopped and cut off, its host behind a proxy, its dispatcher with traps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import redis
+
+from embedded import campaign, processes
+from embedded.errors import StackError
+from embedded.loopback import Loopback
+from embedded.supervisor import Service
+from tests import ground, snapshot
+from tests.alone import alone
+from tests.faults import moments
+from tests.faults.ledger import Found
+from tests.faults.matrix import loop_device
+from tests.faults.on_host import Victim
+from tests.faults.wire import Proxy
+
+# The service whose processes dispatch runs, and the one that does all else.
+DISPATCHER, WORKER = "dispatcher", "worker"
+PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
+SERVER_CPU = {"settings.cpu_affinity.server": "0"}
+GONE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What the runs of a siege set: the path in their settings, and the file of the kernel's."""
+
+    path: str
+    file: str
+
+
+def sysctl(name: str) -> Knob:
+    return Knob(f"settings.sysctl.{name}", "/proc/sys/" + name.replace(".", "/"))
+
+
+def read_ahead(device: str) -> Knob:
+    """Of a device that nobody else has: what others change on this machine meanwhile is not this."""
+    return Knob(f"settings.block_device.{device}.read_ahead_kb", f"/sys/block/{device}/queue/read_ahead_kb")
+
+
+# What the runs of each test set, so that they can go on side by side.
+SERVER, LINK = sysctl("net.ipv4.tcp_keepalive_intvl"), sysctl("net.ipv4.tcp_keepalive_time")
+VALUES, EDITED = range(64, 104, 4), range(104, 124, 4)  # whole pages, for read_ahead_kb
+
+
+class Behind(Loopback):
+    """The demo's host, reached by another port."""
+
+    def __init__(self, state: Path, port: int) -> None:
+        super().__init__(state)
+        self._port = port
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+
+@dataclass
+class Siege:
+    """A stack under fire. `chance` is seeded; every method injects one fault, for real."""
+
+    ground: ground.Ground
+    proxy: Proxy
+    chance: Random
+    knob: Knob
+    shared: bool = False  # others work on this machine: only what our runs can change is compared
+    before: snapshot.Snapshot = field(default_factory=dict)
+
+    # What is attacked
+
+    @property
+    def state(self) -> Path:
+        return self.ground.stack.state
+
+    @property
+    def host(self) -> Victim:
+        return Victim(self.ground.stack.loopback.home)
+
+    @property
+    def clusters(self) -> Path:
+        return self.host.home / "clusters"
+
+    def dispatcher(self, name: str = DISPATCHER, short: bool = True) -> Service:
+        """The dispatcher's service, with traps."""
+        plain: Service = getattr(self.ground.stack, DISPATCHER)
+        env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
+        argv = [*plain.argv, "--include=tests.faults.trap", f"--hostname={name}@%h"]
+        ready = plain.ready if name == DISPATCHER else lambda: True
+        return replace(plain, name=name, argv=argv, env=env, ready=ready)
+
+    def levels(self, *values: int, **other: str) -> list[dict[str, Any]]:
+        """Of a factor: values of the knob, and other settings with each."""
+        return [{"label": str(value), "set": {self.knob.path: value, **other}} for value in values]
+
+    def start(self, repetitions: int = 1, **other: Any) -> str:
+        """A campaign of 2 x `repetitions` runs of about a second, each with a setting of the kernel; its id.
+        `other`: fields of the campaign, `kind` and `options` of its workload."""
+        client = self.ground.client
+        kind, options = other.pop("kind", "pgbench"), {**other.pop("options", PGBENCH)}
+        fields = {"name": "besieged", "question": "is anything lost?", "host": self.ground.host["id"]} | other
+        workload = client.post("workloads/", name=f"besieged-{kind}", kind=kind, options=options)
+        factors = [{"name": "knob", "levels": self.levels(*VALUES[:2], **SERVER_CPU)}]
+        planned = client.post(
+            "campaigns/", **{"factors": factors, "workload": workload["id"], "repetitions": repetitions, **fields}
+        )
+        client.post(f"campaigns/{planned['id']}/start/")
+        return str(planned["id"])
+
+    # Faults
+
+    def trap(self, moment: str) -> None:
+        """The dispatcher dies when it comes to this moment; wait for `sprung`."""
+        assert moment in moments.MOMENTS
+        (self.state / "trap").write_text(moment)
+
+    @property
+    def sprung(self) -> bool:
+        return not (self.state / "trap").exists()
+
+    def kill(self, service: str) -> None:
+        """SIGKILL to every process of a service at once."""
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGKILL)
+
+    def kill_child(self, service: str) -> None:
+        """SIGKILL to one process of its pool."""
+        pid = self.ground.supervisor.pid(service)
+        os.kill(self.chance.choice(processes.children(pid) or [pid]), signal.SIGKILL)
+
+    def stop(self, service: str) -> None:
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGSTOP)
+
+    def resume(self, service: str) -> None:
+        os.killpg(self.ground.supervisor.pid(service), signal.SIGCONT)
+
+    def flush(self) -> None:
+        with redis.Redis(unix_socket_path=str(self.ground.stack.valkey.socket)) as client:
+            client.flushall()
+
+    def kill_postgres(self) -> None:
+        """kill -9 of the postmaster, half of the time of its backends too; started again by whoever runs it."""
+        pid = self.ground.supervisor.pid("postgres")
+        backends = processes.descendants(pid)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)  # until then PostgreSQL takes it for alive
+        if self.chance.random() < 0.5:
+            processes.send(backends, signal.SIGKILL)
+        time.sleep(self.chance.uniform(0, 2))
+        assert not processes.wait_gone(lambda: [p for p in backends if processes.alive(p)], GONE_S)
+        self.ground.supervisor.start(self.ground.stack.postgres.service)
+
+    def kill_sshd(self) -> None:
+        """The host's SSH server and every connection; started again by whoever runs it."""
+        pid = self.ground.supervisor.pid("sshd")
+        os.kill(pid, signal.SIGKILL)
+        processes.send(self.host.connections(), signal.SIGKILL)
+        self.ground.supervisor.start(self.ground.stack.loopback.service)
+
+    def edit(self) -> None:
+        """An administrator sets what the run has set; so it shall stay."""
+        path = Path(self.knob.file)
+        path.write_text(str(self.chance.choice(EDITED)))
+        self.before[str(path)] = path.read_text()
+
+    def upgrade(self) -> None:
+        """The server is another release from now on, its agent has another digest; whoever dispatches is replaced."""
+        (self.state / "agent-salt").write_text(str(self.chance.random()))
+        self.kill(DISPATCHER)
+
+    def second_beat(self) -> None:
+        plain = self.ground.stack.beat
+        argv = [*plain.argv[:-1], f"--schedule={self.state}/second-schedule"]
+        self.ground.supervisor.start(replace(plain, name="beat2", argv=argv, ready=lambda: True))
+
+    # What became of it
+
+    def wait(self, done: Callable[[], bool], timeout_s: float = 180) -> None:
+        """Poll until `done`, starting again what was killed as the supervisor does for users."""
+        deadline = time.monotonic() + timeout_s
+        while not answered(done):
+            assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.runs()}"
+            self.ground.supervisor.check()
+            time.sleep(0.2)
+
+    def finish(self, campaign_id: str, timeout_s: float = 180) -> None:
+        self.wait(lambda: bool(self.ground.client.get(f"campaigns/{campaign_id}/")["results_ready"]), timeout_s)
+
+    def runs(self, campaign_id: str = "") -> list[dict[str, Any]]:
+        which = f"?campaign={campaign_id}" if campaign_id else ""
+        return list(self.ground.client.get(f"runs/{which}")["results"])
+
+    @property
+    def measuring(self) -> bool:
+        """Whether the load of a run is on. Seen on the host: a run that nobody watches tells of it later."""
+        return bool(self.host.find("pgbench"))
+
+    def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
+        """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
+        command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
+        told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
+        return Found(**told["found"]), told["outcomes"], told["cells"]
+
+    def look(self) -> snapshot.Snapshot:
+        """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
+        ours = str(self.clusters)
+        with alone():  # nobody else has changed the machine for a moment
+            found = snapshot.take([ours])
+        found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
+        own = {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
+        return {name: text for name, text in own.items() if self._could_be_ours(name)} if self.shared else own
+
+    def left(self) -> list[str]:
+        return snapshot.left(self.before, self.look)
+
+    def _could_be_ours(self, name: str) -> bool:
+        return name in (self.knob.file, "mounts") or name.startswith(("process ", str(self.clusters)))
+
+
+def answered(done: Callable[[], bool]) -> bool:
+    """False also while the web server, or its database, is away."""
+    try:
+        return done()
+    except StackError as error:
+        if refused(error):
+            raise
+        return False
+
+
+def refused(error: StackError) -> bool:
+    """Whether the server has looked at the request, and does not want it."""
+    return bool(re.search(r": 4\d\d ", str(error)))
+
+
+@contextmanager
+def prepare(seed: int, knob: Knob, short: bool = True, shared: bool = False) -> Iterator[Siege]:
+    """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
+    with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
+        ready.supervisor.end(DISPATCHER)
+        siege = Siege(ready, proxy, Random(seed), knob, shared)
+        ready.supervisor.start(siege.dispatcher(short=short))
+        ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
+        ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())
+        siege.finish(siege.start())
+        siege.before = siege.look()
+        yield siege
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the soak and of the campaign under fire."""
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument(
+        "--shared", action="store_true", help="others work on this machine: compare only what our runs can change"
+    )
+
+
+@contextmanager
+def with_device(options: argparse.Namespace) -> Iterator[Siege]:
+    """A siege with the server's own times, whose runs set a block device that is there for them only."""
+    with loop_device() as device, prepare(options.seed, read_ahead(device), False, options.shared) as siege:
+        yield siege
+
+
+def caveat(options: argparse.Namespace) -> str:
+    return " Others worked on the machine: only what these runs could change was compared." if options.shared else ""

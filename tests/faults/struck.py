@@ -1,0 +1,161 @@
+"""This machine as a host that faults strike: runs of the built agent, and what each fault cost. As root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from agents.build import build_zipapp
+from agents.spool import Job, Spool, read_log
+from agents.system import Process, System
+from embedded.postgres import bin_dir
+from tests import remote, snapshot
+from tests.agents.driver import Connection
+from tests.alone import alone
+from tests.faults import audit
+from tests.faults.cases import sysctl
+from tests.faults.ledger import Ledger
+
+KNOB = "vm.swappiness"
+KNOB_FILE = "/proc/sys/vm/swappiness"
+LIMIT_S, PATIENCE_S = 60.0, 30.0
+
+
+class Field:
+    """A spool, a directory for clusters, and connections to the agent."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.data_dir, self.system = root, root / "data", System()
+        self.data_dir.mkdir(mode=0o755)
+        self.spool = Spool(root / "spool", self.system)
+        self.spool.jobs_dir.mkdir(parents=True, mode=0o700)
+        self._program, self._open = root / "agent.pyz", list[Connection]()
+        build_zipapp(self._program)
+
+    def connect(self, *under: str) -> Connection:
+        """A new connection; `under` is what its interpreter is started with, such as unshare."""
+        self._open.append(Connection(self._program, self.spool.root, python=[*under, sys.executable]))
+        return self._open[-1]
+
+    def close(self) -> None:
+        for connection in self._open:
+            connection.close()
+
+    # Runs
+
+    def io(self, seconds: int = 2) -> dict[str, Any]:
+        """Another value of a sysctl, and fio for so long."""
+        options = {"directory": str(self.data_dir), "rw": "read", "size": "1m", "runtime_s": seconds}
+        allowed = [{"kind": "directory", "path": str(self.data_dir)}]
+        return self._spec(None, None, {"name": "measure", "kind": "fio", "options": options}, allowed)
+
+    def pgbench(self, seconds: int = 60, **options: Any) -> dict[str, Any]:
+        """The same with pgbench on a data set of its own."""
+        load = {"clients": 2, "time_s": seconds, "progress_s": 1, **(options or {"builtin": "select-only"})}
+        target = {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.data_dir), "os_user": ""}
+        dataset = {"kind": "pgbench", "options": {}, "reset": "reinit"}
+        return self._spec(target, dataset, {"name": "measure", "kind": "pgbench", "options": load}, [])
+
+    def _spec(self, target: Any, dataset: Any, step: dict[str, Any], allowed: list[dict[str, str]]) -> dict[str, Any]:
+        return {
+            "version": 1,
+            "target": target,
+            "settings": {"sysctl": sysctl(KNOB)("")},
+            "dataset": dataset,
+            "steps": [step],
+            "allowed_paths": allowed,
+            "collect": {"interval_s": 0.2, "sources": ["memory"]},
+        }
+
+    def job(self, run: str) -> Job:
+        return self.spool.need(run)
+
+    def supervisor(self, run: str) -> int:
+        """Pid of the process that carries it out."""
+        newest = self.job(run).states()[-1]
+        assert self.system.is_same(newest["pid"], newest["start"], newest["boot_id"])
+        return int(newest["pid"])
+
+    def child(self, run: str, purpose: str) -> int:
+        """Pid of the newest process that it started for this purpose, once there is one."""
+        found: list[int] = []
+
+        def there() -> bool:
+            records = read_log(self.job(run).path / "journal.jsonl")[0]
+            found[:] = [r["pid"] for r in records if r["entry"] == "process" and r["purpose"] == purpose]
+            return bool(found)
+
+        wait(there)
+        return found[-1]
+
+    def at_work(self, pid: int) -> list[Process]:
+        """Children of a process that live."""
+        found = (self.system.process(child) for child in self.system.children(pid))
+        return [process for process in found if process and process.alive]
+
+    def knob(self) -> str:
+        return self.system.text(KNOB_FILE)
+
+    # What it cost
+
+    def look(self) -> snapshot.Snapshot:
+        found = snapshot.take([str(self.data_dir)])
+        ours = [str(self.root), *(f"{snapshot.MARK.decode()}{job.run}" for job in self.spool.jobs())]
+        others = {f"process {connection.process.pid}" for connection in self._open}
+        return {
+            name: value
+            for name, value in found.items()
+            if name not in others and (not name.startswith("process ") or any(word in value for word in ours))
+        }
+
+    def reckon(self, ledger: Ledger, fault: int, before: snapshot.Snapshot, *runs: str) -> None:
+        """Count what a fault did to these runs, which are sealed: once to each."""
+        jobs = [self.job(run) for run in runs]
+        unclean = [job.run for job in jobs if not (job.manifest or {})["clean"]]
+        left = snapshot.left(before, self.look, PATIENCE_S)
+        ledger.count(fault, len(jobs), audit.of_jobs(jobs), [*left, *unclean])
+
+
+def wait(done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def struck() -> Iterator[Field]:
+    """A field of one's own, while nobody else changes settings of this machine."""
+    with alone(), remote.short_dir() as root:
+        root.chmod(0o755)
+        here = Field(root)
+        try:
+            yield here
+        finally:
+            here.close()
+
+
+@contextmanager
+def small(directory: Path, size: str) -> Iterator[Path]:
+    """A file system of this size (as mount spells it) at a directory; a path in it for ballast."""
+    directory.mkdir(mode=0o755, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "pg-small", str(directory)]
+    subprocess.run(mount, check=True, timeout=30)
+    try:
+        yield directory / "ballast"
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True, timeout=30)
+
+
+def fill(ballast: Path) -> None:
+    """Take what is free now."""
+    free = os.statvfs(ballast.parent)
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        for _ in range(free.f_bavail):
+            file.write(b"x" * free.f_frsize)
