@@ -19,13 +19,14 @@ from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Workers side by side: all that touches this machine on one of them, one after the other."""
+    if touches_the_machine(item):
+        item.add_marker(pytest.mark.xdist_group("machine"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers side by side: all that touches this machine on one of them, one after the other. Where figures of the
-    fault matrix are kept, only the tests that count are run."""
-    for item in items:
-        if touches_the_machine(item):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+    """Where figures of the fault matrix are kept, only the tests that count are run."""
     if wanted():
         others = [item for item in items if "ledger" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
@@ -63,11 +64,19 @@ def in_turns(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """Where a test of the fault matrix counts what its faults did."""
-    ours = Ledger(test=request.node.nodeid.partition("[")[0])
+    ours = Ledger(test=_who(request))
     yield ours
     file = wanted()
     if file:
         ours.keep(file)
+
+
+def _who(request: pytest.FixtureRequest) -> str:
+    """The test and its parameters, but for how often it injects its fault."""
+    parameters = getattr(request.node, "callspec", None)
+    told = {name: value for name, value in (parameters.params if parameters else {}).items() if name != "times"}
+    test = request.node.nodeid.partition("[")[0]
+    return f"{test}[{'-'.join(str(getattr(each, '__name__', each)) for each in told.values())}]" if told else test
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,10 @@ A tick may die at any line: the next one finds the run claimed until a time that
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import time
 from datetime import timedelta
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -124,17 +122,10 @@ def _follow(run: Run, link: ssh.Link) -> bool:
         if claims.keep(run) and not told:
             link.call("cancel", run=str(run.pk))
             told = True
-        asked: dict[str, Any] = {
-            "run": str(run.pk),
-            "path": "events.ndjson",
-            "offset": run.events_offset,
-            "limit": fetching.READ_BYTES,
-        }
-        chunk = link.call("read", **asked, wait_s=_pause_s(run), gather=True)
-        data = base64.b64decode(chunk["data"])
-        if data:
-            _store(run, data)
-        if chunk["sealed"] and run.events_offset >= chunk["size"]:
+        whole, last = fetching.read_lines(run, link, wait_s=_pause_s(run), gather=True)
+        if whole:
+            _store(run, whole)
+        if last:
             return True
     return False
 
@@ -144,9 +135,8 @@ def _pause_s(run: Run) -> float:
     return UNWATCHED_S if nudges.listening.is_set() and not nudges.watched(run.pk) else LOOK_S
 
 
-def _store(run: Run, data: bytes) -> None:
-    """Commit the whole lines of `data` and how far they reach, together: a line read twice is stored once."""
-    whole = data[: data.rfind(b"\n") + 1]
+def _store(run: Run, whole: bytes) -> None:
+    """Commit whole lines and how far they reach, together: a line read twice is stored once."""
     lines = whole.splitlines()
     events = [RunEvent(run=run, **each) for each in fetching.events_of(run, lines)]
     with transaction.atomic():
@@ -170,20 +160,16 @@ def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
     sealed = fetching.fetch(run, link, "manifest.json", fetching.ARTEFACT_BYTES)
     manifest = json.loads(sealed)
-    artefacts = []
+    files = []
     for file in manifest["files"]:
         claims.keep(run)
-        artefacts.append(_artefact(run, link, file))
+        files.append(fetching.kept(run, link, file))
     with transaction.atomic():
         if run.mine().select_for_update().first() is None:
             raise claims.ClaimLostError
-        Artefact.objects.bulk_create(artefacts)
-        closing.close(run, *fetching.ending(run, manifest), manifest)
+        Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files])
+        closing.close(run, *fetching.ending(run, manifest, files), manifest)
     fetching.forget(link, str(run.pk), sealed)
-
-
-def _artefact(run: Run, link: ssh.Link, file: dict[str, Any]) -> Artefact:
-    return Artefact(run=run, **fetching.kept(run, link, file))
 
 
 def _end(run: Run, outcome: str, error: ProvingError) -> None:

@@ -1,4 +1,4 @@
-"""Telling people how a campaign ended."""
+"""Telling people that a campaign has ended, or that it paused because too many of its runs failed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from apps.accounts.notify import notify
 from apps.campaigns.models import Campaign, Run
 
 
-def tell(campaign: Campaign, *, reason: str = "") -> None:
-    """A campaign has ended, in the caller's transaction: failed where a `reason` says so, or where no run was ok."""
+def tell(campaign: Campaign) -> None:
+    """In the caller's transaction. Failed is one that paused by itself, and one in which no run was ok."""
     outcomes = Counter(campaign.runs.order_by().values_list("outcome", flat=True))
-    failed = bool(reason) or (bool(outcomes) and not outcomes[Run.Outcome.OK])
-    kind, ended = ("campaign.failed", "failed") if failed else ("campaign.finished", "has finished")
+    paused, reason = campaign.state == Campaign.State.PAUSED, campaign.state_reason
+    failed = paused or (bool(outcomes) and not outcomes[Run.Outcome.OK])
+    kind = "campaign.failed" if failed else "campaign.finished"
+    became = "has paused" if paused else "failed" if failed else "has finished"
     counted = [f"{count} {Run.Outcome(outcome).label}" for outcome, count in sorted(outcomes.items()) if outcome]
     text = f"{campaign.question}\n\nRuns: {', '.join(counted) or 'none'}."
     payload = {
@@ -25,4 +27,4 @@ def tell(campaign: Campaign, *, reason: str = "") -> None:
         "runs": dict(outcomes),
         "reason": reason,
     }
-    notify(kind, f"{campaign} {ended}", payload)
+    notify(kind, f"{campaign} {became}", payload)

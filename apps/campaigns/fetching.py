@@ -21,6 +21,24 @@ READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
 
 
+def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
+    """Whole lines of its events past those that are here, and whether it is sealed and these are the last.
+
+    A line longer than a read is read on. Once the job is sealed nobody ends a line any more: the rest is damaged, and
+    counts as one.
+    """
+    data = bytearray()
+    while True:
+        asked = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
+        chunk = link.call("read", run=str(job.pk), **asked, **how)
+        read = base64.b64decode(chunk["data"])
+        data += read
+        last = chunk["sealed"] and job.events_offset + len(data) >= chunk["size"]
+        whole = data if last else data[: data.rfind(b"\n") + 1]
+        if whole or last or len(read) < READ_BYTES:
+            return bytes(whole), last
+
+
 def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
     """What these lines tell, as fields of an event; without those that are damaged on the host's disk, as they would be
     at each further look."""
@@ -42,23 +60,28 @@ def _record(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """(outcome, error). A job whose events are damaged has failed: what is left of it makes no result."""
+def ending(
+    job: Run | RunPart, manifest: dict[str, Any], files: Sequence[dict[str, Any]]
+) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error). A job whose events or files are damaged has failed: what is left of it makes no result."""
     lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
-    if not lost:
+    rotten = [file["path"] for file in files if "content" in file and file["content"] is None]
+    if not lost and not rotten:
         return manifest["outcome"], manifest["error"]
     words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    if not lost:
+        words = f"{', '.join(rotten)}: not what it was when the run ended"
     error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
     return Run.Outcome.FAILED, error.as_dict()
 
 
 def kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
-    """A file of the manifest with its content, but for a large one."""
+    """A file of the manifest with its content, but for a large one; None for one that is damaged on the host's disk."""
     kept = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        kept["content"] = fetch(run, link, file["path"], file["size"])
-        if hashlib.sha256(kept["content"]).hexdigest() != file["sha256"]:
-            raise AgentError(f"agent on {run.host}", f"{file['path']} arrived damaged", hint="it is fetched again")
+        content = fetch(run, link, file["path"], file["size"])
+        whole = hashlib.sha256(content).hexdigest() == file["sha256"]
+        kept["content"] = content if whole else None
     return kept
 
 

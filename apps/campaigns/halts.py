@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.services import audit
-from apps.campaigns import queries, queue
+from apps.campaigns import ending, queries, queue
 from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts import leases
 from apps.hosts.models import Host
@@ -118,7 +118,8 @@ def enforce(campaign: Campaign) -> None:
         return
     failed = failures(campaign) - campaign.forgiven_failures
     if campaign.max_failures and failed >= campaign.max_failures:
-        pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed: it pauses at {campaign.max_failures}")
+        if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed: it pauses at {campaign.max_failures}"):
+            ending.tell(campaign)
     elif reason := over_budget(campaign):
         stop_campaign(campaign, reason)
 

@@ -98,7 +98,7 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         path = request.query_params.get("path", "")
         found = self.get_object().artefacts.filter(path=path).first()
         if found is None or found.content is None:
-            raise NotFound(f"{path or 'no path'}: it is not among the files of this part, or was too large to fetch")
+            raise NotFound(f"{path or 'no path'}: not a file of this part, or not fetched: damaged, or too large")
         answer = HttpResponse(bytes(found.content), content_type="application/octet-stream")
         answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(found.path).name)
         answer["X-Content-Type-Options"] = "nosniff"

@@ -8,7 +8,6 @@ stands in the events, and every word to an agent may be said twice.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import time
@@ -288,13 +287,10 @@ class Cast:
 
     def _read(self, job: Job, link: ssh.Link) -> bool:
         """Commit the events that are new. True when the job is sealed and all are here."""
-        row = job.row
-        asked: dict[str, Any] = {"path": "events.ndjson", "offset": row.events_offset, "wait_s": LOOK_S}
-        chunk = link.call("read", run=str(job.pk), limit=fetching.READ_BYTES, **asked)
-        data = base64.b64decode(chunk["data"])
-        if data:
-            self._store(job, data[: data.rfind(b"\n") + 1])
-        return bool(chunk["sealed"] and row.events_offset >= chunk["size"])
+        whole, last = fetching.read_lines(job.row, link, wait_s=LOOK_S)
+        if whole:
+            self._store(job, whole)
+        return last
 
     def _store(self, job: Job, whole: bytes) -> None:
         row, lines = job.row, whole.splitlines()
@@ -321,11 +317,11 @@ class Cast:
         row = job.row
         sealed = fetching.fetch(row, link, "manifest.json", fetching.ARTEFACT_BYTES)
         manifest = json.loads(sealed)
-        outcome, error = fetching.ending(row, manifest)
         files = []
         for file in manifest["files"]:
             claims.keep(self.run)
             files.append(fetching.kept(row, link, file))
+        outcome, error = fetching.ending(row, manifest, files)
         ended = {"state": Run.State.ENDED, "outcome": outcome, "error": error}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:

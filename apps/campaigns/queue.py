@@ -133,10 +133,11 @@ def close_campaign(campaign_id: UUID) -> None:
         return
     campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
     going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
-    finished = campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
-    campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now())
-    if finished:
-        ending.tell(Campaign.objects.get(pk=campaign_id))
+    campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
+    if campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now()):
+        ended = Campaign.objects.get(pk=campaign_id)
+        if ended.state == Campaign.State.FINISHED:
+            ending.tell(ended)
 
 
 def rearm(run: Run, seconds: float) -> None:

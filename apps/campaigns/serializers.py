@@ -413,7 +413,7 @@ class EventsSerializer(serializers.Serializer[Any]):
 
 class ArtefactSerializer(serializers.ModelSerializer[Artefact]):
     run = serializers.UUIDField(source="run_id")
-    fetched = serializers.BooleanField(help_text="false when it was too large to fetch")
+    fetched = serializers.BooleanField(help_text="false when it was too large to fetch, or damaged on the host")
 
     class Meta:
         model = Artefact

@@ -257,7 +257,7 @@ def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse
 
 def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
     if found.content is None:
-        messages.error(request, f"{found.path} was too large to fetch ({found.size} bytes).")
+        messages.error(request, f"{found.path} was not fetched: it is damaged, or too large ({found.size} bytes).")
         return redirect("run_detail", run.pk)
     name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
     response = HttpResponse(bytes(found.content), content_type="application/octet-stream")

@@ -77,7 +77,7 @@ def test_a_job_file_of_the_field_runs_as_it_is(agent: Connection, storage: Path,
     assert all(job["read"]["clat_ns"]["bins"] for job in report["jobs"])
     series = json.loads(agent.file(run, "out/io/series.json"))
     assert [span["name"] for span in series["spans"]] == names
-    assert all(1 < span["ended"] - span["began"] < 3.5 for span in series["spans"])
+    assert all(1 < span["ended"] - span["began"] < 10 for span in series["spans"])
     live = of(events, "sample", source="fio")
     assert len(live) >= 4 and all(sample["values"]["read_iops"] > 0 for sample in live[1:3])
     assert gzip.decompress(agent.file(run, "out/io/3_lat.log.gz")).count(b"\n") >= 4

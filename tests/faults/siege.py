@@ -181,6 +181,14 @@ class Siege:
         (self.state / "agent-salt").write_text(str(self.chance.random()))
         self.kill(DISPATCHER)
 
+    def restart(self) -> None:
+        """The whole server, its stores with it, as when its machine is started again; the host notices nothing."""
+        stack, supervisor = self.ground.stack, self.ground.supervisor
+        for name in ("web", "beat", WORKER, DISPATCHER, "valkey", "postgres"):
+            supervisor.end(name)
+        stack.start_stores()
+        supervisor.start(stack.web, stack.worker, self.dispatcher(), stack.beat)
+
     def second_beat(self) -> None:
         plain = self.ground.stack.beat
         argv = [*plain.argv[:-1], f"--schedule={self.state}/second-schedule"]

@@ -110,6 +110,31 @@ def test_a_run_whose_events_are_rotten_fails_and_holds_nobody_up(
     assert run.outcome == "failed" and "are whole" in run.error["message"], run.error
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_run_whose_output_is_rotten_fails_and_names_the_file(
+    host: Host, admin: User, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
+    run = campaigns.start(host, admin, time_s=3).runs.get()
+    campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
+    job = server.home / "spool/jobs" / str(run.pk)
+    wait_for((job / "manifest.json").exists)
+    rot(job / "out/measure/stdout")
+
+    campaigns.finish(run.campaign)
+
+    run.refresh_from_db()
+    assert run.outcome == "failed" and "out/measure/stdout: not what it was" in run.error["message"], run.error
+    assert run.artefacts.get(path="out/measure/stdout").content is None
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_a_rotten_event_keeps_its_number(here: Field) -> None:
     run = dead(here, Random(SEED))
     path = here.job(run).path / "events.ndjson"

@@ -106,6 +106,27 @@ def test_the_servers_database_is_killed(stack: Siege, ledger: Ledger, times: int
     strike(stack, ledger, 8, times, act)
 
 
+def test_a_paused_campaign_stays_paused_over_a_restart_of_the_server_and_is_resumed_after_it(stack: Siege) -> None:
+    client = stack.ground.client
+    campaign = stack.start(options={**siege.PGBENCH, "time_s": 3})
+    stack.wait(lambda: stack.measuring)
+
+    paused = client.post(f"campaigns/{campaign}/pause/", reason="the server moves")
+    stack.restart()
+    stack.wait(lambda: "ended" in [run["state"] for run in stack.runs(campaign)])
+    time.sleep(BUSY_S)
+    states = sorted(run["state"] for run in stack.runs(campaign))
+    seen = client.get(f"campaigns/{campaign}/")
+    client.post(f"campaigns/{campaign}/resume/")
+    stack.finish(campaign)
+
+    assert paused["state"] == seen["state"] == "paused" and seen["state_reason"] == "the server moves"
+    assert states == ["ended", "queued"]
+    found, outcomes, cells = stack.audit(campaign)
+    assert (outcomes, cells) == ({"ok": 2}, 2)
+    assert (found.lost, found.duplicated, found.overlapping, stack.left()) == (0, 0, 0, [])
+
+
 @often(5)
 def test_two_beats_call_at_once(stack: Siege, ledger: Ledger, times: int) -> None:
     def act(campaign: str) -> None:

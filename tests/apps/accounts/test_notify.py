@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from apps.accounts import channels, mail, notify, webhook
 from apps.accounts.models import Channel, Delivery, User
-from apps.campaigns import queue
+from apps.campaigns import halts, queue
 from apps.campaigns.models import Run
 from apps.errors import HostError, PlanError, UnreachableError
 from apps.hosts import contact
@@ -357,6 +357,30 @@ def test_hosts_tell_when_they_need_somebody_and_only_once(make_webhook: Make) ->
     said = list(channel.deliveries.order_by("created_at").values_list("kind", "payload__reason"))
     assert [kind for kind, _ in said] == ["host.unreachable", "host.unfit", "host.quarantined"]
     assert "no route" in said[0][1] and said[2][1] == "vm.swappiness was not put back"
+
+
+def test_a_campaign_tells_that_it_paused_by_itself(make_webhook: Make, admin: User) -> None:
+    channel, _ = make_webhook(1, "campaign.failed")
+    campaign = make_campaign("running", by=admin, max_failures=1)
+    run = campaign.runs.order_by("position")[0]
+    Run.objects.filter(pk=run.pk).update(state="ended", outcome=Run.Outcome.FAILED, next_tick_at=None)
+
+    halts.after(Run.objects.get(pk=run.pk))
+
+    assert told(channel).payload["reason"] == "1 run failed: it pauses at 1"
+    assert "has paused" in str(told(channel).payload)
+
+
+def test_a_campaign_that_its_rule_stops_tells_why_it_finished(make_webhook: Make, admin: User) -> None:
+    channel, _ = make_webhook(1, "campaign.finished")
+    campaign = make_campaign("running", by=admin)
+    first, *_ = runs = list(campaign.runs.order_by("position"))
+    Run.objects.filter(pk=first.pk).update(state="ended", outcome=Run.Outcome.OK, next_tick_at=None)
+
+    halts.stop_campaign(campaign, "the interval is narrow enough")
+
+    rest = len(runs) - 1
+    assert told(channel).payload["reason"] == f"the interval is narrow enough; {rest} planned runs did not begin"
 
 
 @pytest.mark.parametrize(("ok", "kind"), [(True, "campaign.finished"), (False, "campaign.failed")])

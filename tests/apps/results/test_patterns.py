@@ -25,7 +25,7 @@ def test_an_expression_that_finds_no_end_is_ended() -> None:
     with pytest.raises(FormatError, match="found no end within 1 s"):
         last_matches([r"(?P<x>(a+)+)$"], b"a" * 60 + b"b", limit_s=1.0)
 
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(("printed", "said"), [(b"y 1", "x is not in the output"), (b"x nan", "is no number")])
