@@ -235,6 +235,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
+    "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},

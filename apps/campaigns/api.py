@@ -242,7 +242,7 @@ class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """The file as an attachment."""
         artefact = self.get_object()
         if artefact.content is None:
-            raise NotFound(f"{artefact.path} was not fetched: it is damaged, or too large ({artefact.size} bytes)")
+            raise NotFound(f"{artefact.path} is on the host only: damaged, or too large ({artefact.size} bytes)")
         answer = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
         answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(artefact.path).name)
         answer["X-Content-Type-Options"] = "nosniff"

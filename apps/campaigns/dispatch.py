@@ -168,7 +168,7 @@ def _collect(run: Run, link: ssh.Link) -> None:
         if run.mine().select_for_update().first() is None:
             raise claims.ClaimLostError
         Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files])
-        closing.close(run, *fetching.ending(run, manifest, files), manifest)
+        closing.close(run, *fetching.ending(run, manifest), manifest)
     fetching.forget(link, str(run.pk), sealed)
 
 

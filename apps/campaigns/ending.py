@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign, Run
 
 def tell(campaign: Campaign) -> None:
     """In the caller's transaction. Failed is one that paused by itself, and one in which no run was ok."""
-    outcomes = Counter(campaign.runs.order_by().values_list("outcome", flat=True))
+    outcomes = Counter(campaign.runs.order_by().exclude(outcome="").values_list("outcome", flat=True))
     paused, reason = campaign.state == Campaign.State.PAUSED, campaign.state_reason
     failed = paused or (bool(outcomes) and not outcomes[Run.Outcome.OK])
     kind = "campaign.failed" if failed else "campaign.finished"

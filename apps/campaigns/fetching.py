@@ -29,7 +29,7 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
     """
     data = bytearray()
     while True:
-        asked = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
+        asked: dict[str, Any] = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
         chunk = link.call("read", run=str(job.pk), **asked, **how)
         read = base64.b64decode(chunk["data"])
         data += read
@@ -60,12 +60,11 @@ def _record(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def ending(
-    job: Run | RunPart, manifest: dict[str, Any], files: Sequence[dict[str, Any]]
-) -> tuple[str, dict[str, Any] | None]:
-    """(outcome, error). A job whose events or files are damaged has failed: what is left of it makes no result."""
+def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error), once its files are stored. A job whose events or files are damaged has failed: what is left of
+    it makes no result."""
     lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
-    rotten = [file["path"] for file in files if "content" in file and file["content"] is None]
+    rotten = list(job.artefacts.filter(content=None, size__lte=ARTEFACT_BYTES).values_list("path", flat=True))
     if not lost and not rotten:
         return manifest["outcome"], manifest["error"]
     words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"

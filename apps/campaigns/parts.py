@@ -321,12 +321,12 @@ class Cast:
         for file in manifest["files"]:
             claims.keep(self.run)
             files.append(fetching.kept(row, link, file))
-        outcome, error = fetching.ending(row, manifest, files)
-        ended = {"state": Run.State.ENDED, "outcome": outcome, "error": error}
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
                 raise claims.ClaimLostError
             _keep_files(job, files)
+            outcome, error = fetching.ending(row, manifest)
+            ended = {"state": Run.State.ENDED, "outcome": outcome, "error": error}
             self._set(job, {"manifest": manifest, **(ended if job.part else {})})
         fetching.forget(link, str(job.pk), sealed)
 

@@ -16,7 +16,7 @@ from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import services
-from apps.decisions.models import Comment, Decision
+from apps.decisions.models import Comment, Decision, Review
 from apps.hosts.models import Host
 
 
@@ -48,11 +48,19 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
         extra_kwargs = {"question": {"required": False, "help_text": "the campaign's by default"}}
 
 
+class ReviewSerializer(serializers.ModelSerializer[Review]):
+    class Meta:
+        model = Review
+        fields = ["campaign", "verdict", "words", "reviewed_at"]
+        read_only_fields = fields
+
+
 class DecisionSerializer(DecisionRowSerializer):
+    reviews = ReviewSerializer(many=True, read_only=True, help_text="what newer campaigns say, oldest first")
     evidence = serializers.DictField(read_only=True, help_text="the results as they were when this was written")
 
     class Meta(DecisionRowSerializer.Meta):
-        fields = [*DecisionRowSerializer.Meta.fields, "evidence"]
+        fields = [*DecisionRowSerializer.Meta.fields, "reviews", "evidence"]
 
 
 class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types

@@ -16,6 +16,7 @@ from apps.campaigns import queries, schedule
 from apps.campaigns.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
+from apps.decisions import reviews
 from apps.decisions.models import Decision
 from apps.hosts.models import Host, HostKey, Trouble
 
@@ -143,7 +144,12 @@ def _count(campaign: Any) -> str:
 
 def _decisions() -> list[Wanted]:
     due = Decision.objects.filter(review_on__lte=timezone.localdate(), status=Decision.Status.ACCEPTED)
-    return [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
+    agreed = [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
+    contrary = reviews.contradicted()
+    return [
+        *(Wanted("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
+        *agreed,
+    ]
 
 
 def recent_campaigns() -> QuerySet[Campaign]:

@@ -41,6 +41,28 @@ class Decision(models.Model):
         return self.title
 
 
+class Review(models.Model):
+    """A newer campaign beside a decision's evidence."""
+
+    class Verdict(models.TextChoices):
+        CONFIRMS = "confirms"
+        CONTRADICTS = "contradicts"
+        OPEN = "open", "says nothing certain"
+
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="reviews")
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="reviews")
+    verdict = models.CharField(max_length=11, choices=Verdict)
+    words = models.TextField(help_text="what it says, in sentences")
+    reviewed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["reviewed_at", "pk"]
+        constraints = [models.UniqueConstraint(fields=["decision", "campaign"], name="review_once")]
+
+    def __str__(self) -> str:
+        return f"{self.campaign} {self.verdict} {self.decision}"
+
+
 class Comment(models.Model):
     """Dissent and additions; a decision's text itself does not change."""
 

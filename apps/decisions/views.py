@@ -18,7 +18,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions import home as shown
 from apps.decisions import services
 from apps.decisions.forms import CommentForm, DecisionForm
-from apps.decisions.models import Decision
+from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
@@ -78,6 +78,7 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
         "decision": decision,
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
+        "reviews": decision.reviews.exclude(verdict=Review.Verdict.OPEN).select_related("campaign").reverse(),
         "successor": getattr(decision, "superseded_by", None),
     }
     return page(request, "decisions/detail.html", context, comment)

@@ -368,7 +368,7 @@ def test_a_campaign_tells_that_it_paused_by_itself(make_webhook: Make, admin: Us
     halts.after(Run.objects.get(pk=run.pk))
 
     assert told(channel).payload["reason"] == "1 run failed: it pauses at 1"
-    assert "has paused" in str(told(channel).payload)
+    assert "has paused" in str(told(channel)) and told(channel).payload["runs"] == {"failed": 1}
 
 
 def test_a_campaign_that_its_rule_stops_tells_why_it_finished(make_webhook: Make, admin: User) -> None:

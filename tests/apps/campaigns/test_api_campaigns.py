@@ -199,4 +199,4 @@ def test_what_was_too_large_to_fetch_says_where_it_is(viewer: User) -> None:
     assert client.get(f"/api/v1/artefacts/{file.pk}/").json()["fetched"] is False
     answer = client.get(f"/api/v1/artefacts/{file.pk}/download/")
     assert answer.status_code == 404
-    assert "it is on the host" in answer.json()["title"]
+    assert "is on the host only" in answer.json()["title"]

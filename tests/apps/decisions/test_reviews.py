@@ -1,0 +1,139 @@
+"""A campaign that asks again what was decided confirms the decision, contradicts it, or says nothing certain."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Channel, User
+from apps.campaigns import queue
+from apps.campaigns.models import Campaign
+from apps.decisions import reviews, services
+from apps.decisions.models import Decision
+from tests.factories import end_run, make_campaign
+
+ONE_CPU, OTHER_CPUS = 1000.0, 1900.0
+
+
+@pytest.fixture
+def decision(admin: User) -> Decision:
+    """Accepted: two cpus are better than one."""
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=5)
+    given = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"}
+    return services.accept_decision(services.write_decision(by=admin, campaign=campaign, **given), by=admin)
+
+
+def again(decision: Decision, by: User, *, other: float = OTHER_CPUS) -> Campaign:
+    """The same campaign once more; its second level gives about `other` TPS."""
+    old = decision.campaign
+    newer = make_campaign(Campaign.State.RUNNING, by=by, host=old.host, workload=old.workload, repetitions=5)
+    for run in newer.runs.order_by("position"):
+        end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
+    queue.close_campaign(newer.pk)
+    newer.refresh_from_db()
+    return newer
+
+
+def said(decision: Decision) -> list[str]:
+    return [each.verdict for each in decision.reviews.all()]
+
+
+def test_the_same_result_confirms(decision: Decision, admin: User) -> None:
+    again(decision, admin)
+
+    reviews.review_due()
+
+    assert said(decision) == ["confirms"]
+    assert not reviews.contradicted().exists()
+
+
+def test_a_contrary_result_is_told_once_and_wanted_of_somebody(
+    decision: Decision, admin: User, channel: Channel, client: Client
+) -> None:
+    newer = again(decision, admin, other=500.0)
+
+    reviews.review_due()
+    reviews.review_due()
+
+    (delivery,) = channel.deliveries.all()
+    assert (delivery.kind, delivery.payload["campaign"]) == ("decision.contradicted", str(newer.pk))
+    assert "The evidence found 2 cpus better. Now: " in delivery.payload["text"]
+    client.force_login(admin)
+    assert "Newer results contradict this decision" in page(client, decision)
+    assert "newer results contradict it" in client.get(reverse("home")).content.decode()
+
+
+def test_a_still_newer_result_that_confirms_takes_the_banner_down(
+    decision: Decision, admin: User, client: Client
+) -> None:
+    again(decision, admin, other=500.0)
+    reviews.review_due()
+    again(decision, admin)
+    reviews.review_due()
+
+    client.force_login(admin)
+
+    assert said(decision) == ["contradicts", "confirms"]
+    assert "Newer results contradict" not in page(client, decision)
+
+
+def test_what_is_equal_within_the_margin_now_contradicts_what_was_better(decision: Decision, admin: User) -> None:
+    again(decision, admin, other=ONE_CPU)
+
+    reviews.review_due()
+
+    assert said(decision) == ["contradicts"]
+
+
+def test_other_settings_under_the_same_names_say_nothing(decision: Decision, admin: User) -> None:
+    newer = again(decision, admin, other=500.0)
+    newer.factors[0]["levels"][1]["set"] = {"settings.cpu_affinity.server": "1"}
+    newer.save()
+
+    reviews.review_due()
+
+    assert said(decision) == ["open"]
+
+
+@pytest.mark.parametrize("change", ["host", "workload", "proposed", "older", "unread"])
+def test_what_does_not_ask_the_same_later_is_not_held_against_it(decision: Decision, admin: User, change: str) -> None:
+    newer = again(decision, admin, other=500.0)
+    if change == "host":
+        decision.hosts.clear()
+    elif change == "workload":
+        Campaign.objects.filter(pk=newer.pk).update(workload=make_campaign(by=admin).workload)
+    elif change == "proposed":
+        Decision.objects.update(status=Decision.Status.PROPOSED)
+    elif change == "older":
+        Campaign.objects.filter(pk=newer.pk).update(ended_at=decision.campaign.ended_at)
+    else:
+        newer.runs.update(ingested_at=None)
+
+    reviews.review_due()
+
+    assert said(decision) == []
+
+
+def test_a_campaign_that_was_extended_is_asked_again(decision: Decision, admin: User) -> None:
+    newer = again(decision, admin, other=500.0)
+    reviews.review_due()
+
+    for run in newer.runs.all():
+        tps = (ONE_CPU if run.label.startswith("1") else OTHER_CPUS) + run.block
+        run.measurements.filter(name="tps").update(value=tps)
+    Campaign.objects.filter(pk=newer.pk).update(ended_at=decision.reviews.get().reviewed_at)
+    reviews.review_due()
+
+    assert said(decision) == ["confirms"]
+
+
+def page(client: Client, decision: Decision) -> str:
+    return client.get(reverse("decision_detail", args=[decision.pk])).content.decode()
+
+
+@pytest.fixture
+def channel(admin: User) -> Channel:
+    return Channel.objects.create(
+        owner=admin, name="chat", kind=Channel.Kind.WEBHOOK, address="http://h/", events=["decision.contradicted"]
+    )
