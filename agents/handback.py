@@ -161,3 +161,9 @@ def of(system: System, journal: Journal, emit: Emit) -> Optional[Handback]:
     """The way back of the cluster that this run has borrowed; None when it has none."""
     entry = journal.unfinished("service", "owned")
     return Handback(system, journal, entry, emit) if entry else None
+
+
+def data_dir(journal: Journal) -> str:
+    """Where the server of that cluster works, as the kernel names it; "" when there is none."""
+    entry = journal.unfinished("service", "owned")
+    return os.path.realpath(entry["data_dir"]) if entry else ""

@@ -173,21 +173,22 @@ def working_in(system: System, directory: str) -> list[Process]:
     return [process for process in system.processes() if system.cwd(process.pid) == directory]
 
 
-def strays(system: System, run: str) -> list[Process]:
-    """Processes that carry the run's mark, wherever they went (double forks, new sessions), and orphans of ours."""
+def strays(system: System, run: str, theirs: str = "") -> list[Process]:
+    """Processes that carry the run's mark, wherever they went (double forks, new sessions), and orphans of ours; but
+    for the server of the data directory `theirs`, which is our orphan when we had it started anew."""
     mark, us = f"{MARK}={run}", os.getpid()
 
     def is_one(process: Process) -> bool:
-        ours = process.parent == us and us in _adopters
+        ours = process.parent == us and us in _adopters and not (theirs and system.cwd(process.pid) == theirs)
         return ours or mark in system.text(f"/proc/{process.pid}/environ").split("\0")
 
     return [process for process in system.processes() if is_one(process)]
 
 
-def end_strays(system: System, run: str) -> list[Process]:
+def end_strays(system: System, run: str, theirs: str = "") -> list[Process]:
     """Kill what still carries the mark; what survives even that is returned."""
     deadline = system.mono() + 5.0
-    while (left := strays(system, run)) and system.mono() < deadline:
+    while (left := strays(system, run, theirs)) and system.mono() < deadline:
         for process in left:
             system.kill(process.pid, signal.SIGKILL)
         system.sleep(0.02)

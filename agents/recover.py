@@ -33,7 +33,7 @@ def make_room(spool: Spool, job: Job, journal: Journal) -> None:
     """End what the run started before anything is put on record: nothing of it fills what the reserve gives."""
     for entry in reversed(journal.open_processes()):
         processes.end(spool.system, entry)
-    processes.end_strays(spool.system, job.run)
+    processes.end_strays(spool.system, job.run, handback.data_dir(journal))
     spool.sparing = False
 
 
@@ -58,7 +58,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             journal.ended(entry)
         else:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
-    left = processes.end_strays(system, job.run)
+    left = processes.end_strays(system, job.run, handback.data_dir(journal))
     result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
     if borrowed:
         borrowed.before()
