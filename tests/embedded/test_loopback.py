@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
 import asyncssh
 import pytest
@@ -22,14 +23,13 @@ KEY = asyncssh.generate_private_key("ssh-ed25519")
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    os.environ["PROVING_SECRET_KEY"] = "not for the host"
-    with Supervisor(tmp_path_factory.mktemp("state")) as supervisor:
+    secret = {"PROVING_SECRET_KEY": "not for the host"}
+    with patch.dict(os.environ, secret), Supervisor(tmp_path_factory.mktemp("state")) as supervisor:
         host = Loopback(supervisor.state)
         host.prepare()
         host.authorize(KEY.export_public_key().decode())
         supervisor.start(host.service)
         yield host
-    del os.environ["PROVING_SECRET_KEY"]
 
 
 def over_ssh(host: Loopback, what: Callable[[asyncssh.SSHClientConnection], Awaitable[Answer]], **options) -> Answer:
