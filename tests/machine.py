@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SERVER_TOOLS = ["postgres", "initdb", "pg_ctl", "psql", "pgbench", "pg_test_fsync", "pg_test_timing"]
+SERVER_TOOLS = ["postgres", "initdb", "pg_ctl", "psql", "pgbench", "pg_test_fsync", "pg_test_timing", "pg_basebackup"]
 BIN_DIR = "/usr/lib/postgresql/17/bin"
 PAIRS = [f"{core},{core + 8}" for core in range(8)]
 

@@ -78,3 +78,17 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("channel-add-mail", reverse("channel_add", args=["mail"]), Role.VIEWER),
         ("channel-add-webhook", reverse("channel_add", args=["webhook"]), Role.ADMIN),
     ]
+
+
+def pages_of_fleets(fleets: dict[str, Any]) -> list[tuple[str, str, Role]]:
+    """Those of campaigns that take several hosts."""
+    each, roles = fleets["on_each"], fleets["with_standby"]
+    run = reverse("run_detail", args=[roles.runs.order_by("position")[0].pk])
+    return [
+        ("campaign-on-each", reverse("campaign_detail", args=[each.pk]), Role.VIEWER),
+        ("campaign-on-one", reverse("campaign_detail", args=[each.pk]) + f"?host={each.host.pk}", Role.VIEWER),
+        ("campaign-roles", reverse("campaign_detail", args=[roles.pk]), Role.VIEWER),
+        ("run-roles", run, Role.VIEWER),
+        ("run-roles-hosts", f"{run}?tab=hosts", Role.VIEWER),
+        ("run-roles-settings", f"{run}?tab=settings", Role.VIEWER),
+    ]

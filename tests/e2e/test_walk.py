@@ -9,11 +9,18 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from tests import fleets
 from tests.e2e.conftest import shot
-from tests.pages import pages
+from tests.pages import pages, pages_of_fleets
 
 pytestmark = pytest.mark.e2e
 OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"
+
+
+def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
+    """(a name for the screenshot, address) of what a full server shows."""
+    shown = [*pages(team), *pages_of_fleets(fleets.team(team["operator"]))]
+    return [(name, url) for name, url, _ in shown]
 
 
 def _settle(page: Page) -> None:
@@ -28,7 +35,7 @@ def test_every_page_fits_and_is_silent(
     page = open_as(team["admin"], width=width, theme=theme)
     wrong: dict[str, Any] = {}
 
-    for name, url, _ in pages(team):
+    for name, url in every_page(team):
         page.goto(url)
         _settle(page)
         shot(page, f"{name}-{width}-{theme}")
@@ -43,7 +50,7 @@ def test_every_page_fits_and_is_silent(
 def test_pages_reflow_at_320(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["admin"], width=320)
 
-    wide = {name: _overflow(page, url) for name, url, _ in pages(team)}
+    wide = {name: _overflow(page, url) for name, url in every_page(team)}
 
     assert {name: by for name, by in wide.items() if by > 0} == {}
 
@@ -60,7 +67,7 @@ def test_axe_finds_nothing(open_as: Callable[..., Page], team: dict[str, Any], t
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
     found: dict[str, list[str]] = {}
 
-    for name, url, _ in pages(team):
+    for name, url in every_page(team):
         page.goto(url)
         _settle(page)
         for violation in Axe().run(page, options=options).response["violations"]:
