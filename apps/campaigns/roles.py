@@ -57,6 +57,17 @@ class Cast:
         return self.client or self.server
 
 
+def named(campaign: Campaign) -> list[tuple[str, str]]:
+    """(what it does, the name of its host) for people; one query, and none for a campaign without roles."""
+    wanted = campaign.roles
+    if not wanted:
+        return []
+    standbys = list(wanted.get("standbys", []))
+    names = dict(Host.objects.filter(pk__in=[wanted.get("client"), *standbys]).values_list("pk", "name"))
+    load = [("load", names[wanted["client"]])] if wanted.get("client") in names else []
+    return [("server", campaign.host.name), *load, *(("standby", names[each]) for each in standbys if each in names)]
+
+
 def read(campaign: Campaign) -> Cast | None:
     """The cast of a campaign's roles; None of one without. PlanError naming the role that cannot be."""
     wanted: Mapping[str, Any] = campaign.roles

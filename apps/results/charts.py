@@ -64,7 +64,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
         runs += [{"x": place - 0.12, "point": point} for point in level.points]
         if level.mean is not None:
             means.append({"x": place + 0.12, "level": level})
-    data = [_run_points(runs, table, look), *_means(means, table, look)]
+    data = [*_of_hosts(runs, table, look), *_means(means, table, look)]
     axis = {
         "tickvals": list(range(len(table.levels))),
         "ticktext": [level.label for level in table.levels],
@@ -77,6 +77,27 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     layout["legend"] = {"orientation": "h", "y": 1.12, "x": 0}
     layout["annotations"] = [_note("the axis does not start at 0", look)]
     return {"data": data, "layout": layout}
+
+
+def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+    """One trace, and of several hosts one each: side by side, with a symbol and a colour of its own."""
+    hosts = sorted({row["point"].host for row in rows})
+    if len(hosts) < 2:
+        return [_run_points(rows, table, look)]
+    traces = []
+    for place, host in enumerate(hosts):
+        aside = 0.16 * (place / (len(hosts) - 1) - 0.5)
+        own = [{**row, "x": row["x"] + aside} for row in rows if row["point"].host == host]
+        marker = {"color": _beside_means(look, place), "symbol": f"{SYMBOLS[place % len(SYMBOLS)]}-open"}
+        trace = _run_points(own, table, look)
+        traces.append({**trace, "name": f"one run on {host}", "marker": trace["marker"] | marker})
+    return traces
+
+
+def _beside_means(look: Theme, place: int) -> str:
+    """A colour that the means do not have."""
+    free = [colour for colour in look.series if colour != look.series[1]]
+    return free[place % len(free)]
 
 
 def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:

@@ -31,6 +31,7 @@ class Point:
     block: int
     position: int
     value: float
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
 
 
 def _points(runs: list[Run], values: dict[UUID, float]) -> list[Point]:
-    return [Point(run.pk, run.block, run.position, values[run.pk]) for run in runs if run.pk in values]
+    return [Point(run.pk, run.block, run.position, values[run.pk], run.host.name) for run in runs if run.pk in values]
 
 
 def _compared(

@@ -18,7 +18,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
-from apps.campaigns import lifecycle_views, steps, stopping, words
+from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
 from apps.campaigns.queries import breaks, breaks_at, progress
@@ -57,6 +57,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "told": words.told(campaign),
+        "cast": roles.named(campaign),
         "threats": words.threats(campaign),
         "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
         "moving": (planned and campaign.ended_at is None) or _unread(campaign),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 import plotly.graph_objects as go
@@ -28,6 +29,18 @@ def test_a_level_with_too_few_runs_has_no_whisker() -> None:
     bounded = means["geometric mean, 95 % interval"]
     assert (bare["y"], "error_y" in bare) == ([100.0], False)
     assert (bounded["error_y"]["array"], bounded["error_y"]["arrayminus"]) == ([12.0], [10.0])
+
+
+def test_runs_of_several_hosts_are_told_apart_by_place_colour_and_symbol() -> None:
+    both = level("a", 100.0, 200.0)
+    both.points[:] = [replace(point, host=f"rack-{n}") for n, point in enumerate(both.points, 1)]
+
+    one, other, means = charts.level_chart(table(both), charts.LIGHT)["data"]
+
+    assert [one["name"], other["name"]] == ["one run on rack-1", "one run on rack-2"]
+    assert (one["y"], other["y"]) == ([100.0], [200.0]) and one["x"] < other["x"]
+    assert len({trace["marker"]["color"] for trace in (one, other, means)}) == 3
+    assert one["marker"]["symbol"] != other["marker"]["symbol"]
 
 
 def test_the_figure_is_one_that_plotly_accepts() -> None:
