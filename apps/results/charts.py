@@ -74,7 +74,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     }
     quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
     layout = _layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
-    layout["legend"] = {"orientation": "h", "y": 1.12, "x": 0}
+    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     layout["annotations"] = [_note("the axis does not start at 0", look)]
     return {"data": data, "layout": layout}
 
