@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from importlib.util import find_spec
 
 import pytest
 
@@ -17,6 +18,9 @@ from tests import remote
 from tests.alone import alone
 from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
+
+# Their package comes with `make e2e`; the other tests do without.
+collect_ignore = [] if find_spec("playwright") else ["e2e"]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
