@@ -86,12 +86,12 @@ def drive(done: Callable[[], bool], timeout_s: float = 120) -> None:
         time.sleep(0.05)
 
 
-def finish(campaign: Campaign) -> Campaign:
+def finish(campaign: Campaign, timeout_s: float = 120) -> Campaign:
     """Drive a campaign to its end, results read."""
 
     def ended() -> bool:
         campaign.refresh_from_db()
         return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
 
-    drive(ended)
+    drive(ended, timeout_s)
     return campaign

@@ -122,7 +122,7 @@ def test_a_run_that_ends_with_the_login_is_put_back_and_told(
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=300)
 
     vm.shell("sudo loginctl terminate-user $USER", check=False)
-    campaigns.finish(run.campaign)
+    campaigns.finish(run.campaign, timeout_s=600)
 
     run.refresh_from_db()
     assert run.outcome == "interrupted" and run.manifest["clean"]
