@@ -22,6 +22,9 @@ CHOICES = (
     *("budget_h", "max_failures", "priority", "placement", "roles"),
 )
 
+# Designs that say by themselves in which combinations a further level stands.
+GROWS = (Campaign.Design.FACTORIAL, Campaign.Design.ONE_AT_A_TIME)
+
 
 def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
     """The row, locked. PlanError where its state does not allow the action."""
@@ -150,6 +153,9 @@ def extend_campaign(
     more = repetitions or (locked.repetitions if levels else 0)
     if more < 1:
         raise PlanError("repetitions", f"{more} blocks extend nothing", hint="1 or more, or name levels to add")
+    if levels and locked.design not in GROWS:
+        words = f"the combinations of this design ({locked.get_design_display()}) were chosen from the levels it has"
+        raise PlanError("levels", words, hint="add repetitions, or clone the campaign and add the level there")
     before = {"repetitions": locked.repetitions, "factors": locked.factors, "budget_h": locked.budget_h}
     done = _blocks(locked)
     locked.factors = _with_levels(locked.factors, levels or {})

@@ -56,7 +56,8 @@ def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
     rows = design.rows_typed({name: request.POST.getlist(name) for name in names}) or _blank_rows(campaign)
     if request.method == "POST" and form.is_valid() and _extend(campaign, form, rows, user_of(request)):
         return redirect("campaign_detail", pk)
-    context = {"campaign": campaign, "rows": rows, "seen": campaign.runs.filter(outcome="ok").exists()}
+    seen, grows = campaign.runs.filter(outcome="ok").exists(), campaign.design in lifecycle.GROWS
+    context = {"campaign": campaign, "rows": rows, "seen": seen, "grows": grows}
     return page(request, "campaigns/extend.html", context, form)
 
 

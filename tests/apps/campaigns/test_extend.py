@@ -138,3 +138,65 @@ def test_the_api_extends(finished: Campaign, admin: User) -> None:
     answer = api.post(f"/api/v1/campaigns/{finished.pk}/extend/", {"repetitions": 2}, format="json").json()
 
     assert (answer["state"], answer["repetitions"], answer["progress"]["total"]) == ("running", 5, 10)
+
+
+CACHE = {
+    "name": "buffers",
+    "levels": [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in ("64MB", "128MB")],
+}
+BUFFERS_TOO = {"label": "256MB", "set": {"settings.postgresql.shared_buffers": "256MB"}}
+
+
+def of_design(admin: User, design: str, **fields: Any) -> Campaign:
+    fields.setdefault("factors", [*make_campaign(by=admin).factors, CACHE])
+    return make_campaign(Campaign.State.FINISHED, by=admin, repetitions=2, design=design, **fields)
+
+
+def test_one_factor_at_a_time_goes_on_so(admin: User) -> None:
+    campaign = of_design(admin, "one_at_a_time")
+
+    lifecycle.extend_campaign(campaign, by=admin, repetitions=1, levels={"buffers": [BUFFERS_TOO]})
+
+    new = {run.label for run in campaign.runs.filter(block=2)}
+    assert new == {"1 cpu, 64MB", "2 cpus, 64MB", "1 cpu, 128MB", "1 cpu, 256MB"}
+    assert len(queries.campaign_table(campaign).levels) == 4
+
+
+@pytest.mark.parametrize(
+    ("design", "fields"),
+    [
+        ("random_sample", {"sample": 3}),
+        (
+            "list",
+            {"cells": [{"server cpus": cpus, "buffers": "64MB"} for cpus in ("1 cpu", "2 cpus")]},
+        ),
+    ],
+)
+def test_a_design_that_drew_its_combinations_takes_repetitions_of_them(
+    admin: User, design: str, fields: dict[str, Any]
+) -> None:
+    campaign = of_design(admin, design, **fields)
+    first = {run.label for run in campaign.runs.filter(block=0)}
+
+    lifecycle.extend_campaign(campaign, by=admin, repetitions=1)
+
+    assert {run.label for run in campaign.runs.filter(block=2)} == first
+    assert len(queries.campaign_table(campaign).levels) == len(first)
+
+
+@pytest.mark.parametrize(
+    ("design", "fields"),
+    [
+        ("random_sample", {"sample": 3}),
+        ("list", {"cells": [{"server cpus": "1 cpu", "buffers": "64MB"}]}),
+        ("latin_square", {"factors": [CACHE]}),
+    ],
+)
+def test_a_design_that_drew_its_combinations_takes_no_levels(admin: User, design: str, fields: dict[str, Any]) -> None:
+    campaign = of_design(admin, design, **fields)
+
+    with pytest.raises(PlanError) as refused:
+        lifecycle.extend_campaign(campaign, by=admin, levels={"buffers": [BUFFERS_TOO]})
+
+    assert refused.value.subject == "levels" and "clone" in refused.value.hint
+    assert campaign.runs.filter(block=2).count() == 0
