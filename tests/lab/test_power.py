@@ -83,6 +83,7 @@ def spec(target: dict[str, Any]) -> dict[str, Any]:
         "version": 1,
         "target": target,
         "settings": SETTINGS,
+        "dataset": {"kind": "pgbench", "options": {"scale": 1}},
         "steps": [{"name": "measure", "kind": "pgbench", "options": {**campaigns.PGBENCH, "time_s": 2}}],
         "collect": {"interval_s": 1, "sources": ["cpu"]},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, ledge
     run.refresh_from_db()
     states = list(run.events.filter(kind="state").order_by("seq").values_list("data__state", flat=True))
     assert run.outcome == "ok", run.error
-    assert states[2:6] == ["RUNNING", "REBOOTING", "APPLYING", "VERIFIED"]
+    assert [state for state, _ in groupby(states)][2:6] == ["RUNNING", "REBOOTING", "APPLYING", "VERIFIED"]
     assert vm.boot_id() != boot
     assert {row.step for row in run.measurements.all()} == {"first", "second"}
     assert set(boots(run, "write")) == {"before", "after"}
