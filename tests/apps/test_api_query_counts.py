@@ -46,7 +46,7 @@ BASELINE = {
     "series/?campaign={campaign}": 4,
     "imports/": 4,
     "decisions/": 5,
-    "decisions/{decision}/": 4,
+    "decisions/{decision}/": 5,
     "decisions/{decision}/comments/": 6,
     "tokens/": 4,
     "users/": 4,

@@ -120,7 +120,7 @@ def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str
 @pytest.mark.parametrize(
     ("name", "queries"),
     [
-        ("home", 23),
+        ("home", 24),
         ("host_list", 4),
         ("profile_list", 3),
         ("workload_list", 3),
