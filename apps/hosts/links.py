@@ -7,10 +7,11 @@ back; one that broke meanwhile, or leads where the host no longer is, is closed 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock, Timer
+from threading import Condition, Timer
 
 from apps.errors import ProvingError
 from apps.hosts import ssh
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 KEEP_S = 5.0
 GREET_S = 5.0
+WAIT_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,41 @@ class _Kept:
 
 
 _kept: dict[int, _Kept] = {}
-_lock = Lock()
+_users = Counter[int]()
+_lock = Condition()
 
 
 @contextmanager
 def link(host: Host) -> Iterator[ssh.Link]:
     """An open link to the host, kept afterwards if it is sound. Errors are those of ssh.Link."""
-    taken = _take(host) or ssh.Link(host).open()
+    kept = _take(host)
     try:
-        yield taken
+        taken = _sound(kept, host) or ssh.Link(host).open()
+        try:
+            yield taken
+        finally:
+            if taken.sound:
+                _keep(host.pk, taken)
+            else:
+                taken.close()
     finally:
-        if taken.sound:
-            _keep(host.pk, taken)
-        else:
-            taken.close()
+        with _lock:
+            _users[host.pk] -= 1
+            _lock.notify_all()
 
 
-def _take(host: Host) -> ssh.Link | None:
-    """The kept link, if it still leads there."""
+def _take(host: Host) -> _Kept | None:
+    """The kept link, if there is one. Whoever has it may be about to give it back, as a run that has just ended is when
+    the next one begins: to wait for that costs less than to open another."""
     with _lock:
-        kept = _kept.pop(host.pk, None)
+        if _users[host.pk]:
+            _lock.wait_for(lambda: host.pk in _kept or not _users[host.pk], WAIT_S)
+        _users[host.pk] += 1
+        return _kept.pop(host.pk, None)
+
+
+def _sound(kept: _Kept | None, host: Host) -> ssh.Link | None:
+    """Its link, if that still leads there."""
     if kept is None:
         return None
     kept.timer.cancel()

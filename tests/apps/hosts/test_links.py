@@ -58,6 +58,19 @@ def test_a_link_in_use_is_nobody_elses(host: Host) -> None:
         assert second is not first
 
 
+def test_a_link_that_is_given_back_in_a_moment_is_waited_for(host: Host) -> None:
+    with ThreadPoolExecutor() as pool, links.link(host) as first:
+        next_run = pool.submit(lambda: _taken(host))
+        time.sleep(0.05)
+
+    assert next_run.result() is first
+
+
+def _taken(host: Host) -> ssh.Link:
+    with links.link(host) as taken:
+        return taken
+
+
 def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         pass
