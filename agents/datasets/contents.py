@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
 from ..spool import Record
 from ..system import System
@@ -39,9 +39,9 @@ def databases(cluster: Target) -> dict[str, str]:
     return found
 
 
-def orphans(cluster: Target) -> list[Path]:
-    """Directories of databases whose creation a crash cut short, or whose removal."""
-    oids = set(databases(cluster).values())
+def orphans(cluster: Target, known: Mapping[str, str]) -> list[Path]:
+    """Directories of databases whose creation or removal a crash cut short; `known` as `databases` tells them."""
+    oids = set(known.values())
     found = sorted([*cluster.pgdata.glob("base/*"), *cluster.pgdata.glob("pg_tblspc/*/PG_*/*")])
     return [directory for directory in found if directory.name.isdigit() and directory.name not in oids]
 
@@ -75,9 +75,8 @@ def written(cluster: Target, database: str) -> int:
 
 def changed(cluster: Target, database: str, made: Record) -> str:
     """What was done to it since it was made, in words; "" for nothing. TRUNCATE counts no rows, but makes a file."""
-    now = cluster.sql(_RELATIONS, database)
+    now, rows = cluster.sql(f"select json_build_array(({_RELATIONS}), ({_WRITTEN}))", database)
     differing = [name for name in {**now, **made} if now.get(name, [])[:2] != made.get(name, [])[:2]]
     if differing:
         return f"{', '.join(sorted(differing)[:3])} changed"
-    rows = written(cluster, database)
     return f"{rows} rows were inserted, updated or deleted" if rows else ""

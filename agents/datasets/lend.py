@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
 from ..protocol import REBOOT
 from ..spool import Record
@@ -117,14 +117,14 @@ class _Kept(Loan):
         return self._shelf.get(self.fingerprint) or {}
 
     def ready(self) -> None:
-        self._clear()
+        there = self._clear()
         begin = self._run.system.mono()
         if self._wanted.get("ensure") == "absent":
             self._remove(begin)
         elif self._at_work():
             self._lend(reset.Choice("copy", "the one of before the host was restarted"), begin)
         else:
-            made = not self._usable() and self._make()
+            made = not self._usable(there) and self._make()
             choice = self._choose()
             begin = begin if choice.means == "prepared" else self._run.system.mono()
             more = ", and it had to be made first" if made else ""
@@ -132,16 +132,21 @@ class _Kept(Loan):
 
     # There and pristine
 
-    def _clear(self) -> None:
-        """Drop what runs that died have left: their work databases, files of databases that never came to be."""
+    def _clear(self) -> Mapping[str, str]:
+        """Drop what runs that died have left: their work databases, files of databases that never came to be. The
+        databases that there are then, as `contents.databases` tells them."""
+        there = contents.databases(self._cluster)
         known = {entry["database"] for entry in self._shelf.all.values()} | ({self._work} if self._at_work() else set())
-        for name in contents.databases(self._cluster):
-            if name.startswith(PREFIX) and name not in known:
-                self._run.log("info", f"dropping {name}, which an earlier run left behind")
-                self._drop(name)
-        for directory in contents.orphans(self._cluster):
+        lost = [name for name in there if name.startswith(PREFIX) and name not in known]
+        for name in lost:
+            self._run.log("info", f"dropping {name}, which an earlier run left behind")
+            self._drop(name)
+        if lost:
+            there = contents.databases(self._cluster)
+        for directory in contents.orphans(self._cluster, there):
             self._run.log("info", f"removing {directory}: its database was never finished")
             shutil.rmtree(directory)
+        return there
 
     def _at_work(self) -> bool:
         """Whether this very run has a work database, having restarted its host."""
@@ -160,12 +165,12 @@ class _Kept(Loan):
         self._use("removed", "as asked", begin)
         self._tell({"state": ABSENT, "database": self._database})
 
-    def _usable(self) -> bool:
+    def _usable(self, databases: Mapping[str, str]) -> bool:
         """Whether it can be had as it lies there. A crash empties unlogged tables, and people have superusers."""
         entry = self._entry
         if entry.get("state") not in (PRISTINE, DIRTY):
             return False
-        there = self._database in contents.databases(self._cluster)
+        there = self._database in databases
         if entry["state"] == DIRTY:
             return there and self._wanted.get("reset") == "keep"
         changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "it is not there"
