@@ -26,11 +26,11 @@ LEVELS = [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]
 AS_IT_IS = [{"label": "as it is", "set": {}}]
 PGBENCH = {"builtin": "tpcb-like", "scale": 5, "clients": 4, "jobs": 2, "time_s": 900, "progress_s": 1}
 FIO = {"rw": "randrw", "bs": "8k", "size": "64m", "iodepth": 4, "numjobs": 2, "ioengine": "libaio", "runtime_s": 900}
-# Name -> the workload, its levels, what its campaign measures, and the agent's state in which it is cancelled.
+# Name -> the workload, its levels, what its campaign measures, and the step in which it is cancelled.
 KINDS: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], str, str]] = {
-    "pgbench": ("pgbench", PGBENCH, LEVELS, "tps", "RUNNING"),
-    "fio": ("fio", FIO, AS_IT_IS, "read iops", "RUNNING"),
-    "init": ("pgbench", PGBENCH | {"scale": 400}, LEVELS, "tps", "VERIFIED"),
+    "pgbench": ("pgbench", PGBENCH, LEVELS, "tps", "measure"),
+    "fio": ("fio", FIO, AS_IT_IS, "read iops", "measure"),
+    "init": ("pgbench", PGBENCH | {"scale": 400}, LEVELS, "tps", "dataset"),
 }
 LATEST_S = 4.0  # after the state was seen
 LIMIT_S = 300.0
@@ -47,8 +47,8 @@ class Cancelled:
 
 def cancel_once(ground: Ground, kind: str, random: Random) -> Cancelled:
     """One run, cancelled. AssertionError when anything is left of it."""
-    campaign, state = _start(ground, kind), KINDS[kind][4]
-    run = _wait(ground, campaign, lambda run: run["agent_state"] == state and run["state"] == "running")
+    campaign, step = _start(ground, kind), KINDS[kind][4]
+    run = _wait(ground, campaign, lambda run: (run["agent_state"], run["step"]) == ("RUNNING", step))
     time.sleep(random.uniform(0.0, LATEST_S))
     click = time.time()
     ground.client.post(f"campaigns/{campaign}/cancel/")
