@@ -59,7 +59,8 @@ def _say(decision: Decision, campaign: Campaign) -> tuple[str, str]:
     table = queries.campaign_table(campaign)
     if table.baseline != frozen["table"]["baseline"]:
         return Verdict.OPEN, f"It compared with {table.baseline}, the evidence with {frozen['table']['baseline']}."
-    certain = [row for row in table.levels if row.verdict in CERTAIN and then.get(row.label) in CERTAIN]
+    sure = [row for row in table.levels if row.verdict in CERTAIN and not row.preliminary]
+    certain = [row for row in sure if then.get(row.label) in CERTAIN]
     contrary = [row for row in certain if row.verdict != then[row.label]]
     if contrary:
         return Verdict.CONTRADICTS, " ".join(_words(row, then[row.label]) for row in contrary)

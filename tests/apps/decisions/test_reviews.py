@@ -24,10 +24,10 @@ def decision(admin: User) -> Decision:
     return services.accept_decision(services.write_decision(by=admin, campaign=campaign, **given), by=admin)
 
 
-def again(decision: Decision, by: User, *, other: float = OTHER_CPUS) -> Campaign:
+def again(decision: Decision, by: User, *, other: float = OTHER_CPUS, repetitions: int = 5) -> Campaign:
     """The same campaign once more; its second level gives about `other` TPS."""
     old = decision.campaign
-    newer = make_campaign(Campaign.State.RUNNING, by=by, host=old.host, workload=old.workload, repetitions=5)
+    newer = make_campaign(Campaign.State.RUNNING, by=by, host=old.host, workload=old.workload, repetitions=repetitions)
     for run in newer.runs.order_by("position"):
         end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
     queue.close_campaign(newer.pk)
@@ -84,6 +84,14 @@ def test_what_is_equal_within_the_margin_now_contradicts_what_was_better(decisio
     reviews.review_due()
 
     assert said(decision) == ["contradicts"]
+
+
+def test_what_is_preliminary_alarms_nobody(decision: Decision, admin: User) -> None:
+    again(decision, admin, other=500.0, repetitions=3)
+
+    reviews.review_due()
+
+    assert said(decision) == ["open"]
 
 
 def test_other_settings_under_the_same_names_say_nothing(decision: Decision, admin: User) -> None:
