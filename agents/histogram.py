@@ -58,13 +58,18 @@ class Histogram:
         self.low = min((each for each in (self.low, other.low) if each is not None), default=None)
         self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
 
-    def percentile(self, percent: float) -> float:
-        """The value of the nearest rank; nan of nothing. 100 is the highest, exactly. `percent` has 3 decimals."""
+    def percentile(self, percent: float, beyond: int = 0) -> float:
+        """The value of the nearest rank; nan of nothing. 100 is the highest, exactly. `percent` has 3 decimals.
+
+        So many more lie `beyond` all that was counted, as transactions do that were skipped: inf where it is theirs.
+        """
         if not self.count or self.low is None or self.high is None:
             return math.nan
         # In integers: 99.9 / 100 * 50000 is a little more than 49950, and the next rank in the tail may be far off.
-        rank, seen = max(1, -(-round(percent * 1000) * self.count // 100_000)), 0
-        if rank >= self.count:
+        rank, seen = max(1, -(-round(percent * 1000) * (self.count + beyond) // 100_000)), 0
+        if rank > self.count:
+            return math.inf
+        if rank == self.count:
             return float(self.high)
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]

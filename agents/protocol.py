@@ -25,6 +25,8 @@ status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
            reached or the run sealed. Another request ends the wait; path is relative to the job's directory
+collect    {"run", "limit": bytes} -> {"files": {path: base64}}: of a sealed run manifest.json and the files it names,
+           as many as fit together; what is left is for read
 nudge      {} -> {}; a read that waits returns at once
 cancel     {"run": uuid} -> Status; sets the flag, the session does the rest
 finish     {"run": uuid} -> Status; tells a job that serves others that they are done with it
@@ -131,8 +133,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "nudge", "cancel", "finish", "ack",
-    "restore", "purge", "install", "uninstall",
+    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "collect", "nudge", "cancel", "finish",
+    "ack", "restore", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

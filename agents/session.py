@@ -311,7 +311,7 @@ class Session:
             self._serving.watch()
 
     def verify(self, phase: str) -> None:
-        """Ask every setting for its proof. NotApplied at the first that fails."""
+        """Ask every setting for its proof. NotApplied at the first that fails, Cancelled if one was asked for."""
         looks = ((name, SETTINGS[name].verify(self.scene, wanted, phase)) for name, wanted in self._wanted())
         self._prove(phase, chain(looks, self._serving.looks() if self._serving else ()))
 
@@ -327,6 +327,7 @@ class Session:
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]
         if failed:
+            self.check()  # what a cancelled run has on other hosts may be gone already
             name, proof = failed[0]
             raise NotApplied(f"{name} ({proof.subject})", proof.wanted, proof.found)
 

@@ -7,13 +7,21 @@ from rest_framework.routers import SimpleRouter
 from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
-from apps.campaigns.api import ArtefactViewSet, CampaignViewSet, RecipeViewSet, RunViewSet, WorkloadViewSet
+from apps.campaigns.api import (
+    ArtefactViewSet,
+    CampaignViewSet,
+    RecipeFileViewSet,
+    RecipeViewSet,
+    RunViewSet,
+    WorkloadViewSet,
+)
 from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.part_api import RunPartViewSet
 from apps.campaigns.queue_api import OnHostsViewSet, QueueViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
+    JudgementsViewSet,
     MeasurementViewSet,
     ObservedViewSet,
     ProofViewSet,
@@ -23,6 +31,7 @@ from apps.results.api import (
 )
 from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
+from apps.results.pin_api import PinViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
@@ -42,6 +51,7 @@ router.register("artefacts", ArtefactViewSet)
 router.register("measurements", MeasurementViewSet)
 router.register("series", SeriesViewSet)
 router.register("imports", ImportViewSet)
+router.register("pins", PinViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 router.register("users", UserViewSet)
@@ -59,8 +69,10 @@ v1 = [
     ),
     path("runs/<uuid:run>/export/<str:file>/", RunExportViewSet.as_view({"get": "retrieve"}), name="run-export"),
     path("campaigns/<uuid:campaign>/results/", ResultsViewSet.as_view({"get": "retrieve"}), name="results"),
+    path("campaigns/<uuid:campaign>/judgements/", JudgementsViewSet.as_view({"get": "retrieve"}), name="judgements"),
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),
+    path("recipes/<slug:name>.yaml", RecipeFileViewSet.as_view({"get": "retrieve"}), name="recipe-file"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

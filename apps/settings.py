@@ -181,7 +181,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "apps.accounts.rest.Pages",
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
-        "apps.accounts.rest.StableOrdering",
+        "rest_framework.filters.OrderingFilter",
     ],
     # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

@@ -9,8 +9,12 @@ from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
+from apps.results import compare_views as compare
+from apps.results import explorer_views as explorer
 from apps.results import import_views as imports
 from apps.results import live_views as live
+from apps.results import pin_views as pins
+from apps.results import spread_views as spreads
 from apps.results import views as results
 from apps.tuning import views as tuning
 
@@ -24,8 +28,12 @@ urlpatterns = [
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
+    *explorer.urlpatterns,
+    *spreads.urlpatterns,
+    *compare.urlpatterns,
     *live.urlpatterns,
     *imports.urlpatterns,
+    *pins.urlpatterns,
     *campaigns.urlpatterns,
     *datasets.urlpatterns,
     *decisions.urlpatterns,

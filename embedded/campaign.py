@@ -29,7 +29,7 @@ def register(client: Client, loopback: Loopback) -> dict[str, Any]:
         host = client.patch(f"hosts/{host['id']}/", **fields)
     if not host["fingerprint"]:
         _pin(client, host, loopback)
-    return _check(client, host)
+    return check(client, host)
 
 
 def _paths(loopback: Loopback) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _pin(client: Client, host: dict[str, Any], loopback: Loopback) -> None:
     client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
 
 
-def _check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
+def check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
     client.post(f"hosts/{host['id']}/check/")
     deadline = time.monotonic() + CHECK_TIMEOUT_S
     while time.monotonic() < deadline:
@@ -87,9 +87,11 @@ def say_level(host: dict[str, Any]) -> str:
     return level + "cpu affinity, NUMA policy and PostgreSQL settings; huge pages and transparent huge pages need root"
 
 
-def run(client: Client, host: dict[str, Any], watch: Callable[[], None]) -> dict[str, Any]:
+def run(
+    client: Client, host: dict[str, Any], watch: Callable[[], None], recipe: str = RECIPE, **choices: Any
+) -> dict[str, Any]:
     """Create, start and follow the campaign to its end; the campaign as the API tells it then. Calls `watch` often."""
-    campaign = client.post("campaigns/", recipe=RECIPE, host=host["id"])
+    campaign = client.post("campaigns/", recipe=recipe, host=host["id"], **choices)
     client.post(f"campaigns/{campaign['id']}/start/")
     bar = Bar()
     while True:
@@ -139,17 +141,20 @@ def report(table: dict[str, Any]) -> str:
 
 
 def _row(level: dict[str, Any]) -> tuple[str, ...]:
-    def number(value: float | None, text: str) -> str:
-        return "" if value is None else text.format(value)
-
-    bounds = f"{level['low']:,.0f} .. {level['high']:,.0f}" if level["low"] is not None else "too few runs"
-    relative = number(level["relative_percent"], "{:+.2f} %")
+    bounds = f"{_figure(level['low'])} .. {_figure(level['high'])}" if level["low"] is not None else "too few runs"
+    relative = "" if level["relative_percent"] is None else f"{level['relative_percent']:+.2f} %"
     if level["relative_low"] is not None:
         relative += f" [{level['relative_low']:+.2f}, {level['relative_high']:+.2f}]"
     runs = f"{level['ok']} of {level['planned']}"
     proven = f"{level['proven']} of {level['ok']}"
     verdict = level["verdict"].replace("_", " ") + (" (preliminary)" if level["preliminary"] else "")
-    return level["label"], runs, number(level["mean"], "{:,.0f}"), bounds, relative, verdict, proven
+    mean = "" if level["mean"] is None else _figure(level["mean"])
+    return level["label"], runs, mean, bounds, relative, verdict, proven
+
+
+def _figure(value: float) -> str:
+    """Rates whole, latencies of a fraction of a millisecond with what tells them apart."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"
 
 
 def succeeded(table: dict[str, Any]) -> bool:

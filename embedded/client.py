@@ -21,10 +21,10 @@ class Client:
     def get(self, path: str) -> Any:
         return self._call("GET", path, None)
 
-    def post(self, path: str, **body: Any) -> Any:
+    def post(self, path: str, /, **body: Any) -> Any:
         return self._call("POST", path, body)
 
-    def patch(self, path: str, **body: Any) -> Any:
+    def patch(self, path: str, /, **body: Any) -> Any:
         return self._call("PATCH", path, body)
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> Any:

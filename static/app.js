@@ -36,6 +36,9 @@
     if (!links.length) return;
     const row = document.activeElement.closest("[data-row]");
     const here = row ? links.indexOf(row.querySelector("a")) : -1;
+    const beyond = here + by < 0 ? "previous" : here + by >= links.length ? "next" : "";
+    const page = row && beyond && document.querySelector(`[data-page="${beyond}"]`);
+    if (page) { page.click(); return; }
     const next = here < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(Math.max(here + by, 0), links.length - 1);
     links[next].focus();
     links[next].scrollIntoView({ block: "nearest" });
@@ -47,10 +50,92 @@
     else document.getElementById("main").focus();
   }
 
+  // Two sides of a comparison, picked one after another, on whatever pages of this tab.
+
+  const sides = ["a", "b"];
+  const session = {
+    get(side) {
+      try { return JSON.parse(sessionStorage.getItem(`side-${side}`)); } catch { return null; }
+    },
+    set(side, value) {
+      try {
+        if (value) sessionStorage.setItem(`side-${side}`, JSON.stringify(value));
+        else sessionStorage.removeItem(`side-${side}`);
+      } catch { /* private mode: nothing is picked */ }
+    },
+  };
+
+  function pick(side, key, name) {
+    session.set(side, { key, name });
+    showPicked();
+  }
+
+  function pickRow(side) {
+    const row = document.activeElement.closest("[data-pick]");
+    if (!row) return;
+    const link = row.querySelector("th");
+    pick(side, row.dataset.pick, `${link ? link.textContent.trim() : ""} ${row.dataset.pick.split(":")[0]}`.trim());
+  }
+
+  function comparison() {
+    const bar = document.querySelector("[data-picked]");
+    const both = sides.map(session.get);
+    if (!bar || both.some((each) => !each)) return "";
+    return `${bar.dataset.picked}?${new URLSearchParams(both.map((each) => ["of", each.key]))}`;
+  }
+
+  function goCompare() {
+    const address = comparison();
+    if (address) location.href = address;
+  }
+
+  function showPicked() {
+    const bar = document.querySelector("[data-picked]");
+    if (!bar) return;
+    bar.replaceChildren();
+    bar.hidden = !sides.some(session.get);
+    for (const side of sides) {
+      const picked = session.get(side);
+      const text = document.createElement("span");
+      text.textContent = `${side.toUpperCase()}: ${picked ? picked.name : "none"}`;
+      bar.append(text);
+    }
+    const address = comparison();
+    if (address) {
+      const link = document.createElement("a");
+      Object.assign(link, { href: address, className: "button primary", textContent: "Compare" });
+      bar.append(link);
+    }
+    const clear = document.createElement("button");
+    Object.assign(clear, { type: "button", textContent: "Clear" });
+    clear.addEventListener("click", () => { sides.forEach((side) => session.set(side, null)); showPicked(); });
+    bar.append(clear);
+  }
+
+  showPicked();
+  window.provingPick = pick;
+
+  // The chart that has the focus, or the first that can be pinned.
+  function pin() {
+    const chart = document.activeElement.closest("figure");
+    const link = (chart && chart.querySelector("[data-pin]")) || document.querySelector("[data-pin]");
+    if (link) location.href = link.href;
+  }
+
+  function dashboard() {
+    const link = document.querySelector("[data-dashboard]");
+    if (link) location.href = link.href;
+  }
+
   const actions = {
     "/": search,
+    a: () => pickRow("a"),
+    b: () => pickRow("b"),
+    c: goCompare,
+    d: dashboard,
     j: () => step(1),
     k: () => step(-1),
+    p: pin,
     t: toggleTheme,
     "?": () => help.showModal(),
   };
@@ -110,7 +195,7 @@
     if (on("[data-theme-toggle]")) toggleTheme();
     else if (on("[data-keys-help]")) help.showModal();
     else if ((button = on("[data-copy]"))) copy(button, document.getElementById(button.dataset.copy).textContent);
-    else if ((button = on("[data-copy-link]"))) copy(button, location.href);
+    else if ((button = on("[data-copy-link]"))) copy(button, new URL(button.dataset.copyLink || location.href, location.href).href);
     else if ((button = on("[data-drop-row]"))) { event.preventDefault(); dropRow(button); }
     else if ((button = on("[data-add-row]"))) { event.preventDefault(); addRow(button); }
     else if ((button = on("[data-confirm]")) && !window.confirm(button.dataset.confirm)) event.preventDefault();

@@ -13,14 +13,20 @@
 
   // A chart that is saved as a picture says where it comes from.
   function caption(plot) {
-    return { text: `${plot.dataset.title}<br><sup>${location.href}</sup>`, font: { size: 15 } };
+    const from = new URL(plot.dataset.page || location.href, location.href);
+    return { text: `${plot.dataset.title}<br><sup>${from.href}</sup>`, font: { size: 15 } };
+  }
+
+  async function complaint(answer) {
+    const told = answer.status === 422 ? await answer.json() : {};
+    return told.error || `the server answered ${answer.status}`;
   }
 
   async function draw(plot) {
     const status = plot.querySelector(".plot-status");
     try {
       const answer = await fetch(address(plot), { headers: { Accept: "application/json" } });
-      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+      if (!answer.ok) throw new Error(await complaint(answer));
       const figure = await answer.json();
       if (!figure.data.some((trace) => (trace.x || []).length)) {
         if (status) status.textContent = plot.dataset.empty;
@@ -33,45 +39,55 @@
       plot.setAttribute("role", "img");
       plot.seq = figure.seq;
       plot.steps = figure.steps;
+      plot.means = figure.means || {};
       if (figure.steps && !plot.zooms) follow(plot);
     } catch (error) {
-      if (status) status.textContent = `The chart could not be drawn: ${error.message}. The table has the same figures.`;
+      if (status) status.textContent = `The chart could not be drawn: ${error.message}${plot.dataset.page ? "" : ". The table has the same figures."}`;
       else console.warn("chart not redrawn", error);
     } finally {
       plot.dataset.drawn = "yes";
     }
   }
 
-  async function picture(button) {
-    const plot = document.getElementById(button.dataset.png);
+  async function picture(button, format) {
+    const plot = document.getElementById(button.dataset[format]);
     if (!plot.data) return;
     const margin = { ...plot.layout.margin, t: 90 };
     const layout = { ...plot.layout, title: caption(plot), margin, width: undefined };
-    const url = await Plotly.toImage({ data: plot.data, layout }, { format: "png", width: 1200, height: plot.layout.height || 600, scale: 2 });
+    const url = await Plotly.toImage({ data: plot.data, layout }, { format, width: 1200, height: plot.layout.height || 600, scale: 2 });
     const link = document.createElement("a");
     link.href = url;
-    link.download = `${plot.id}.png`;
+    link.download = `${plot.id}.${format}`;
     link.click();
   }
 
   // A closer look, or the whole again: the server is asked for that part of the time in its own resolution, and the
-  // address of the page, and of its other forms, says which it is.
+  // address of the page, and of its other forms, says which it is. All charts of a run's page have one time, unless a
+  // step is shown alone, in its own seconds; those of a dashboard are of many runs.
   function follow(plot) {
     let waiting = 0;
     plot.zooms = true;
     plot.on("plotly_relayout", (change) => {
       const [from, to] = change["xaxis.range"] || [change["xaxis.range[0]"], change["xaxis.range[1]"]];
       if (from === undefined && !change["xaxis.autorange"]) return;
-      look(plot, from === undefined ? {} : { from: Number(from).toFixed(1), to: Number(to).toFixed(1) });
+      const pinned = Boolean(plot.dataset.page);
+      const alone = pinned || new URL(location.href).searchParams.has("step");
+      const together = alone ? [plot] : plots().filter((each) => each.zooms);
+      const part = from === undefined ? {} : { from: Number(from).toFixed(1), to: Number(to).toFixed(1) };
+      together.forEach((each) => look(each, part));
+      if (!pinned && (!alone || plot.id === "run-chart")) page(part);
       clearTimeout(waiting);
-      waiting = setTimeout(() => draw(plot), 150);
+      waiting = setTimeout(() => together.forEach(draw), 150);
     });
   }
 
   function look(plot, part) {
     plot.dataset.figure = asking(plot.dataset.figure, part);
-    history.replaceState(null, "", asking(location.href, part));
     plot.closest("figure").querySelectorAll("footer a[href]").forEach((link) => { link.href = asking(link.href, part); });
+  }
+
+  function page(part) {
+    history.replaceState(null, "", asking(location.href, part));
     document.querySelectorAll("[data-whole]").forEach((link) => { link.hidden = !part.from; });
   }
 
@@ -102,14 +118,25 @@
         if (at >= 0) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
       }
       if (lines.at.length) Plotly.extendTraces(plot, { x: lines.x, y: lines.y }, lines.at);
+      const values = { ...sample.values, ...means(plot.means[told.step] || {}, sample.values) };
       for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.meta === sample.source)) {
-        if (!map.y.some((name) => name in sample.values)) continue;
+        if (!map.y.some((name) => name in values)) continue;
         map.x.push(sample.t);
-        map.z.forEach((row, place) => row.push(sample.values[map.y[place]] ?? null));
+        map.z.forEach((row, place) => row.push(values[map.y[place]] ?? null));
       }
     }
     if (plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
     return true;
+  }
+
+  // Rows that the server makes of several columns, such as a node's of its cpus.
+  function means(parts, values) {
+    const found = {};
+    for (const [name, columns] of Object.entries(parts)) {
+      const have = columns.filter((column) => column in values).map((column) => values[column]);
+      if (have.length) found[name] = have.reduce((sum, value) => sum + value, 0) / have.length;
+    }
+    return found;
   }
 
   // Which panels a chart shows, and of which step: this goes into the address of its figure and of the page, which can be copied.
@@ -127,38 +154,82 @@
       const figure = new URL(plot.dataset.figure, location.href);
       figure.search = here.search;
       plot.dataset.figure = figure.href;
+      plot.closest("figure").querySelectorAll("[data-pin]").forEach((link) => { link.search = here.search; });
       draw(plot);
     }
     form.closest("details").querySelector("[data-count]").textContent = data.getAll("panel").length;
   }
 
+  // Beside a chart, what its clicked point is and what can be done with it.
+  function panel(plot, point) {
+    const figure = plot.closest("figure");
+    figure.querySelectorAll(".point").forEach((old) => old.remove());
+    const box = document.createElement("div");
+    box.className = "point";
+    const text = document.createElement("p");
+    const name = point.position ? `Run ${point.position}` : "Run";
+    text.textContent = [name, point.levels, point.block && `block ${point.block}`, point.host].filter(Boolean).join(", ") + `: ${Number(point.y).toPrecision(6)}`;
+    const open = document.createElement("a");
+    Object.assign(open, { className: "button primary", textContent: "Open run" });
+    open.href = plot.dataset.runs.replace("00000000-0000-0000-0000-000000000000", point.run);
+    box.append(text, open);
+    for (const side of ["a", "b"]) {
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", textContent: `Set ${side.toUpperCase()}` });
+      button.addEventListener("click", () => window.provingPick(side, `run:${point.run}`, [name, point.levels].filter(Boolean).join(", ")));
+      box.append(button);
+    }
+    figure.insertBefore(box, figure.querySelector("footer"));
+    open.focus();
+  }
+
   const plots = () => [...document.querySelectorAll("[data-figure]")];
 
-  document.addEventListener("theme", () => plots().forEach(draw));
-  document.addEventListener("results", () => plots().forEach(draw));
+  // A point that is one run tells its key first.
+  const RUN = /^[0-9a-f-]{36}$/;
+
+  function begin(plot) {
+    plot.begun = true;
+    draw(plot).then(() => {
+      if (!plot.dataset.runs || !plot.on) return;
+      plot.on("plotly_click", (clicked) => {
+        const [run, block, position, levels, host] = clicked.points[0].customdata || [];
+        if (RUN.test(run)) panel(plot, { run, block, position, levels, host, y: clicked.points[0].y });
+      });
+    });
+  }
+
+  // A page of many charts asks for each as it comes into view.
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries.filter((each) => each.isIntersecting)) {
+      near.unobserve(entry.target);
+      begin(entry.target);
+    }
+  }, { rootMargin: "200px" });
+
+  const watch = (plot) => ("later" in plot.dataset ? near.observe(plot) : begin(plot));
+  const again = () => plots().filter((plot) => plot.begun).forEach(draw);
+
+  document.addEventListener("theme", again);
+  document.addEventListener("results", again);
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-png]");
-    if (button) picture(button);
+    for (const format of ["png", "svg"]) {
+      const button = event.target.closest(`[data-${format}]`);
+      if (button) picture(button, format);
+    }
   });
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-chooser]");
     if (form) choose(form);
   });
   document.addEventListener("DOMContentLoaded", () => {
-    plots().forEach((plot) => {
-      draw(plot).then(() => {
-        if (!plot.dataset.runs || !plot.on) return;
-        plot.on("plotly_click", (clicked) => {
-          const run = (clicked.points[0].customdata || [])[0];
-          if (run) location.href = plot.dataset.runs.replace("00000000-0000-0000-0000-000000000000", run);
-        });
-      });
-    });
+    plots().forEach(watch);
   });
 
-  // htmx brought new results of a campaign that runs.
+  // htmx brought new results of a campaign that runs, or a part of the page with charts of its own.
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id === "status") document.dispatchEvent(new CustomEvent("results"));
+    else event.target.querySelectorAll("[data-figure]").forEach(watch);
   });
 
   window.provingCharts = { draw, extend };

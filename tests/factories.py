@@ -11,8 +11,9 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import issue_token
-from apps.campaigns import datasets, queue, services, workloads
-from apps.campaigns.models import Campaign, DataCopy, Run, Workload
+from apps.campaigns import datasets, own_recipes, queue, services, workloads
+from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Workload
+from apps.campaigns.recipes.reading import dump
 from apps.campaigns.steps import single
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
@@ -102,6 +103,15 @@ def make_workload(name: str = "", by: User | None = None, **options: Any) -> Wor
     """A pgbench workload of two seconds."""
     name = name or f"workload-{next(_numbers)}"
     return workloads.save_workload(name, single("pgbench", OPTIONS | options), by=by or make_user(Role.TUNER))
+
+
+def make_recipe(name: str = "", by: User | None = None, **changes: Any) -> OwnRecipe:
+    """A recipe of the team's that compares FACTORS."""
+    about = {"version": 1, "name": name or f"recipe-{next(_numbers)}", "title": "Cpus", "question": "Do cpus help?"}
+    told = {"about": "What we always ask.", "chart": "One point per run.", "restarts": "The private cluster."}
+    design = {"metric": "tps", "delta": 0.02, "repetitions": 3, "order": "randomised"}
+    recipe = {**about, **told, **design, "steps": single("pgbench", OPTIONS), "factors": FACTORS, **changes}
+    return own_recipes.import_recipe(dump(recipe), by=by or make_user(Role.TUNER))
 
 
 def make_copy(host: Host | None = None, by: User | None = None) -> DataCopy:

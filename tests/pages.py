@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
@@ -13,6 +14,28 @@ TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
 def _dry_run(team: dict[str, Any]) -> str:
     return f"{reverse('dry_run')}?profile={team['big_profile'].name}&host={team['host'].pk}"
+
+
+def explored(team: dict[str, Any], **asked: str) -> str:
+    """A view of the campaign of two factors."""
+    return f"{reverse('campaign_explore', args=[team['split'].pk])}?{urlencode(asked)}"
+
+
+def compared(team: dict[str, Any], *labels: str) -> str:
+    """Levels of that campaign beside each other."""
+    sides = [("of", f"level:{team['split'].pk}:{label}") for label in labels]
+    return f"{reverse('compare')}?{urlencode(sides)}"
+
+
+def compared_campaigns(team: dict[str, Any]) -> str:
+    """Two campaigns that have run the same levels."""
+    sides = [("of", f"campaign:{team[name].pk}") for name in ("finished", "running")]
+    return f"{reverse('compare')}?{urlencode(sides)}"
+
+
+def _pin(team: dict[str, Any]) -> str:
+    path, _, asked = explored(team, shape="lines").partition("?")
+    return f"{reverse('pin_new', args=['explorer', path[1:]])}?{asked}"
 
 
 def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
@@ -43,7 +66,9 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("run-prepared", reverse("run_detail", args=[team["prepared_run"].pk]), Role.VIEWER),
         ("run-preparing", reverse("run_detail", args=[team["preparing_run"].pk]), Role.VIEWER),
         ("campaign-active-set", f"{new}?recipe=active-set&host={team['host'].pk}", Role.OPERATOR),
-        ("recipes", reverse("recipe_list"), Role.VIEWER),
+        ("recipes", reverse("recipe_list") + f"?host={team['host'].pk}", Role.VIEWER),
+        ("recipe-add", reverse("recipe_add"), Role.TUNER),
+        ("recipe-of-campaign", reverse("recipe_add") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("campaigns", reverse("campaign_list"), Role.VIEWER),
         ("campaign-choose", new, Role.OPERATOR),
         ("campaign-recipe", f"{new}?recipe=cpu-scaling&host={team['host'].pk}", Role.OPERATOR),
@@ -52,6 +77,17 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("campaign-running", reverse("campaign_detail", args=[team["running"].pk]), Role.VIEWER),
         ("campaign-finished", reverse("campaign_detail", args=[team["finished"].pk]), Role.VIEWER),
         ("campaign-storage", reverse("campaign_detail", args=[team["storage"].pk]), Role.VIEWER),
+        ("campaign-two-factors", reverse("campaign_detail", args=[team["split"].pk]), Role.VIEWER),
+        ("explore", reverse("campaign_explore", args=[team["split"].pk]), Role.VIEWER),
+        ("explore-heat", explored(team, shape="heat", scale="relative"), Role.VIEWER),
+        ("explore-facets", explored(team, x="huge pages", facet="shared_buffers", scale="relative"), Role.VIEWER),
+        ("explore-order", explored(team, x="@order", colour="huge pages"), Role.VIEWER),
+        ("explore-table", explored(team, view="table"), Role.VIEWER),
+        ("compare-none", reverse("compare"), Role.VIEWER),
+        ("compare", compared(team, "8GB, off", "8GB, on"), Role.VIEWER),
+        ("compare-three", compared(team, "8GB, off", "8GB, on", "16MB, on"), Role.VIEWER),
+        ("compare-campaigns", compared_campaigns(team), Role.VIEWER),
+        ("compare-table", compared(team, "8GB, off", "8GB, on") + "&view=table", Role.VIEWER),
         ("campaign-table", reverse("campaign_detail", args=[team["finished"].pk]) + "?view=table", Role.VIEWER),
         *((f"run-{tab}", reverse("run_detail", args=[ok]) + f"?tab={tab}", Role.VIEWER) for tab in TABS),
         ("run-conflict", reverse("run_detail", args=[team["conflict_run"].pk]) + "?tab=settings", Role.VIEWER),
@@ -69,6 +105,12 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         *((f"run-imported-{tab}", f"{run}?tab={tab}", Role.VIEWER) for tab in TABS),
         ("host-archive", reverse("host_detail", args=["bench-00"]), Role.VIEWER),
         ("workload-imported", reverse("workload_detail", args=[team["imported"].workload.name]), Role.VIEWER),
+        ("dashboard", reverse("dashboard"), Role.VIEWER),
+        ("views", reverse("pin_list"), Role.VIEWER),
+        ("views-none", reverse("pin_list") + "?q=nothing+of+that+title", Role.VIEWER),
+        ("pin-new", _pin(team), Role.OPERATOR),
+        ("pin-edit", reverse("pin_edit", args=[team["pins"][0].pk]), Role.OPERATOR),
+        ("pin-edit-gone", reverse("pin_edit", args=[team["pins"][4].pk]), Role.OPERATOR),
         ("timeline", reverse("timeline"), Role.VIEWER),
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),

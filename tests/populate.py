@@ -22,12 +22,13 @@ from apps.decisions.models import Decision
 from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
-from apps.results import fold, ingest
+from apps.results import fold, ingest, within
 from apps.results import services as results
-from apps.results.models import Import, Measurement
+from apps.results.models import Import, Measurement, Within
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
-from tests import proofs, storage
+from tests import pinned, proofs, split, storage
+from tests.factories import make_recipe
 from tests.machine import facts, kernel
 
 PASSWORD = "correct horse battery"
@@ -190,6 +191,7 @@ def end_well(run: Run, at: datetime, tps: float) -> None:
     for name, value, unit, better in figures:
         Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
     fold.fold(run)
+    Within.objects.bulk_create(within.judge(run))
     proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
     Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
 
@@ -399,6 +401,7 @@ def team() -> dict[str, Any]:
     told(runs[4], now - timedelta(seconds=4), TPS[runs[4].label], 3)
     Run.objects.filter(pk=runs[4].pk).update(next_tick_at=now)
     stored = storage.finished(admin, here)
+    forked = split.finished(tuner, here)
     agreed = decision(tuner, done)
     decisions.accept_decision(agreed, by=admin)
     decisions.comment(agreed, "Measured on an idle machine; the batch job was not running.", by=operator)
@@ -421,6 +424,7 @@ def team() -> dict[str, Any]:
         "finished": done,
         "running": running,
         "storage": stored,
+        "split": forked,
         "live_run": runs[4],
         "ok_run": ok_runs[0],
         "conflict": conflict,
@@ -432,7 +436,9 @@ def team() -> dict[str, Any]:
         "profile": profile(tuner),
         "big_profile": big_profile(tuner),
         "workload": workload(tuner),
+        "recipe": make_recipe("ours", by=tuner),
         "decision": agreed,
+        "pins": pinned.dashboard(operator, forked, ok_runs[0]),
         "imported": imported(operator),
         "upload": uploaded(operator, "exp001-dataHP.csv", name="Huge pages", host="bench-00"),
     }

@@ -8,9 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,12 @@ from embedded.loopback import Loopback
 
 SSHD = Path("/usr/sbin/sshd")
 SERVERS = ["loopback", "openssh"] if SSHD.exists() else ["loopback"]
+
+
+# The agent finds the machine-id that belongs to its home, and all that it starts does, too.
+_PYTHON = """#!/bin/sh
+exec unshare --mount sh -c 'mount --bind "$0" /etc/machine-id && exec "$@"' {home}/machine-id {python} "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,9 @@ def openssh(state: Path, *lines: str) -> Iterator[Server]:
         f"{first}Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
         f"MaxStartups 100\nMaxSessions 100\nSubsystem sftp internal-sftp\n"
-        f"SetEnv BASH_ENV={home}/bashrc\n"  # stands for ~/.bashrc, which is not ours to write
+        # BASH_ENV stands for ~/.bashrc, which is not ours to write; below SHLVL 1 bash reads that as well, and whatever
+        # somebody's does, such as waiting for a lock that all logins share, is no cost of ours.
+        f"SetEnv BASH_ENV={home}/bashrc SHLVL=1\n"
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # OpenSSH's privilege separation wants it
@@ -116,3 +126,23 @@ def short_dir() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def several(names: list[str]) -> Iterator[dict[str, Server]]:
+    """An SSH server for each name, each a machine of its own to the agent."""
+    with ExitStack() as stack:
+        servers = {}
+        for name in names:
+            state = stack.enter_context(short_dir())
+            servers[name] = stack.enter_context(serve("loopback", state))
+            _prepare(servers[name].home)
+        yield servers
+
+
+def _prepare(home: Path) -> None:
+    home.parent.chmod(0o755)
+    (home / "machine-id").write_text(uuid.uuid4().hex + "\n")
+    python = home / "python"
+    python.write_text(_PYTHON.format(home=home, python=sys.executable))
+    python.chmod(0o755)

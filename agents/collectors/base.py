@@ -23,7 +23,8 @@ class NotAvailable(Exception):
 @dataclass(frozen=True)
 class Column:
     """What a number is. Columns of one `group` share a chart, which is drawn unasked when they are `shown`; `better` is
-    higher, lower or "" where neither is; a `gauge` holds at any moment, all others count since the look before."""
+    higher, lower or "" where neither is; a `gauge` holds at any moment, all others count since the look before. A
+    `heat` group has a row for each part of the machine, and is drawn as a heat map however few they are."""
 
     unit: str
     help: str
@@ -31,6 +32,7 @@ class Column:
     better: str = ""
     gauge: bool = False
     shown: bool = False
+    heat: bool = False
 
 
 Columns = dict[str, Column]

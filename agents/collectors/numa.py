@@ -1,57 +1,65 @@
-"""Where the kernel found memory, node by node, from each node's numastat."""
+"""Where the kernel found memory, node by node: each node's numastat, and what its meminfo says is left."""
 
 from __future__ import annotations
 
-from ..facts.memory import NODES, node_ids
-from .base import Collector, Rates, columns
+import re
 
-NAMES = ("numa_hit", "numa_miss", "numa_foreign", "interleave_hit", "local_node", "other_node")
+from ..facts.memory import NODES, node_ids
+from .base import Collector, Column, Rates, columns
+
+COUNTERS = {
+    "numa_hit": "on the node that was wanted",
+    "numa_miss": "on this node, although another was wanted",
+    "numa_foreign": "on another node, although this one was wanted",
+    "interleave_hit": "interleaved onto it, as wanted",
+    "local_node": "by a process that ran on the node",
+    "other_node": "by a process that ran on another",
+}
+WORSE = ("numa_miss", "numa_foreign")
+# "Node 0 MemFree:  123 kB", which stands in the first lines.
+_LEFT = re.compile(r" (MemFree|MemUsed): +(\d+) kB")
+_HEAD = 300
 
 
 class Numa(Collector):
     name = "numa"
-    help = "Pages allocated on each NUMA node, as wanted or not, by processes of the node or of others"
+    help = "Memory used and free on each NUMA node; pages allocated there, as wanted or not, by its processes or others"
     columns = {
         **columns(
-            "allocated as wanted",
-            "pages/s",
-            {
-                "<node>.numa_hit": "on the node that was wanted",
-                "<node>.interleave_hit": "interleaved onto it, as wanted",
-            },
+            "memory used per node",
+            "kB",
+            {"<node>.MemUsed": "that is not free, page cache included"},
+            gauge=True,
+            heat=True,
         ),
-        **columns(
-            "allocated elsewhere",
-            "pages/s",
-            {
-                "<node>.numa_miss": "on this node, although another was wanted",
-                "<node>.numa_foreign": "on another node, although this one was wanted",
-            },
-            better="lower",
-        ),
-        **columns(
-            "allocated near and far",
-            "pages/s",
-            {
-                "<node>.local_node": "by a process that ran on the node",
-                "<node>.other_node": "by a process that ran on another",
-            },
-        ),
+        **columns("memory free per node", "kB", {"<node>.MemFree": "that nobody uses"}, gauge=True, heat=True),
+        **{
+            f"<node>.{name}": Column(
+                "pages/s", text, f"{name} per node", better="lower" if name in WORSE else "", heat=True
+            )
+            for name, text in COUNTERS.items()
+        },
     }
 
     def start(self) -> None:
         nodes = node_ids(self.system)
-        self._nodes = {node: self.system.reader(f"{NODES}/node{node}/numastat") for node in nodes}
+        self._counted = {node: self.system.reader(f"{NODES}/node{node}/numastat") for node in nodes}
+        self._left = {node: self.system.reader(f"{NODES}/node{node}/meminfo") for node in nodes}
         self._rates = Rates()
-        self._rates.of(self._read(), self.system.mono())
+        self._rates.of(self._counts(), self.system.mono())
 
     def sample(self) -> dict[str, float]:
-        return self._rates.of(self._read(), self.system.mono())
+        memory = {
+            f"node{node}.{name}": float(kb)
+            for node, reader in self._left.items()
+            for name, kb in _LEFT.findall(reader.text()[:_HEAD])
+        }
+        return {**memory, **self._rates.of(self._counts(), self.system.mono())}
 
-    def _read(self) -> dict[str, float]:
+    def _counts(self) -> dict[str, float]:
         return {
             f"node{node}.{name}": float(count)
-            for node, reader in self._nodes.items()
+            for node, reader in self._counted.items()
             for name, count in (line.split() for line in reader.text().splitlines())
-            if name in NAMES
+            if name in COUNTERS
         }

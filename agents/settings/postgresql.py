@@ -26,6 +26,11 @@ _FACTORS: dict[str, dict[str, float]] = {
     "B": {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40},
     "us": {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10},
 }
+# Values that the server takes and then shows as another; as wal_compression knew only on and off before 15.
+_SYNONYMS = {
+    "wal_compression": dict.fromkeys(("on", "true", "yes", "1"), "pglz"),
+    "wal_level": dict.fromkeys(("archive", "hot_standby"), "replica"),
+}
 _BOOL = {"on": "on", "true": "on", "yes": "on", "1": "on", "off": "off", "false": "off", "no": "off", "0": "off"}
 
 
@@ -132,7 +137,7 @@ def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Pro
         )
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]
-    same = _same(wanted, row)
+    same = _same(name, wanted, row)
     ok = bool(applied and ours and same)
     found = row["show"] if ok else _overridden(row, conf_file)
     evidence = {"source": "pg_settings, pg_file_settings", "pg_settings": row, "file": lines}
@@ -148,8 +153,10 @@ def _overridden(row: dict[str, Any], conf_file: str) -> str:
     return f"{row['show']} of {row['sourcefile']} line {row['sourceline']}"
 
 
-def _same(wanted: str, row: dict[str, Any]) -> bool:
+def _same(name: str, wanted: str, row: dict[str, Any]) -> bool:
     unit, vartype = row["unit"] or "", row["vartype"]
+    if vartype == "enum":
+        wanted = _SYNONYMS.get(name, {}).get(wanted.lower(), wanted)
     try:
         want, found = normalise(wanted, unit, vartype), normalise(row["setting"], unit, vartype)
     except ValueError:

@@ -95,6 +95,20 @@ class Trace:
     connections: int
 
 
+# Figures of an author's own, as options declare them: name -> unit and direction.
+FIGURES: Schema = {
+    "type": "object",
+    "propertyNames": {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]{0,39}$"},
+    "additionalProperties": {
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "pattern": r"^[^\x00-\x1f]{1,20}$"},
+            "better": {"type": "string", "enum": ["higher", "lower"]},
+        },
+        "required": ["unit", "better"],
+        "additionalProperties": False,
+    },
+}
 # What a traced step yields besides its own figures.
 TRACED = {"tracer ns per event": Metric("ns", "lower")}
 
@@ -106,6 +120,11 @@ class Context:
     program: str
     out: str
     scratch: str
+
+
+def declared(options: Options) -> dict[str, Metric]:
+    """Pure. The figures of an author's own."""
+    return {name: Metric(each["unit"], each["better"]) for name, each in options.get("figures", {}).items()}
 
 
 class Workload(ABC):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..errors import Unplannable
-from .base import DAY_S, Context, Metric, Options, Workload
+from .base import DAY_S, FIGURES, Context, Metric, Options, Workload, declared
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -40,20 +40,7 @@ class Command(Workload):
                 "description": "One regular expression a line; each named group is a figure, such as "
                 "(?P<tps>[0-9.]+) transactions; what matches last counts",
             },
-            "figures": {
-                "type": "object",
-                "title": "Units and directions of the figures",
-                "propertyNames": {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]{0,39}$"},
-                "additionalProperties": {
-                    "type": "object",
-                    "properties": {
-                        "unit": {"type": "string", "pattern": r"^[^\x00-\x1f]{1,20}$"},
-                        "better": {"type": "string", "enum": ["higher", "lower"]},
-                    },
-                    "required": ["unit", "better"],
-                    "additionalProperties": False,
-                },
-            },
+            "figures": {**FIGURES, "title": "Units and directions of the figures"},
             "limit_s": {
                 "type": "integer",
                 "minimum": 1,
@@ -68,15 +55,15 @@ class Command(Workload):
 
     def check(self, options: Options) -> None:
         named = {name for line in patterns(options) for name in _groups(line)}
-        declared = set(options.get("figures", {}))
-        for name in sorted(named - declared):
+        told = set(options.get("figures", {}))
+        for name in sorted(named - told):
             accepted = f"unit and better of {name}, which a pattern names"
             raise Unplannable(f"command.figures.{name}", None, accepted)
-        for name in sorted(declared - named):
+        for name in sorted(told - named):
             raise Unplannable(f"command.figures.{name}", options["figures"][name], "figures that a pattern names")
 
     def figures(self, options: Options) -> dict[str, Metric]:
-        return {name: Metric(each["unit"], each["better"]) for name, each in options.get("figures", {}).items()}
+        return declared(options)
 
     def runs_code(self, options: Options) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""sql: a query several times in one session of psql, explained or timed; or statements, once.
+"""sql: a query several times in one session of psql, explained or timed; its row as figures; or statements, once.
 
 psql sends what was typed by \\gexec: no line of it is ever one of psql's own commands, of which some run programs.
 """
@@ -13,7 +13,7 @@ from .. import tracer
 from ..errors import HostFailure, Unplannable
 from ..sqlscan import may_write
 from ..sqltext import quoted, statements
-from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
+from .base import DAY_S, FIGURES, TRACED, Context, Metric, Options, Trace, Workload, declared
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -81,6 +81,12 @@ class Sql(Workload):
                 "title": "SERIALIZE",
                 "description": f"PostgreSQL {SINCE['serialize']} or newer",
             },
+            "figures": {
+                **FIGURES,
+                "title": "Columns that are figures",
+                "description": "Instead of timing the query: it is executed once, and these columns of its only row "
+                "are kept, such as heap_blks_read of pg_statio_user_tables",
+            },
             "timeout_s": {
                 "type": "number",
                 "minimum": 0.001,
@@ -100,11 +106,12 @@ class Sql(Workload):
         if given == ["query"] and len(statements(options["query"])) != 1:
             raise Unplannable("sql.query", options["query"][:80], "one statement; more of them go into statements")
         if given == ["statements"]:
-            beside = next((name for name in options if name not in ("statements", "timeout_s", "tracer")), None)
-            if beside:
-                raise Unplannable(
-                    f"sql.{beside}", options[beside], "nothing beside statements, which are not explained"
-                )
+            _alone(options, ("statements", "timeout_s", "tracer"), "nothing beside statements, which are not explained")
+        elif options.get("figures"):
+            _alone(options, ("query", "figures", "before", "timeout_s"), "nothing beside figures, which are not timed")
+
+    def figures(self, options: Options) -> dict[str, Metric]:
+        return declared(options) or self.metrics
 
     def argv(self, options: Options, context: Context) -> list[str]:
         plain = ["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1"]
@@ -128,6 +135,12 @@ class Sql(Workload):
         )
 
 
+def _alone(options: Options, known: tuple[str, ...], accepted: str) -> None:
+    beside = next((name for name in options if name not in known), None)
+    if beside:
+        raise Unplannable(f"sql.{beside}", options[beside], accepted)
+
+
 def _argument(text: str) -> str:
     """As an argument of one of psql's commands."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
@@ -141,11 +154,18 @@ def lines(options: Options, major: int) -> list[str]:
     before = ["\\o /dev/null", *_each(options.get("before", "")), "\\o"]
     query = statements(options["query"])[0]
     once = ["select :'query' \\gexec"]
+    if options.get("figures"):
+        return [*timeout, *before, f"select {quoted(_as_json(query))} \\gexec", AT]
     if options.get("explain", True):
         query = f"explain ({', '.join(explained(options, major))}) {query}"
     else:
         once = ["\\o /dev/null", "\\timing on", *once, "\\timing off", "\\o"]
     return [*timeout, *before, f"select {quoted(query)} as query \\gset", *[*once, AT] * options.get("times", 3)]
+
+
+def _as_json(query: str) -> str:
+    """Its rows as JSON, one a line; a comment at its end ends before the bracket."""
+    return f"select row_to_json(figures) from ({query}\n) as figures"  # noqa: S608 - it is the author's own
 
 
 def _each(text: str) -> list[str]:
@@ -182,7 +202,7 @@ def follower(stage: Stage) -> Callable[[str], None]:
 
 def sample(printed: str) -> Optional[dict[str, float]]:
     """Pure. Of an execution as it was printed: {"execution_ms", "planning_ms", "shared_hit", "shared_read"}, or
-    {"elapsed_ms"} of one that was not explained. None when it is neither, as of statements."""
+    {"elapsed_ms"} of one that was not explained. None when it is neither, as of statements and of figures."""
     if printed.startswith("["):
         plan = json.loads(printed)[0]
         found = {

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
@@ -81,6 +82,8 @@ class AuditEntry(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        # What was done to one thing, by its key in `after`.
+        indexes = [GinIndex(fields=["after"], opclasses=["jsonb_path_ops"], name="audit_after")]
 
     def __str__(self) -> str:
         return f"{self.at:%F %T} {self.actor} {self.action} {self.target}"

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
 
+from apps.accounts import keyset
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.errors import ProvingError, RoleError
+from apps.errors import PlanError, ProvingError, RoleError
 
 P = ParamSpec("P")
+M = TypeVar("M", bound=Model)
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 UNPROCESSABLE = 422
 
@@ -78,6 +81,14 @@ def page(
     """The template, with 422 when the form that it shows again was not accepted."""
     status = UNPROCESSABLE if form is not None and form.is_bound and form.errors else 200
     return render(request, template, context if form is None else {"form": form, **context}, status=status)
+
+
+def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], size: int) -> keyset.Page[M]:
+    """The rows at ?cursor=, the first ones without. 404 for a cursor that is not of this list."""
+    try:
+        return keyset.page(rows, order, size, request.GET.get("cursor", ""))
+    except PlanError as error:
+        raise Http404(sentence("cursor", error)) from error
 
 
 def attachment(name: str, text: str) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What settings name to the API framework: authentication, permission, paging and ordering.
+"""What settings name to the API framework: authentication, permission and paging.
 
 The framework imports these while it imports itself, so that its views cannot be imported here.
 """
@@ -12,13 +12,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.filters import OrderingFilter
-from rest_framework.pagination import PageNumberPagination
+from rest_framework.pagination import BasePagination
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 
-from apps.accounts import services
+from apps.accounts import keyset, services
 from apps.accounts.models import ApiToken, Role, User
 
 if TYPE_CHECKING:
@@ -71,22 +71,50 @@ def role_of(view: Any, action: str, method: str) -> Role | None:
     return roles.get(action, default)
 
 
-class Pages(PageNumberPagination):
-    """`?page=` and `?page_size=` up to 500."""
+class Pages(BasePagination):
+    """`?cursor=` as `next` and `previous` give it, and `?page_size=` up to 500. What there is in all is not counted."""
 
-    page_size = 50
-    page_size_query_param = "page_size"
-    max_page_size = 500
+    size, most = 50, 500
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self.address = request.build_absolute_uri()
+        order = [*(queryset.query.order_by or queryset.model._meta.ordering)]
+        asked = request.query_params.get("page_size", "")
+        size = min(int(asked), self.most) if asked.isdecimal() and int(asked) else self.size
+        self.page = keyset.page(queryset, _unique(order), size, request.query_params.get("cursor", ""))
+        return self.page.rows
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response(
+            {"next": self._link(self.page.next), "previous": self._link(self.page.previous), "results": data}
+        )
+
+    def _link(self, cursor: str) -> str | None:
+        return replace_query_param(self.address, "cursor", cursor) if cursor else None
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        link = {"type": "string", "format": "uri", "nullable": True}
+        properties = {"next": link, "previous": link, "results": schema}
+        return {"type": "object", "required": ["results"], "properties": properties}
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [
+            _parameter("cursor", "string", "of a page, as `next` and `previous` give it"),
+            _parameter("page_size", "integer", f"rows of a page: {self.size} unless said, at most {self.most}"),
+        ]
+
+
+def _unique(order: Sequence[str]) -> list[str]:
+    """With the key as the last column, in the direction of the first, so that rows that tie have an order."""
+    if order and order[-1].removeprefix("-") in ("pk", "id"):
+        return list(order)
+    return [*order, "-pk" if order and order[0].startswith("-") else "pk"]
+
+
+def _parameter(name: str, kind: str, words: str) -> dict[str, Any]:
+    return {"name": name, "required": False, "in": "query", "description": words, "schema": {"type": kind}}
 
 
 def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
     """A page of rows that are not the view's own, such as the revisions of a profile."""
     return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)
-
-
-class StableOrdering(OrderingFilter):
-    """`?ordering=`, with the key as the last column, so that rows that tie do not move from page to page."""
-
-    def get_ordering(self, request: Request, queryset: QuerySet[Any], view: APIView) -> Sequence[str] | None:
-        asked = super().get_ordering(request, queryset, view)
-        return [*asked, "pk"] if asked else asked

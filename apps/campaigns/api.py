@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
@@ -19,8 +19,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.models import Role
+from apps.accounts.pages import attachment
 from apps.accounts.services import user_of
-from apps.campaigns import nudges, recipes, scripts, services, workloads
+from apps.campaigns import nudges, own_recipes, recipe_hosts, recipes, scripts, services, workloads
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.serializers import (
@@ -31,6 +32,7 @@ from apps.campaigns.serializers import (
     EventQuerySerializer,
     EventsSerializer,
     NewCampaignSerializer,
+    NewRecipeSerializer,
     NewWorkloadSerializer,
     PreviewSerializer,
     PrioritySerializer,
@@ -71,6 +73,13 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         return Response(CheckedSerializer(checked).data)
 
 
+class FileRenderer(JSONRenderer):
+    """Lets a client ask for bytes; the file itself never passes here, only a problem does."""
+
+    media_type = "application/octet-stream"
+    format = "bin"
+
+
 class HostQuerySerializer(serializers.Serializer[Any]):
     host = serializers.PrimaryKeyRelatedField(
         queryset=Host.objects.all(), required=False, help_text="id of the host to scale the factors to"
@@ -78,26 +87,55 @@ class HostQuerySerializer(serializers.Serializer[Any]):
 
 
 class RecipeViewSet(viewsets.ViewSet):
-    """Campaigns as templates."""
+    """Campaigns as templates: those that come with the program, and the team's own."""
 
     lookup_field = "name"
-    lookup_value_regex = "[a-z-]+"
+    lookup_value_regex = "[a-z0-9-]+"
+    roles = {"create": Role.TUNER}
 
     def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
         query = HostQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         host = query.validated_data.get("host")
-        return services.recipe_on_host(recipe, host) if host else recipe
+        return recipe_hosts.on_host(recipe, host) if host else recipe
 
     @extend_schema(responses=RecipeSerializer(many=True))
     def list(self, request: Request) -> Response:
-        return Response(RecipeSerializer(recipes.catalogue().values(), many=True).data)
+        return Response(RecipeSerializer(own_recipes.catalogue().values(), many=True).data)
 
     @extend_schema(parameters=[HostQuerySerializer], responses=RecipeSerializer)
     def retrieve(self, request: Request, name: str) -> Response:
-        if name not in recipes.catalogue():
-            raise NotFound(f"{name} is no recipe; known are: {', '.join(recipes.catalogue())}")
-        return Response(RecipeSerializer(self._on_host(recipes.get(name), request)).data)
+        found = own_recipes.find(name)
+        if found is None:
+            raise NotFound(f"{name} is no recipe; known are: {', '.join(own_recipes.catalogue())}")
+        return Response(RecipeSerializer(self._on_host(found, request)).data)
+
+    @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
+    def create(self, request: Request) -> Response:
+        """Import a recipe of the team's. The same version twice is one; nothing is written where a field is wrong."""
+        body = NewRecipeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
+        found = own_recipes.get(row.name, row.version)
+        return Response(RecipeSerializer(found).data, status=status.HTTP_201_CREATED)
+
+
+class RecipeFileViewSet(viewsets.ViewSet):
+    """A recipe as the file that it was written as."""
+
+    renderer_classes = [JSONRenderer, FileRenderer]
+
+    @extend_schema(
+        parameters=[OpenApiParameter("version", int, description="of a team's own; without it the newest")],
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+    )
+    def retrieve(self, request: Request, name: str) -> HttpResponse:
+        """Its YAML, comments and all; it can be imported elsewhere."""
+        version = request.query_params.get("version", "")
+        text = own_recipes.text_of(name, int(version) if version.isdecimal() else None)
+        if text is None:
+            raise NotFound(f"{name} is no recipe, or has no such version")
+        return attachment(f"{name}.yaml", text)
 
 
 class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
@@ -219,13 +257,6 @@ class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
     class Meta:
         model = Artefact
         fields = ["path"]
-
-
-class FileRenderer(JSONRenderer):
-    """Lets a client ask for bytes; the file itself never passes here, only a problem does."""
-
-    media_type = "application/octet-stream"
-    format = "bin"
 
 
 class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Artefact]):

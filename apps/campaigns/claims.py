@@ -50,6 +50,14 @@ def keep(run: Run) -> bool:
     return seen[1] is not None
 
 
+def hold(run: Run) -> None:
+    """In a transaction that ends the run: its campaign's row and then its own, in the order in which whoever cancels or
+    pauses takes them. ClaimLostError when our claim is not ours any more."""
+    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    if run.mine().select_for_update().first() is None:
+        raise ClaimLostError
+
+
 def wait(run: Run, error: ProvingError, seconds: float) -> None:
     """Try again later, and let the run's page say what it waits for."""
     log.warning("run %s: %s", run.pk, error)

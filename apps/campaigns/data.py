@@ -98,6 +98,11 @@ def bytes_per_row() -> float:
     return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE
 
 
+def table_bytes(scale: int) -> int:
+    """Of pgbench_accounts without its index."""
+    return DATASETS[PGBENCH].bytes({"scale": scale, "init_steps": "dtg"})
+
+
 def seconds(wanted: Wanted | None) -> float:
     """About how long it takes to make; a guess."""
     return DATASETS[wanted["kind"]].bytes(wanted["options"]) / PACE if wanted else 0.0

@@ -20,6 +20,7 @@ from apps.errors import PlanError
 from apps.tuning import fields
 
 BLANK_ROWS = 2
+TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
 CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
 
 
@@ -52,6 +53,8 @@ def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, An
     schemas["workload"] = {"type": "object", "properties": properties}
     if dataset or any(step["kind"] == data.PGBENCH for step in steps):
         schemas["dataset"] = DATASETS[dataset or data.PGBENCH].schema
+    if dataset or any(WORKLOADS[step["kind"]].needs_postgres for step in steps):
+        schemas["target"] = TARGET
     if len(of_steps) > 1:
         schemas["steps"] = {"type": "object", "properties": of_steps}
     return schemas

@@ -74,9 +74,9 @@ def _work(run: Run) -> None:
         return
     with links.link(host) as link, nudges.following(run.pk, link.nudge):
         contact.record_contact(host, link.hello)
-        fetching.forget_ended(link)
         if not _submit(run, link):
             return
+        fetching.forget_ended(link)
         if _follow(run, link):
             _collect(run, link)
         else:
@@ -157,23 +157,19 @@ def _store(run: Run, whole: bytes) -> None:
 
 
 def _collect(run: Run, link: ssh.Link) -> None:
-    """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it."""
-    sealed = fetching.fetch(run, link, "manifest.json", fetching.ARTEFACT_BYTES)
+    """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it: now,
+    or when the host's next run, which waits for this link, has begun there."""
+    sealed, files = fetching.bring(run, link, lambda: claims.keep(run))
     manifest = json.loads(sealed)
-    files = []
-    for file in manifest["files"]:
-        claims.keep(run)
-        files.append(fetching.kept(run, link, file))
     with transaction.atomic():
-        if run.mine().select_for_update().first() is None:
-            raise claims.ClaimLostError
+        claims.hold(run)
         Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files])
         closing.close(run, *fetching.ending(run, manifest), manifest)
-    fetching.forget(link, str(run.pk), sealed)
+    if not queue.is_taken([run.host_id]):
+        fetching.forget(link, str(run.pk), sealed)
 
 
 def _end(run: Run, outcome: str, error: ProvingError) -> None:
     with transaction.atomic():
-        if run.mine().select_for_update().first() is None:
-            raise claims.ClaimLostError
+        claims.hold(run)
         closing.close(run, outcome, error.as_dict(), None)

@@ -8,13 +8,13 @@ from typing import Any
 
 from apps.errors import PlanError
 
-ROOTS = ("settings", "workload", "steps", "dataset")
+ROOTS = ("settings", "workload", "steps", "dataset", "target")
 ORDERS = ("", "ascending", "descending")
 
 
 @dataclass(frozen=True)
 class Level:
-    """One value of a factor: its name, and the paths that it sets: settings.*, workload.*, steps.* or dataset.*
+    """One value of a factor: its name, and the paths that it sets below settings, workload, steps, dataset or target.
 
     It exists only in cells where each factor named in `when` has one of the labels given there.
     """
@@ -86,7 +86,7 @@ def _read_level(field: str, raw: Any) -> Level:
             raise PlanError(
                 f"{field}.set",
                 f"{path!r} sets nothing",
-                hint="paths begin with settings., workload., steps. or dataset.",
+                hint=f"paths begin with {'., '.join(ROOTS[:-1])}. or {ROOTS[-1]}.",
             )
     return Level(str(raw["label"]).strip(), dict(changes), _read_when(f"{field}.when", raw.get("when", {})))
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from apps.hosts import ssh
 
 log = logging.getLogger(__name__)
 
+MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
 
@@ -74,20 +75,33 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     return Run.Outcome.FAILED, error.as_dict()
 
 
-def kept(run: Run | RunPart, link: ssh.Link, file: dict[str, Any]) -> dict[str, Any]:
+def bring(job: Run | RunPart, link: ssh.Link, keep: Callable[[], object]) -> tuple[bytes, list[dict[str, Any]]]:
+    """(manifest.json, the files it names with their content) of a sealed job; `keep` is called before each of them. The
+    small ones come in one answer."""
+    told = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
+    near = {path: base64.b64decode(data) for path, data in told.items()}
+    sealed = near.get(MANIFEST) or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
+    files = []
+    for file in json.loads(sealed)["files"]:
+        keep()
+        files.append(_kept(job, link, file, near.get(file["path"])))
+    return sealed, files
+
+
+def _kept(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], near: bytes | None) -> dict[str, Any]:
     """A file of the manifest with its content, but for a large one; None for one that is damaged on the host's disk."""
     kept = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        content = fetch(run, link, file["path"], file["size"])
+        content = fetch(job, link, file["path"], file["size"]) if near is None else near
         whole = hashlib.sha256(content).hexdigest() == file["sha256"]
         kept["content"] = content if whole else None
     return kept
 
 
-def fetch(run: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
+def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
-        chunk = link.call("read", run=str(run.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
+        chunk = link.call("read", run=str(job.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         parts += base64.b64decode(chunk["data"])
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)
@@ -107,6 +121,6 @@ def forget_ended(link: ssh.Link) -> None:
     """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
     known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
     for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
-        sealed = fetch(run, link, "manifest.json", ARTEFACT_BYTES)
+        sealed = fetch(run, link, MANIFEST, ARTEFACT_BYTES)
         if json.loads(sealed) == run.manifest:
             forget(link, str(run.pk), sealed)

@@ -19,7 +19,7 @@ from apps.errors import PlanError
 CHOICES = (
     *("host", "question", "workload", "dataset", "factors", "profile", "repetitions", "order", "seed", "reboot"),
     *("metric", "delta", "interval_s", "sources", "recipe", "target", "design", "cells", "sample", "nuisance", "stop"),
-    *("budget_h", "max_failures", "priority", "placement", "roles"),
+    *("recipe_version", "budget_h", "max_failures", "priority", "placement", "roles"),
 )
 
 # Designs that say by themselves in which combinations a further level stands.

@@ -78,6 +78,24 @@ class DataSet(models.Model):
         return {"name": str(self), "kind": self.kind, "options": self.options, "reset": self.reset}
 
 
+class OwnRecipe(models.Model):
+    """A recipe of the team, as it was written. Changing one makes the next version; none is ever changed."""
+
+    name = models.CharField(max_length=40)
+    version = models.PositiveIntegerField()
+    text = models.TextField(help_text="YAML, with its comments")
+    content: Any = models.JSONField(help_text="what the text says")
+    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-version"]
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="own_recipe_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} version {self.version}"
+
+
 def all_sources() -> list[str]:
     return list(COLLECTORS)
 
@@ -126,6 +144,7 @@ class Campaign(models.Model):
     name = models.CharField(max_length=120)
     question = models.TextField()
     recipe = models.CharField(max_length=40, blank=True)
+    recipe_version = models.PositiveIntegerField(null=True, blank=True, help_text="that of the recipe when it was made")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
     profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
     workload = models.ForeignKey(
@@ -184,6 +203,14 @@ class Campaign(models.Model):
 
     class Meta:
         ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="campaign_newest"),
+            models.Index(fields=["-ended_at", "-id"], name="campaign_ended"),
+            models.Index(fields=["host", "-ended_at", "-id"], name="campaign_ended_on_host"),
+            models.Index(
+                fields=["state"], condition=~models.Q(state__in=["finished", "cancelled"]), name="campaign_open"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -265,6 +292,19 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
             models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
+            # What goes on or waits is a handful, whatever the history.
+            models.Index(fields=["host"], condition=~models.Q(state="ended"), name="run_open_on_host"),
+            models.Index(fields=["host", "-ended_at"], name="run_newest_on_host"),
+            models.Index(
+                fields=["campaign"],
+                condition=models.Q(outcome__in=["failed", "interrupted", "not_in_effect"]),
+                name="run_not_ok",
+            ),
+            models.Index(
+                fields=["host", "-ended_at"],
+                condition=models.Q(manifest__timings__has_key="REBOOTING"),
+                name="run_that_restarted",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
-from apps.campaigns import design, lifecycle, recipes, services, words
+from apps.campaigns import design, lifecycle, own_recipes, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.plan import Planned
@@ -37,8 +37,8 @@ class Draft:
         self.source = _source(request.POST.get("from", request.GET.get("from", "")))
         own = self.source.recipe if self.source else ""
         named = request.POST.get("recipe", request.GET.get("recipe", own))
-        self.name = named if named in recipes.catalogue() else ""
-        self.recipe = recipes.catalogue().get(self.name)
+        self.recipe = own_recipes.find(named)
+        self.name = named if self.recipe else ""
         self.notice = ""
         if request.method == "POST":
             columns = {name: request.POST.getlist(name) for name in ("factor", "level", "path", "value")}
@@ -177,7 +177,7 @@ class Draft:
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
             fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, paths.known(fields["host"])))
-        own = recipes.dataset(self.recipe, fields["host"].facts) if self.recipe else None
+        own = recipes.dataset(self.recipe, paths.known(fields["host"])) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
         further = fields.pop("further_hosts", ())

@@ -70,7 +70,7 @@ def begins_anew(path: str) -> str:
     """What has to begin anew for another value of a path: "cluster" (it is made, or its data), "server", or ""."""
     root, _, rest = path.partition(".")
     name, _, part = rest.partition(".")
-    if root == "dataset":
+    if root in ("dataset", "target"):
         return CLUSTER
     if root != "settings" or name not in SETTINGS:
         return ""

@@ -22,7 +22,7 @@ from django.utils.crypto import salted_hmac
 
 from agents.paths import needed
 from apps.campaigns import claims, closing, copies, fetching, queue, steps
-from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
+from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
 from apps.hosts.models import Facts, Host
@@ -180,19 +180,21 @@ class Cast:
         return OVER if self.own.done else ""
 
     def _act(self) -> None:
-        """One round: each job is started, told to end, and read, as far as its host answers."""
+        """One round: each job is started or told to end, then each is read, as far as its host answers. All hear of an
+        end before anybody is waited for: a primary misses a standby that left before it, and a standby its primary."""
         why = self._why()
-        for job in reversed(self.jobs) if why else self.jobs:
-            if job.done or not (job.begun or (not why and self._may_begin(job))):
-                continue
-            try:
-                self._turn(job, why)
-            except PlanError as error:
-                self._refuse(job, error)
-            except ProvingError as error:
-                self._fail(job, error)
+        for turn in (self._prompt, self._follow):
+            for job in reversed(self.jobs) if why else self.jobs:
+                if job.done or not (job.begun or (not why and self._may_begin(job))):
+                    continue
+                try:
+                    turn(job, why)
+                except PlanError as error:
+                    self._refuse(job, error)
+                except ProvingError as error:
+                    self._fail(job, error)
 
-    def _turn(self, job: Job, why: str) -> None:
+    def _prompt(self, job: Job, why: str) -> None:
         link = self._link(job)
         if link is None:
             return
@@ -202,7 +204,10 @@ class Cast:
         if word and (job.pk, word) not in self._said:
             link.call(word, run=str(job.pk))
             self._said.add((job.pk, word))
-        if self._read(job, link):
+
+    def _follow(self, job: Job, why: str) -> None:
+        link = self._links.get(job.host.pk)
+        if link and job.submitted and self._read(job, link):
             self._collect(job, link)
 
     def _may_begin(self, job: Job) -> bool:
@@ -247,6 +252,7 @@ class Cast:
     def _fail(self, job: Job, error: ProvingError) -> None:
         """The other jobs go on in this round; the next tick tries this one again."""
         if isinstance(error, UnreachableError):
+            self._links.pop(job.host.pk, None)
             contact.mark_unreachable(job.host, error)
             job.host.refresh_from_db()
         self.trouble = error
@@ -315,12 +321,8 @@ class Cast:
     def _collect(self, job: Job, link: ssh.Link) -> None:
         """Its manifest and files; the agent forgets it when they are committed."""
         row = job.row
-        sealed = fetching.fetch(row, link, "manifest.json", fetching.ARTEFACT_BYTES)
+        sealed, files = fetching.bring(row, link, lambda: claims.keep(self.run))
         manifest = json.loads(sealed)
-        files = []
-        for file in manifest["files"]:
-            claims.keep(self.run)
-            files.append(fetching.kept(row, link, file))
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
                 raise claims.ClaimLostError
@@ -337,9 +339,7 @@ class Cast:
         outcome, error = self._verdict()
         run = self.run
         with transaction.atomic():
-            if run.mine().select_for_update().first() is None:
-                raise claims.ClaimLostError
-            Campaign.objects.select_for_update().get(pk=run.campaign_id)
+            claims.hold(run)
             hosts = sorted({job.host.pk for job in self.jobs})
             list(Host.objects.select_for_update().filter(pk__in=hosts).order_by("pk"))
             never = {"state": Run.State.ENDED, "outcome": Run.Outcome.CANCELLED}

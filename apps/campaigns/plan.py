@@ -21,6 +21,7 @@ from apps.tuning import rules
 __all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factors", "resolve", "seconds"]
 
 MAX_RUNS = 20_000
+BIN_DIR = "target.bin_dir"
 REBOOTS = ("never", "each_repetition", "each_run")
 # What a run takes besides its measured seconds, before the host has taught us better.
 OVERHEAD_S = 3.0
@@ -130,7 +131,21 @@ def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
     in_steps = {**by_root["workload"], **by_root["steps"]}
     patched = steps.patch(base["steps"], in_steps)
     dataset, patched = data.resolve(base.get("dataset"), patched, by_root["dataset"], list(in_steps))
-    return {**base, "version": 1, "settings": settings["settings"], "dataset": dataset, "steps": patched}
+    placed = {"target": _placed(base["target"], by_root["target"])}
+    return {**base, **placed, "version": 1, "settings": settings["settings"], "dataset": dataset, "steps": patched}
+
+
+def _placed(target: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> Any:
+    """Another installed PostgreSQL makes another private cluster; an existing one is what it is."""
+    for path, value in changes.items():
+        if path != BIN_DIR or not isinstance(value, str):
+            hint = f"{BIN_DIR}: the directory of a PostgreSQL's programs, of which a private cluster is made"
+            raise PlanError(path, f"{value!r} cannot be chosen by a factor", hint=hint)
+        if not target or target["kind"] != "private":
+            hint = "leave the campaign's PostgreSQL to its private clusters"
+            raise PlanError(path, "only a private cluster can be of another PostgreSQL", hint=hint)
+        target = {**target, "bin_dir": value}
+    return target
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:

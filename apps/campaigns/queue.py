@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from apps.accounts import waking
 from apps.campaigns import ending, queries
@@ -16,6 +19,10 @@ from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts import reservations, windows
 from apps.hosts.models import Host
 
+log = logging.getLogger(__name__)
+
+TICK = "campaigns.tick"
+AGAIN_S = 10.0
 # Armed counts: it may be submitted at any moment.
 BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 # Its campaign is not paused, and its block does not wait for a look at the ones before it.
@@ -149,4 +156,16 @@ def rearm(run: Run, seconds: float) -> None:
 
 def wake(run_id: UUID) -> None:
     """Tell a worker after the commit. Without a broker the beat, or `manage.py tick`, finds the run all the same."""
-    transaction.on_commit(lambda: waking.send("campaigns.tick", str(run_id)))
+    transaction.on_commit(lambda: waking.send(TICK, str(run_id)))
+
+
+def wake_again(run_id: UUID) -> None:
+    """Of a run that is due and that nobody took up: the word was lost, or waits behind others. Not more often than
+    every AGAIN_S, or the words for those that wait would keep all others waiting."""
+    try:
+        said = not cache.add(f"woken:{run_id}", True, AGAIN_S)
+    except (RedisError, OSError) as error:
+        log.warning("no cache to remember that run %s was called: %s", run_id, error)
+        said = False
+    if not said:
+        waking.send(TICK, str(run_id))

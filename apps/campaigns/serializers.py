@@ -12,6 +12,7 @@ from agents.protocol import ROLES
 from apps.campaigns import queries, words
 from apps.campaigns.factors import ORDERS as FACTOR_ORDERS
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent, Workload
+from apps.campaigns.recipes.reading import LARGEST
 from apps.campaigns.steps import loops, single
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
@@ -125,8 +126,16 @@ class NuisanceSerializer(serializers.Serializer[Any]):
     warm_up = WarmUpSerializer(required=False, help_text="the first measured load runs before it")
 
 
+class NewRecipeSerializer(serializers.Serializer[Any]):
+    yaml = serializers.CharField(trim_whitespace=False, max_length=LARGEST, help_text="a recipe, see docs/recipes.md")
+
+
 class RecipeSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
+    version = serializers.IntegerField()
+    author = serializers.CharField(
+        source="own.author.username", default="", help_text="who imported it; empty where it comes with the program"
+    )
     title = serializers.CharField()
     question = serializers.CharField()
     about = serializers.CharField()
@@ -213,8 +222,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "kind", "name", "question", "recipe", "host", "host_name", "target", "profile", "workload"),
-            *("dataset", "factors"),
+            *("id", "kind", "name", "question", "recipe", "recipe_version", "host", "host_name", "target"),
+            *("profile", "workload", "dataset", "factors"),
             *("design", "design_told", "threats", "cells", "sample", "repetitions", "order", "seed", "reboot"),
             *("nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),

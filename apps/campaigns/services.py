@@ -24,6 +24,7 @@ from apps.campaigns import (
     datasets,
     halts,
     nudges,
+    own_recipes,
     placement,
     plan,
     queries,
@@ -66,6 +67,7 @@ def create_campaign(
     interval_s: float = 1.0,
     sources: list[str] | None = None,
     recipe: str = "",
+    recipe_version: int | None = None,
     target: dict[str, str] | None = None,
     design: str = Campaign.Design.FACTORIAL,
     cells: list[dict[str, str]] | None = None,
@@ -91,6 +93,7 @@ def create_campaign(
         name=name,
         question=question,
         recipe=recipe,
+        recipe_version=recipe_version,
         host=host,
         profile=profile,
         workload=workload,
@@ -142,18 +145,9 @@ def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
 def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -> Campaign:
     """A draft from a recipe, its levels scaled to the host; `overrides` are fields of create_campaign."""
     require(by, Role.OPERATOR, "create campaign")
-    template = recipes.get(recipe)
+    template = own_recipes.get(recipe)
     facts = facts_of(host)
-    if template.get("needs") == "root" and facts["level"] != "root":
-        hint = "register the host with sudo, or choose another recipe"
-        raise PlanError("recipe", f"{recipe} needs level root; {host} gives level {facts['level']}", hint=hint)
-    fields = {
-        "name": f"{template['title']} on {host}",
-        "question": template["question"],
-        **{key: template[key] for key in ("repetitions", "order", "metric", "delta")},
-        **{key: template[key] for key in recipes.DESIGN if key in template},
-        **{key: value for key, value in overrides.items() if value is not None},
-    }
+    fields = {**of_recipe(template, host, facts), **{key: each for key, each in overrides.items() if each is not None}}
     if "factors" not in fields:
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
@@ -161,14 +155,22 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     own = recipes.dataset(template, facts)
     if own and "dataset" not in fields:
         fields["dataset"] = datasets.recipe_dataset(recipe, own, by)
-    return create_campaign(by=by, host=host, recipe=recipe, **fields)
+    return create_campaign(by=by, host=host, **fields)
 
 
-def recipe_on_host(recipe: recipes.Recipe, host: Host) -> recipes.Recipe:
-    """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
-    facts = facts_of(host)
-    scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
-    return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
+def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe says of a campaign besides its factors, its workload and its data. PlanError where the host gives
+    less than it needs."""
+    if recipe.get("needs") == "root" and facts["level"] != "root":
+        said = f"{recipe['name']} needs level root; {host} gives level {facts['level']}"
+        raise PlanError("recipe", said, hint="register the host with sudo, or choose another recipe")
+    return {
+        "recipe": recipe["name"],
+        "recipe_version": recipe["version"],
+        "name": f"{recipe['title']} on {host}"[:120],
+        **{key: recipe[key] for key in ("question", "repetitions", "order", "metric", "delta")},
+        **{key: recipe[key] for key in recipes.DESIGN if key in recipe},
+    }
 
 
 def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
@@ -221,6 +223,8 @@ def _preview_on(campaign: Campaign) -> Preview:
         sample=campaign.sample,
         alike=campaign.nuisance,
     )
+    for run in {each.digest: each for each in planned}.values():
+        targets.check_private(run.spec, campaign.host, facts)
     planned = roles.assign(cast, planned) if cast else planned
     for run in {each.digest: each for each in planned}.values():
         check_on_host(run.spec, loader, there)
@@ -275,7 +279,7 @@ def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
 def _settings(campaign: Campaign) -> dict[str, Any]:
     if campaign.profile:
         return dict(campaign.profile.settings)
-    return dict(recipes.get(campaign.recipe).get("settings", {})) if campaign.recipe else {}
+    return own_recipes.settings_of(campaign)
 
 
 def facts_of(host: Host) -> dict[str, Any]:

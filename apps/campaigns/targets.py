@@ -40,6 +40,13 @@ def _private(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, A
     return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
 
 
+def check_private(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
+    """PlanError when no private cluster can be made of what a factor has chosen."""
+    target = spec["target"]
+    if target and target["kind"] == "private":
+        _private(host, facts, target)
+
+
 def _able(facts: Facts) -> list[dict[str, Any]]:
     return [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
 

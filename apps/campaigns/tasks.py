@@ -5,7 +5,6 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Run
 
@@ -20,4 +19,4 @@ def enqueue_due() -> None:
     """Everything that should be going on and is not: Redis may have been emptied, a worker may have died."""
     queue.arm_idle_hosts()
     for run_id in Run.objects.due(timezone.now()).values_list("pk", flat=True):
-        waking.send("campaigns.tick", str(run_id))
+        queue.wake_again(run_id)

@@ -14,18 +14,17 @@ from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, needs, page, sentence
+from apps.accounts.pages import attempt, keyset_page, needs, page, sentence
 from apps.accounts.services import user_of
-from apps.campaigns import design, lifecycle_views, recipes, schedule, scripts, services, steps, workloads
+from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads, reachable
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
-from apps.campaigns.queries import NOT_OK
 from apps.campaigns.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
 from apps.errors import PlanError, ProvingError
 from apps.hosts.models import Host
 
-SHOWN = 100
+SHOWN = 50
 
 
 @needs(Role.VIEWER)
@@ -136,29 +135,21 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
 @needs(Role.VIEWER)
 def campaign_list(request: HttpRequest) -> HttpResponse:
     wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
-    rows = Campaign.objects.select_related("host", "created_by").annotate(
-        total=Count("runs"),
-        ended=Count("runs", filter=Q(runs__state=Run.State.ENDED)),
-        failed=Count("runs", filter=Q(runs__outcome__in=NOT_OK)),
-    )
+    rows = Campaign.objects.select_related("host", "created_by")
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows
     rows = rows.filter(host=int(host)) if host.isdigit() else rows
-    context = {"campaigns": rows[:SHOWN], "q": wanted, "state": state, "host": host, "states": Campaign.State}
-    return page(request, "campaigns/list.html", context | {"filtered": bool(wanted or state or host)})
-
-
-@needs(Role.VIEWER)
-def recipe_list(request: HttpRequest) -> HttpResponse:
-    return page(request, "campaigns/recipes.html", {"recipes": recipes.catalogue().values()})
+    found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
+    context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
+    asked = {"q": wanted, "state": state, "host": host, "filtered": bool(wanted or state or host)}
+    return page(request, "campaigns/list.html", context | asked)
 
 
 @needs(Role.OPERATOR)
 def campaign_new(request: HttpRequest) -> HttpResponse:
     """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
     if not {"recipe", "scratch", "from"} & request.GET.keys() and request.method == "GET":
-        context = {"recipes": recipes.catalogue().values(), "host": request.GET.get("host", "")}
-        return page(request, "campaigns/recipes.html", context | {"choosing": True})
+        return recipe_views.choice(request, choosing=True)
     draft = Draft(request)
     if request.method == "POST" and "add" in request.POST:
         draft.rows.append(design.Row())
@@ -236,7 +227,7 @@ urlpatterns = [
     path("workloads/add/", workload_add, name="workload_add"),
     path("workloads/<int:pk>/check/", workload_check, name="workload_check"),
     path("workloads/<str:name>/", workload_detail, name="workload_detail"),
-    path("recipes/", recipe_list, name="recipe_list"),
+    *recipe_views.urlpatterns,
     path("campaigns/", campaign_list, name="campaign_list"),
     path("campaigns/new/", campaign_new, name="campaign_new"),
     path("campaigns/preview/", campaign_preview, name="campaign_preview"),

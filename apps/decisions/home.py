@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
@@ -18,9 +18,11 @@ from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
 from apps.decisions import reviews
 from apps.decisions.models import Decision
+from apps.errors import PlanError
 from apps.hosts.models import Host, HostKey, Trouble
 
 RECENT = 8
+SHOWN = 100
 FAILED_DAYS = 7
 
 
@@ -132,9 +134,9 @@ def _why(host: Host) -> str:
 
 def _campaigns() -> list[Wanted]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
-    failed = Count("runs", filter=Q(runs__outcome__in=queries.NOT_OK))
+    failed = Run.objects.filter(campaign=OuterRef("pk"), outcome__in=queries.NOT_OK)
     ran = Campaign.objects.filter(created_at__gt=since).exclude(kind=Campaign.Kind.IMPORTED)
-    campaigns = ran.annotate(failed=failed).filter(failed__gt=0)[:RECENT]
+    campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
     return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
 
 
@@ -152,16 +154,9 @@ def _decisions() -> list[Wanted]:
     ]
 
 
-def recent_campaigns() -> QuerySet[Campaign]:
-    return (
-        Campaign.objects.exclude(state=Campaign.State.RUNNING)
-        .select_related("host", "created_by")
-        .annotate(
-            total=Count("runs"),
-            ended=Count("runs", filter=Q(runs__state=Run.State.ENDED)),
-            failed=Count("runs", filter=Q(runs__outcome__in=queries.NOT_OK)),
-        )[:RECENT]
-    )
+def recent_campaigns() -> list[Campaign]:
+    others = Campaign.objects.exclude(state=Campaign.State.RUNNING).select_related("host", "created_by")
+    return queries.counted(others.order_by("-created_at")[:RECENT])
 
 
 def decisions() -> QuerySet[Decision]:
@@ -180,9 +175,28 @@ class Entry:
     def day(self) -> date:
         return timezone.localtime(self.at).date()
 
+    @property
+    def place(self) -> tuple[datetime, bool, str]:
+        """In the timeline; of one moment decisions come first, as the newest."""
+        what = self.decision or self.campaign
+        return self.at, self.decision is not None, str(what.pk if what else "").rjust(36, "0")
 
-def timeline(host: int | None, text: str, person: str) -> list[Entry]:
-    """Decisions, and campaigns that ended, newest first."""
+    @property
+    def cursor(self) -> str:
+        at, decided, key = self.place
+        return f"{at.isoformat()}~{int(decided)}~{key}"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A page of it, and where an older one begins: "" where there is none."""
+
+    entries: list[Entry]
+    older: str
+
+
+def timeline(host: int | None, text: str, person: str, until: str = "") -> Timeline:
+    """Decisions, and campaigns that ended, newest first; those from before `until`, which an earlier page gave."""
     told = decisions().annotate(comments_count=Count("comments"))
     ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
     if host:
@@ -192,6 +206,31 @@ def timeline(host: int | None, text: str, person: str) -> list[Entry]:
         ended = ended.filter(Q(name__icontains=text) | Q(question__icontains=text))
     if person:
         told, ended = told.filter(author__username=person), ended.filter(created_by__username=person)
-    entries = [Entry(each.created_at, decision=each) for each in told[:100]]
-    entries += [Entry(each.ended_at, campaign=each) for each in ended[:100] if each.ended_at]
-    return sorted(entries, key=lambda entry: entry.at, reverse=True)
+    if until:
+        at, decided, key = _place(until)
+        told = told.filter(_older("created_at", at, Q(pk__lt=int(key)) if decided else Q(pk__in=[])))
+        ended = ended.filter(_older("ended_at", at, Q(ended_at=at) if decided else Q(pk__lt=key)))
+    entries = [Entry(each.created_at, decision=each) for each in told.order_by("-created_at", "-pk")[: SHOWN + 1]]
+    entries += [
+        Entry(each.ended_at, campaign=each) for each in ended.order_by("-ended_at", "-pk")[: SHOWN + 1] if each.ended_at
+    ]
+    entries.sort(key=lambda entry: entry.place, reverse=True)
+    more = len(entries) > SHOWN
+    return Timeline(entries[:SHOWN], entries[SHOWN - 1].cursor if more else "")
+
+
+def _older(name: str, at: datetime, tie: Q) -> Q:
+    """Before a moment, and of those of that moment what ties."""
+    return Q(**{f"{name}__lte": at}) & (Q(**{f"{name}__lt": at}) | tie)
+
+
+def _place(cursor: str) -> tuple[datetime, bool, str]:
+    try:
+        at, decided, key = cursor.split("~")
+        moment = datetime.fromisoformat(at)
+        if moment.tzinfo is None or (decided == "1" and not key.isdecimal()):
+            raise ValueError
+        return moment, decided == "1", key if decided == "1" else str(UUID(key))
+    except ValueError as error:
+        hint = "leave it out to begin with the newest"
+        raise PlanError("until", f"{cursor[:60]!r} is no place in the timeline", hint=hint) from error

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import home as shown
@@ -21,7 +21,7 @@ from apps.decisions.forms import CommentForm, DecisionForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
-from apps.results import queries
+from apps.results.keeper import Keeper
 
 
 @needs(Role.VIEWER)
@@ -58,7 +58,7 @@ def decision_new(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "The decision is proposed, with its evidence frozen.")
             return redirect("decision_detail", decision.pk)
-    table = queries.campaign_table(campaign) if campaign.started_at else None
+    table = Keeper(campaign).table() if campaign.started_at else None
     return page(request, "decisions/form.html", {"campaign": campaign, "table": table}, form)
 
 
@@ -115,9 +115,15 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
 
 @needs(Role.VIEWER)
 def timeline(request: HttpRequest) -> HttpResponse:
-    host, text, person = (request.GET.get(name, "").strip() for name in ("host", "q", "by"))
+    host, text, person, until = (request.GET.get(name, "").strip() for name in ("host", "q", "by", "until"))
+    try:
+        found = shown.timeline(int(host) if host.isdigit() else None, text, person, until)
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
     context = {
-        "entries": shown.timeline(int(host) if host.isdigit() else None, text, person),
+        "entries": found.entries,
+        "older": found.older,
+        "until": until,
         "hosts": Host.objects.all(),
         "people": User.objects.order_by("username"),
         "host": host,

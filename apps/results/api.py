@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import django_filters as filters
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
@@ -15,10 +16,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns.models import Campaign, Run
-from apps.results import observed, proof, queries, samples, story, timeline
+from apps.results import observed, proof, queries, samples, story, timeline, within
+from apps.results.keeper import Keeper
 from apps.results.models import Mark, Measurement, Series
 from apps.results.series import declared
-from apps.results.summary import SummaryTable, summary_table
+from apps.results.summary import SummaryTable
 
 
 class PointSerializer(serializers.Serializer[Any]):
@@ -45,8 +47,14 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     preliminary = serializers.BooleanField(help_text="too few runs for a verdict")
     sentence = serializers.CharField(allow_blank=True)
     latency_ms = serializers.FloatField(allow_null=True)
+    mde_percent = serializers.FloatField(allow_null=True, help_text="found in four of five campaigns with so many runs")
+    runs_needed = serializers.IntegerField(allow_null=True, help_text="of each, to find a difference of delta")
+    method = serializers.CharField(allow_blank=True, help_text="of the comparison with the baseline")
     proven = serializers.IntegerField(help_text="ok runs all of whose settings were seen in effect")
     proof_lines = serializers.ListField(child=serializers.CharField())
+    quartiles = serializers.ListField(
+        child=serializers.FloatField(), help_text="of the ok runs: least, 25 %, 50 %, 75 %, largest"
+    )
 
 
 class HostLevelSerializer(serializers.Serializer[Any]):
@@ -100,16 +108,37 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     )
     hosts = HostAnswerSerializer(many=True, help_text="each one's own answer, where there are several")
     disagreement = serializers.CharField(allow_blank=True, help_text="where what is said of all holds for no host")
+    noise_floor_percent = serializers.FloatField(
+        allow_null=True, help_text="what two levels differ by in 95 % of campaigns though they are the same"
+    )
 
 
 class ResultsViewSet(viewsets.ViewSet):
     """The answer of a campaign as far as its data carry."""
 
     @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
+    def retrieve(self, request: Request, campaign: UUID) -> HttpResponse:
+        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        told = Keeper(found, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
+        return HttpResponse(told, content_type="application/json")
+
+
+class JudgementSerializer(serializers.Serializer[Any]):
+    """A sentence, as the page has it."""
+
+    topic = serializers.CharField(help_text="data, comparison, interaction, main effect, latency, noise, drift ...")
+    sentence = serializers.CharField()
+    tone = serializers.ChoiceField(["better", "worse", "equivalent", "unknown", "warning", "note"])
+    figures = serializers.DictField(help_text="those of the sentence, with their units in their names")
+
+
+class JudgementsViewSet(viewsets.ViewSet):
+    """What the data of a campaign say, topic by topic, and what they do not carry."""
+
+    @extend_schema(parameters=[OfHostSerializer], responses=JudgementSerializer(many=True))
     def retrieve(self, request: Request, campaign: UUID) -> Response:
         found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        table = queries.campaign_table(found, _host(request))
-        return Response(CampaignTableSerializer(table).data)
+        return Response(JudgementSerializer(Keeper(found, _host(request)).judgements(), many=True).data)
 
 
 class SummaryCellSerializer(serializers.Serializer[Any]):
@@ -142,7 +171,7 @@ class SummaryViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[OfHostSerializer], responses=SummarySerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        table = summary_table(get_object_or_404(Campaign, pk=campaign), _host(request))
+        table = Keeper(get_object_or_404(Campaign, pk=campaign), _host(request)).summary()
         return Response(SummarySerializer(table).data)
 
 
@@ -223,7 +252,7 @@ class MeasurementFilter(filters.FilterSet):  # type: ignore[misc]  # it has no t
 class MeasurementViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Measurement]):
     """Figures of runs, each with its unit and which direction is better."""
 
-    queryset = Measurement.objects.order_by("run_id", "step", "name")
+    queryset = Measurement.objects.order_by("run__campaign_id", "run__position", "step", "name")
     serializer_class = MeasurementSerializer
     filterset_class = MeasurementFilter
     ordering_fields = ["name", "value"]
@@ -236,6 +265,7 @@ class ColumnSerializer(serializers.Serializer[Any]):
     better = serializers.CharField(allow_blank=True, help_text="higher, lower, or empty where neither is")
     gauge = serializers.BooleanField(help_text="holds at any moment; else it counts since the sample before")
     shown = serializers.BooleanField(help_text="whether its chart is drawn unasked")
+    heat = serializers.BooleanField(help_text="whether that is a heat map, however few its rows are")
 
 
 DeclaredField = serializers.DictField(child=ColumnSerializer(allow_null=True))
@@ -263,8 +293,9 @@ class MarkSerializer(serializers.ModelSerializer[Mark]):
 
 
 class ObservedSerializer(serializers.Serializer[Any]):
-    """What happened while a run was measured, and what measuring it cost."""
+    """What happened while a run was measured, what its samples say, and what measuring it cost."""
 
+    within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
     costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
     marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
 
@@ -275,7 +306,8 @@ class ObservedViewSet(viewsets.ViewSet):
     @extend_schema(responses=ObservedSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
         found = get_object_or_404(Run, pk=run)
-        told = {"costs": observed.costs_of(found), "marks": found.marks.all()}
+        said = within.told(found.within.all(), found.measurements.all())
+        told = {"within": said, "costs": observed.costs_of(found), "marks": found.marks.all()}
         return Response(ObservedSerializer(told).data)
 
 
@@ -331,7 +363,7 @@ class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 class SeriesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Series]):
     """Samples of one source during one step: a list tells which there are, one of them carries its values."""
 
-    queryset = Series.objects.order_by("run_id", "step", "source")
+    queryset = Series.objects.order_by("run__campaign_id", "run__position", "step", "source")
     filterset_class = SeriesFilter
     ordering_fields = ["source", "samples"]
 

@@ -16,18 +16,18 @@ from rest_framework.request import Request
 
 from apps.campaigns.api import FileRenderer
 from apps.campaigns.models import Run
-from apps.results import exports
+from apps.results import downloads, exports
 from apps.results.transfer import download
 
 BINARY: Any = {(200, "application/octet-stream"): OpenApiTypes.BINARY}
 
 
-def _named(choices: dict[str, exports.Export]) -> list[OpenApiParameter]:
+def _named(choices: dict[str, downloads.Export]) -> list[OpenApiParameter]:
     words = "; ".join(f"{name}: {each.about}" for name, each in choices.items())
     return [OpenApiParameter("file", str, OpenApiParameter.PATH, enum=list(choices), description=words)]
 
 
-def _chosen(choices: dict[str, exports.Export], file: str) -> exports.Export:
+def _chosen(choices: dict[str, downloads.Export], file: str) -> downloads.Export:
     if file not in choices:
         raise NotFound(f"{file} is not one of {', '.join(choices)}")
     return choices[file]
@@ -38,9 +38,9 @@ class CampaignExportViewSet(viewsets.ViewSet):
 
     renderer_classes = [JSONRenderer, FileRenderer]
 
-    @extend_schema(parameters=_named(exports.CAMPAIGN), responses=BINARY)
+    @extend_schema(parameters=_named(downloads.CAMPAIGN), responses=BINARY)
     def retrieve(self, request: Request, campaign: UUID, file: str) -> HttpResponseBase:
-        export = _chosen(exports.CAMPAIGN, file)
+        export = _chosen(downloads.CAMPAIGN, file)
         return download(export, get_object_or_404(exports.campaigns(), pk=campaign), file)
 
 
@@ -49,6 +49,6 @@ class RunExportViewSet(viewsets.ViewSet):
 
     renderer_classes = [JSONRenderer, FileRenderer]
 
-    @extend_schema(parameters=_named(exports.RUN), responses=BINARY)
+    @extend_schema(parameters=_named(downloads.RUN), responses=BINARY)
     def retrieve(self, request: Request, run: UUID, file: str) -> HttpResponseBase:
-        return download(_chosen(exports.RUN, file), get_object_or_404(Run, pk=run), file)
+        return download(_chosen(downloads.RUN, file), get_object_or_404(Run, pk=run), file)

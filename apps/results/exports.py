@@ -8,9 +8,8 @@ import itertools
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, Any
 
 import pyarrow as arrow
@@ -20,11 +19,13 @@ from pyarrow import parquet
 
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.campaigns.steps import measured
-from apps.results import samples
+from apps.results import cache_split, samples
+from apps.results.formats.huge_page_csv import COLUMNS
 from apps.results.formats.table import FORMULA
 from apps.results.imports.reading import FIGURES, OUTPUTS
 from apps.results.models import Measurement, Series
 
+CSV = "text/csv; charset=utf-8"
 CHUNK = 500
 GROUP = 50_000
 TABLE = "figures.csv"
@@ -98,6 +99,10 @@ def _harmless(cell: Any) -> Any:
 
 def runs_csv(campaign: Campaign) -> Iterator[str]:
     return csv_lines(*runs_table(campaign, figures_of(campaign)))
+
+
+def cache_split_csv(campaign: Campaign) -> Iterator[str]:
+    return csv_lines(COLUMNS, cache_split.rows(runs_of(campaign)))
 
 
 def series_csv(campaign: Campaign) -> Iterator[str]:
@@ -311,28 +316,3 @@ def _batched(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence
     iterator = iter(rows)
     while group := list(itertools.islice(iterator, size)):
         yield group
-
-
-@dataclass(frozen=True)
-class Export:
-    """One file that a campaign or a run may leave as: its type, and what makes it."""
-
-    about: str
-    content_type: str
-    make: Callable[[Any], Iterable[str] | IO[bytes]]
-
-
-CSV, JSON, PARQUET = "text/csv; charset=utf-8", "application/json", "application/vnd.apache.parquet"
-CAMPAIGN: dict[str, Export] = {
-    "runs.csv": Export("a row per run, a column per figure", CSV, runs_csv),
-    "runs.parquet": Export("the same with types and units", PARQUET, runs_parquet),
-    "campaign.json": Export("design, specs, proofs and measurements", JSON, document),
-    "campaign-with-series.json": Export("and the series of each run", JSON, partial(document, with_series=True)),
-    "series.csv": Export("every sample of every run, a line each", CSV, series_csv),
-    "series.parquet": Export("the same, much smaller", PARQUET, series_parquet),
-    "outputs.zip": Export("what the tools printed, to import elsewhere", "application/zip", outputs_zip),
-}
-RUN: dict[str, Export] = {
-    "series.csv": Export("every sample, a line each", CSV, run_series_csv),
-    "series.parquet": Export("the same, much smaller", PARQUET, run_series_parquet),
-}

@@ -14,9 +14,9 @@ from django.utils import timezone
 from apps.campaigns import steps
 from apps.campaigns.models import Run, RunPart
 from apps.errors import WorkloadError
-from apps.results import fold, looks, measure
+from apps.results import fold, looks, measure, within
 from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
-from apps.results.models import Mark, Measurement
+from apps.results.models import Mark, Measurement, Within
 
 SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
@@ -41,6 +41,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     spans = _told(run)
     Mark.objects.bulk_create([*_marks(run), *spans])
     if run.outcome == Run.Outcome.OK:
+        Within.objects.bulk_create(within.judge(run))
         try:
             Measurement.objects.bulk_create(_measurements(run))
         except WorkloadError as error:

@@ -105,6 +105,27 @@ class Mark(models.Model):
         return f"{self.kind} at {self.t:.1f} s"
 
 
+class Within(models.Model):
+    """What the samples of one measured step of an ok run say of it, found once when its results are read: its warm-up,
+    whether it was steady after that, what it lost. within.py has the shape of `data`."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="within")
+    step = models.CharField(max_length=40)
+    steady = models.BooleanField(null=True, help_text="empty: too few samples to tell")
+    trending = models.BooleanField(default=False, help_text="it changed by the margin or more after its warm-up")
+    stalled_s = models.FloatField(default=0, help_text="seconds at less than a tenth of its median rate")
+    few_checkpoints = models.BooleanField(default=False, help_text="it writes, and saw fewer than two checkpoints")
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["run", "step"]
+        verbose_name_plural = "within"
+        constraints = [models.UniqueConstraint(fields=["run", "step"], name="within_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.step} within"
+
+
 class Look(models.Model):
     """One look at the comparison that a campaign's stop rule names, as it was seen then; never computed anew."""
 
@@ -135,6 +156,51 @@ class Look(models.Model):
     def of(self) -> int:
         """How many looks there are at most, one after each block to come."""
         return self.number + max(0, self.planned - self.blocks)
+
+
+class Kept(models.Model):
+    """An answer about a campaign that takes all its runs, as it was computed; see kept.py. It may be forgotten."""
+
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="kept")
+    name = models.CharField(max_length=60)
+    key = models.CharField(max_length=64, help_text="of all that it comes from")
+    value = models.BinaryField(help_text="JSON")
+    kept_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["campaign", "name"]
+        verbose_name_plural = "kept"
+        constraints = [models.UniqueConstraint(fields=["campaign", "name"], name="kept_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.campaign}"
+
+
+class Pin(models.Model):
+    """A chart that the team keeps: the address of its page with all choices, and where it stands on the dashboard."""
+
+    title = models.CharField(max_length=160)
+    note = models.TextField(blank=True, help_text="why it is watched, or what to do when it changes")
+    shows = models.CharField(max_length=400, blank=True, help_text="what it shows, as its page calls it")
+    address = models.CharField(max_length=2000, help_text="path and query of the page, as places.py builds it")
+    chart = models.CharField(max_length=40, help_text="which chart of that page")
+    position = models.PositiveIntegerField(null=True, blank=True, help_text="on the dashboard; empty: not shown there")
+    by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(address__regex=r"^/[^/\\]"), name="pin_within_this_server")
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def dashboard(self) -> bool:
+        """Whether it is shown there."""
+        return self.position is not None
 
 
 class Import(models.Model):

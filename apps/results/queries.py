@@ -18,9 +18,11 @@ from apps.results import fold, looks, stats
 from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
+from apps.results.stats.model import POINTS_ONLY_BELOW
 
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
+QUARTILES = (0, 0.25, 0.5, 0.75, 1)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Point:
 class LevelRow:
     """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure.
 
-    A run that was retried is not `planned` twice, but its outcome is told."""
+    A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
+    of theirs with the least and the largest, where there are any."""
 
     label: str
     points: list[Point]
@@ -56,10 +59,11 @@ class LevelRow:
     latency_ms: float | None = None
     proven: int = 0
     proof_lines: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> int:
-        return len(self.points)
+    mde_percent: float | None = None
+    runs_needed: int | None = None
+    method: str = ""
+    ok: int = 0
+    quartiles: list[float] = field(default_factory=list)
 
     @property
     def not_ok(self) -> int:
@@ -71,7 +75,8 @@ class CampaignTable:
     """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
 
     `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
-    `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several."""
+    `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
+    `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same."""
 
     metric: str
     unit: str
@@ -88,12 +93,18 @@ class CampaignTable:
     overheads: dict[str, str] = field(default_factory=dict)
     hosts: list[HostAnswer] = field(default_factory=list)
     disagreement: str = ""
+    noise_floor_percent: float | None = None
+
+    @property
+    def told(self) -> list[LevelRow]:
+        """Levels that have an interval against the baseline."""
+        return [level for level in self.levels if level.relative_low is not None]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able, with run ids as text."""
         table = asdict(self)
         for row, level in zip(table["levels"], self.levels, strict=True):
-            row |= {"ok": level.ok, "not_ok": level.not_ok}
+            row["not_ok"] = level.not_ok
             row["points"] = [point | {"run": str(point["run"])} for point in row["points"]]
         return table
 
@@ -159,6 +170,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         hosts=answers,
         disagreement=disagreement(answers),
         overheads={label: costs[label].sentence() for label in labels if label in costs},
+        noise_floor_percent=_noise_floor(spread),
     )
 
 
@@ -178,6 +190,15 @@ def _observations(
         for point in measured[label]
         if point.run in here
     ]
+
+
+def _noise_floor(spread: stats.LevelTable | None) -> float | None:
+    """Of as many runs as the level has that has the fewest."""
+    if spread is None or not spread.s:
+        return None
+    n = min(level.n for level in spread.levels)
+    enough = n >= POINTS_ONLY_BELOW and len(spread.levels) > 1
+    return stats.noise_floor_percent(spread.s, n, spread.df) if enough else None
 
 
 def _method(spread: stats.LevelTable, used: int, measured: int) -> str:
@@ -303,8 +324,13 @@ def _level(
         preliminary=compared.preliminary if compared else False,
         sentence=compared.sentence() if compared else "",
         latency_ms=float(np.mean(measured)) if measured else None,
+        mde_percent=compared.mde_percent if compared else None,
+        runs_needed=compared.runs_needed if compared else None,
+        method=compared.method if compared else "",
         proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
         proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
+        ok=len(points),
+        quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
     )
 
 
@@ -334,8 +360,8 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
     return asdict(found) | {"sentence": found.sentence()}
 
 
-def metric_values(campaign: Campaign) -> dict[UUID, float]:
-    """run -> the campaign's metric, of every run that has it."""
+def metric_values(campaign: Campaign, runs: Iterable[Run]) -> dict[UUID, float]:
+    """run -> the campaign's metric, of those that have it."""
     chosen = steps.metric(campaign.steps, campaign.metric)
-    rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
+    rows = Measurement.objects.filter(run__in=[run.pk for run in runs], step=chosen.step, name=chosen.name)
     return dict(rows.values_list("run_id", "value"))

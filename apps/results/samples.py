@@ -10,9 +10,10 @@ from django.db.models import Q
 from numpy.typing import NDArray
 
 from apps.campaigns.models import PartEvent, Run
+from apps.results import nodes
 from apps.results.fold import Table, table_of
 from apps.results.models import Block, Series
-from apps.results.series import Panel, factor, panel_of
+from apps.results.series import Panel, factor, facts_of, panel_of
 from apps.results.thin import edges, holes
 from apps.results.timeline import Axis, part_step
 
@@ -36,13 +37,23 @@ def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]
     """What these panels show of a run, panel by panel, its steps one after another."""
     places = {panel.key: place for place, panel in enumerate(panels)}
     lines: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
-    for (step, source), table in _tables(run, {panel.source for panel in panels}, places, axis).items():
+    tables = _tables(run, {panel.source for panel in panels}, nodes.needed(places), axis)
+    parts = means_of(run, panels, axis)
+    tables |= {key: nodes.with_nodes(tables[key], parts[key[0]]) for key in tables if key[1] == nodes.SOURCE and parts}
+    for (step, source), table in tables.items():
         t = table["t"] + axis.offsets()[step]
         for name, values in table.items():
             if _shown(source, name, places):
                 lines.setdefault((source, name), []).append((t, values))
     found = [_column(source, name, parts) for (source, name), parts in lines.items()]
     return sorted(found, key=lambda column: places[column.panel.key])
+
+
+def means_of(run: Run, panels: Iterable[Panel], axis: Axis) -> dict[str, nodes.Parts]:
+    """Step -> columns that are made of others, and of which; {} where no panel shows one."""
+    if not any(panel.key == nodes.KEY for panel in panels):
+        return {}
+    return {step: nodes.parts_of(facts) for step, facts in facts_of(run, axis.offsets()).items()}
 
 
 def _shown(source: str, name: str, keys: Collection[str]) -> bool:

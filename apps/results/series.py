@@ -10,6 +10,8 @@ from typing import Any
 from agents.collectors import COLLECTORS, columns
 from agents.collectors import Column as Declared
 from apps.campaigns.models import Run
+from apps.results import nodes
+from apps.results.timeline import PART, part_step
 
 WAYS = ("read", "write", "trim")
 # What load generators tell themselves, shown above what the host did meanwhile.
@@ -54,6 +56,7 @@ class Panel:
     group: str
     unit: str
     shown: bool
+    heat: bool
 
     @property
     def title(self) -> str:
@@ -65,6 +68,9 @@ def declared(source: str, name: str) -> Declared | None:
     """What a column is, as its collector declares it; None for what a chart cannot show."""
     if source in LOAD:
         return LOAD[source].get(name)
+    made = nodes.column(source, name)
+    if made:
+        return made
     return COLLECTORS[source].column(name) if source in COLLECTORS else None
 
 
@@ -73,21 +79,41 @@ def panel_of(source: str, name: str) -> Panel | None:
     if column is None:
         return None
     unit = SHOWN_AS.get(column.unit, (column.unit, 1.0))[0]
-    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown)
+    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown, column.heat)
 
 
 def panels_of(run: Run) -> list[Panel]:
     """Every panel that a run has samples for; while it goes on, those that its sources declare."""
-    if run.ingested_at:
-        told = dict(run.series.order_by("step").values_list("source", "columns"))
-    else:
-        kinds = {step["kind"] for step in run.spec["steps"]}
-        told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
-        specs = [run.spec, *(part.spec for part in run.parts.all())]
-        sources = {name for spec in specs for name in spec["collect"]["sources"]}
-        told |= {name: list(COLLECTORS[name].columns) for name in sources if name in COLLECTORS}
+    told, steps = _stored(run) if run.ingested_at else _declared(run)
+    if nodes.SOURCE in told and any(map(nodes.parts_of, facts_of(run, steps).values())):
+        told[nodes.SOURCE] = [*told[nodes.SOURCE], nodes.ANY]
     found = (panel_of(source, name) for source in told for name in told[source])
     return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
+
+
+Told = tuple[dict[str, list[str]], set[str]]  # source -> its columns; and the steps
+
+
+def _stored(run: Run) -> Told:
+    rows = list(run.series.order_by("step").values_list("step", "source", "columns"))
+    return {source: columns for _, source, columns in rows}, {step for step, *_ in rows}
+
+
+def _declared(run: Run) -> Told:
+    kinds, parts = {step["kind"] for step in run.spec["steps"]}, list(run.parts.all())
+    told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
+    sources = {name for spec in (run.spec, *(part.spec for part in parts)) for name in spec["collect"]["sources"]}
+    told |= {name: list(COLLECTORS[name].columns) for name in sources if name in COLLECTORS}
+    return told, {"", *(part_step(part.name) for part in parts)}
+
+
+def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Step -> what its host is like: the run's own, or that of a part of it."""
+    steps, elsewhere = list(steps), dict[str, Any]()
+    if any(step.startswith(PART) for step in steps):
+        elsewhere = {part_step(part.name): part.facts for part in run.parts.select_related("facts")}
+    found = {step: elsewhere.get(step, run.facts) for step in steps}
+    return {step: facts.data if facts else {} for step, facts in found.items()}
 
 
 def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
@@ -105,7 +131,8 @@ def _place(panel: Panel) -> tuple[int, int]:
     """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
     known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else LOAD[panel.source]
     groups = [column.group for column in known.values()]
-    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(panel.group)
+    group = nodes.BESIDE if panel.key == nodes.KEY else panel.group
+    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(group)
 
 
 def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:

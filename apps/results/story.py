@@ -19,7 +19,7 @@ from apps.results.timeline import Axis
 
 TAIL_BYTES = 20_000
 MOST_ROWS = 300
-MOST_RUNS = 500
+RUNS_SHOWN = 100
 Rows = Iterable[list[Any]]
 
 
@@ -32,15 +32,36 @@ class Shown:
     cut: bool
 
 
-def runs_of(campaign: Campaign, host: int | None = None) -> list[Run]:
-    """The runs in order, of one host or all, up to MOST_RUNS, with the campaign's metric as `value`; two queries."""
-    wanted = queries.runs_on(campaign, host).select_related("host")
-    runs = list(wanted.order_by("position").defer("spec", "manifest")[:MOST_RUNS])
-    measured = queries.metric_values(campaign) if campaign.metric else {}
+@dataclass(frozen=True)
+class RunsPage:
+    """Some of a campaign's runs in their order; `before` and `after`: places from which further ones are asked for,
+    None where there are none."""
+
+    runs: list[Run]
+    before: int | None
+    after: int | None
+
+    @property
+    def all(self) -> bool:
+        return self.before is None and self.after is None
+
+
+def runs_of(campaign: Campaign, host: int | None = None, before: int | None = None, after: int = -1) -> RunsPage:
+    """Those that come next after a place, or right before one, of one host or all, with the campaign's metric as
+    `value`; two queries."""
+    wanted = queries.runs_on(campaign, host).select_related("host").defer("spec", "manifest")
+    if before is None:
+        found = list(wanted.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = found[:RUNS_SHOWN], after >= 0, len(found) > RUNS_SHOWN
+    else:
+        found = list(wanted.filter(position__lt=before).order_by("-position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = found[:RUNS_SHOWN][::-1], len(found) > RUNS_SHOWN, True
+    measured = queries.metric_values(campaign, runs) if campaign.metric else {}
     for run in runs:
         run.value = measured.get(run.pk)  # type: ignore[attr-defined]
         run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
-    return runs
+    edges = (runs[0].position, runs[-1].position) if runs else (after + 1, after)
+    return RunsPage(runs, edges[0] if earlier else None, edges[1] if later else None)
 
 
 def design_of(campaign: Campaign) -> dict[str, Any]:

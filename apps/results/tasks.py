@@ -5,13 +5,15 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.campaigns.models import Run
-from apps.results import fold, looks, queries
+from apps.results import fold, keeper, looks, queries
 from apps.results import ingest as reading
 
 
 @shared_task(name="results.ingest")
 def ingest(run_id: str) -> None:
-    reading.ingest(Run.objects.get(pk=run_id))
+    run = Run.objects.select_related("campaign__workload").get(pk=run_id)
+    if reading.ingest(run):
+        keeper.fill(run.campaign)
 
 
 @shared_task(name="results.ingest_due")

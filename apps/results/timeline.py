@@ -70,6 +70,12 @@ def steps_of(run: Run) -> list[Step]:
     return found or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
 
 
+def began_of(run: Run, step: str) -> float | None:
+    """When a step began by the wall clock of its host; None where it was not told."""
+    told = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
+    return told.values_list("data__began", flat=True).first()
+
+
 def part_step(name: str) -> str:
     """The step under which a part's samples are kept."""
     return f"{PART}{name}"

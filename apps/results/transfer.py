@@ -11,7 +11,7 @@ from django.utils.datastructures import MultiValueDict
 
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
-from apps.results.exports import Export
+from apps.results.downloads import Export
 from apps.results.imports.files import LARGEST_UPLOAD
 
 

@@ -7,28 +7,50 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-import orjson
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.http import quote_etag
 from django.views.decorators.cache import cache_control
+from django.views.decorators.http import condition
 
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
-from apps.campaigns.queries import breaks, breaks_at, progress
+from apps.campaigns.queries import breaks_at
 from apps.campaigns.schedule import by_host
-from apps.results import charts, exports, news, observed, queries, samples, series, stats, story, timeline
+from apps.hosts.models import Host
+from apps.results import (
+    charts,
+    downloads,
+    exports,
+    latencies,
+    news,
+    observed,
+    samples,
+    series,
+    spread_views,
+    stats,
+    story,
+    timeline,
+    within,
+)
+from apps.results.answers import as_json, width_of
+from apps.results.baselines import baselines
+from apps.results.charts import shades
+from apps.results.keeper import Keeper
 from apps.results.models import Mark
-from apps.results.summary import HEAD, SummaryTable, summary_table
+from apps.results.sentences import by_topic
+from apps.results.summary import HEAD, SummaryTable
 from apps.results.transfer import download
 
-SUMMARISED = 500  # runs
+DIFFERENCES = "differences"
+MOST_DIGITS = 10  # of a place
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 HOSTS = "hosts"  # a further tab of runs over several
@@ -40,27 +62,36 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
+    whole = Keeper(campaign)
+    progress = whole.progress()
+    keeper, shown = Keeper(campaign, host) if host else whole, story.runs_of(campaign, host, **_place(request))
+    table = keeper.table() if planned and compares else None
     context = {
         "campaign": campaign,
-        "progress": progress(campaign),
-        "breaks": breaks(campaign.pk),
-        "table": queries.campaign_table(campaign, host) if planned and compares else None,
-        "summary": _summary(campaign, host) if planned and compares else None,
+        "progress": progress,
+        "breaks": whole.breaks(),
+        "table": table,
+        "judgements": by_topic(keeper.judgements()) if table else [],
+        "summary": _summary(keeper) if planned and compares else None,
         "hosts": by_host(campaign, timezone.now()) if planned and campaign.kind != Campaign.Kind.IMPORTED else [],
         "host": host,
         "of_host": f"?host={host}" if host else "",
-        "runs": story.runs_of(campaign, host),
+        "asked": f"host={host}&" if host else "",
+        "chosen": f"host={host}" if host else "",
+        "runs": shown.runs,
+        "shown": shown,
         "active": campaign.runs.active().first() if campaign.ended_at is None else None,
         "history": history(campaign),
         **_rule(campaign),
         **lifecycle_views.context(campaign),
+        **(spread_views.context(request, campaign, host) if table else {}),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "told": words.told(campaign),
         "cast": roles.named(campaign),
         "threats": words.threats(campaign),
-        "exports": [(name, each.about) for name, each in exports.CAMPAIGN.items()],
-        "moving": (planned and campaign.ended_at is None) or _unread(campaign),
+        "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],
+        "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
@@ -81,29 +112,44 @@ def _host(request: HttpRequest) -> int | None:
     return int(asked) if asked.isdecimal() else None
 
 
-def _summary(campaign: Campaign, host: int | None) -> SummaryTable | None:
-    """Not while a large campaign goes on, whose page is shown anew every few seconds."""
-    if campaign.ended_at is None and campaign.runs.count() > SUMMARISED:
-        return None
-    table = summary_table(campaign, host)
+def _place(request: HttpRequest) -> dict[str, int]:
+    """From which run on the list goes, as ?after= or ?before= asks for: its place in the order."""
+    found = {}
+    for name in ("before", "after"):
+        asked = request.GET.get(name, "")
+        if asked and not (asked.isdecimal() and len(asked) < MOST_DIGITS):
+            raise Http404(f"{name}={asked[:40]} is no place in the order of the runs: a number from 0")
+        if asked:
+            found[name] = int(asked)
+    return found
+
+
+def _summary(keeper: Keeper) -> SummaryTable | None:
+    table = keeper.summary()
     return table if table.adds else None
-
-
-def _unread(campaign: Campaign) -> bool:
-    return campaign.runs.filter(state=Run.State.ENDED, ingested_at=None).exists()
 
 
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    table = queries.campaign_table(get_object_or_404(Campaign, pk=pk), _host(request))
-    return JsonResponse(charts.level_chart(table, charts.theme(request.GET.get("theme", ""))))
+    """The runs of each level, or with ?chart=differences what each level does against the baseline: as it is kept, and
+    a browser that has it is told so."""
+    keeper = Keeper(get_object_or_404(Campaign.objects.select_related("workload"), pk=pk), _host(request))
+    theme, chart = request.GET.get("theme", ""), request.GET.get("chart", "")
+
+    def tag(request: HttpRequest) -> str:
+        return quote_etag(f"{keeper.key[:32]}-{keeper.host}-{theme == 'dark'}-{chart == DIFFERENCES}")
+
+    def draw(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(keeper.figure(theme, chart == DIFFERENCES), content_type="application/json")
+
+    return condition(etag_func=tag)(draw)(request)
 
 
 @needs(Role.VIEWER)
 def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """The main figures of every step: a line for each level and figure."""
-    table = summary_table(get_object_or_404(Campaign, pk=pk), _host(request))
+    table = Keeper(get_object_or_404(Campaign, pk=pk), _host(request)).summary()
     response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
     return response
@@ -117,16 +163,34 @@ def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
-    if name not in exports.CAMPAIGN:
-        raise Http404(f"{name} is not one of {', '.join(exports.CAMPAIGN)}")
-    return download(exports.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
+    if name not in downloads.CAMPAIGN:
+        raise Http404(f"{name} is not one of {', '.join(downloads.CAMPAIGN)}")
+    return download(downloads.CAMPAIGN[name], get_object_or_404(exports.campaigns(), pk=pk), name)
 
 
 @needs(Role.VIEWER)
 def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
-    if name not in exports.RUN:
-        raise Http404(f"{name} is not one of {', '.join(exports.RUN)}")
-    return download(exports.RUN[name], get_object_or_404(Run, pk=pk), name)
+    if name not in downloads.RUN:
+        raise Http404(f"{name} is not one of {', '.join(downloads.RUN)}")
+    return download(downloads.RUN[name], get_object_or_404(Run, pk=pk), name)
+
+
+@needs(Role.VIEWER)
+def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
+    """A part of the host's page."""
+    found = baselines(get_object_or_404(Host, name=name))
+    told = [(each, by_topic(each.told())) for each in found]
+    return page(request, "results/_baselines.html", {"name": name, "baselines": told})
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def baseline_figure(request: HttpRequest, name: str, digest: str) -> HttpResponse:
+    """All runs of one spec on this host in the order of time, and where their level changed."""
+    found = baselines(get_object_or_404(Host, name=name), digest)
+    if not found:
+        raise Http404(f"{digest[:12]} was not run often enough on {name}")
+    return as_json(charts.baseline_chart(found[0], charts.theme(request.GET.get("theme", ""))))
 
 
 @needs(Role.VIEWER)
@@ -187,6 +251,12 @@ def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
     return timeline.axis_of(steps, request.GET.get("step", ""), *window)
 
 
+def _axis_of_all(request: HttpRequest, run: Run) -> timeline.Axis:
+    """All steps one after another, whichever ?step= names, and the part of the time that is asked for."""
+    whole = _axis(request, [])
+    return timeline.axis_of(timeline.steps_of(run), "", whole.begin, whole.end)
+
+
 def _around(run: Run) -> dict[str, Any]:
     near = run.campaign.runs.filter(position__in=(run.position - 1, run.position + 1)).only("pk", "position")
     by_place = {each.position: each for each in near}
@@ -200,7 +270,15 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
         drawn = measures and (run.ingested_at is None or run.series.exists())
         closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
         found = list(run.measurements.all())
-        return {"measurements": found, "sentence": story.sentence_of(run), "drawn": drawn, "closed": closed}
+        return {
+            "measurements": found,
+            "sentence": story.sentence_of(run),
+            "drawn": drawn,
+            "closed": closed,
+            "within": by_topic(within.told(run.within.all(), found)),
+            "latencies": latencies.steps_of(run),
+            "statements": any("statement:" in row.name for row in found),
+        }
     if tab == "settings":
         return {"proof": story.proof_of(run)}
     if tab == "commands":
@@ -216,23 +294,38 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
 @cache_control(no_cache=True)
 def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The panels named by ?panel=, or those that are shown unasked; of the steps and the time that are asked for."""
-    run = get_object_or_404(Run, pk=pk)
+    run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
     panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
     axis = _axis(request, timeline.steps_of(run))
     columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
-    width = request.GET.get("width", "")
-    size = {"width": int(width)} if width.isdigit() else {}
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, **size)
-    # What a page needs to add newer samples: of which event the newest is that can be here, and when its step began.
-    figure |= {"seq": run.last_seq, "steps": axis.offsets()}
-    # Arrays are written as they are, which takes a tenth of the time; nan becomes null.
-    return HttpResponse(orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY), content_type="application/json")
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, width_of(request))
+    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, look))
+    # What a page needs to add newer samples: of which event the newest is that can be here, when its step began, and
+    # which of the rows are means of others.
+    figure |= {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
+    return as_json(figure)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_latency(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
+    """How its latencies were spread: `nines`, `statements`, or `heat` of the step that ?step= names."""
+    run, look = get_object_or_404(Run, pk=pk), charts.theme(request.GET.get("theme", ""))
+    if name == "nines":
+        return as_json(charts.nines_chart(latencies.curves_of(run), look))
+    if name == "statements":
+        return as_json(charts.statement_chart(latencies.statements_of(run), look))
+    axis = _axis_of_all(request, run) if name == "heat" else None
+    heat = latencies.heat_of(run, request.GET.get("step", ""), axis) if axis else None
+    if axis is None or heat is None:
+        raise Http404(f"{name} of that step is not one of nines, statements, and heat of a step that has a log")
+    return as_json(charts.heat_chart(heat, axis, look) | {"steps": axis.offsets()})
 
 
 @needs(Role.VIEWER)
 def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
-    run = get_object_or_404(Run, pk=pk)
+    run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
     axis = _axis(request, timeline.steps_of(run))
@@ -273,9 +366,12 @@ urlpatterns = [
     path("campaigns/<uuid:pk>/summary.csv", campaign_summary, name="campaign_summary"),
     path("campaigns/<uuid:pk>/runs.csv", campaign_csv, name="campaign_csv"),
     path("campaigns/<uuid:pk>/export/<str:name>", campaign_export, name="campaign_export"),
+    path("baselines/<str:name>/", host_baselines, name="host_baselines"),
+    path("baselines/<str:name>/<slug:digest>/chart.json", baseline_figure, name="baseline_figure"),
     path("runs/<uuid:pk>/", run_detail, name="run_detail"),
     path("runs/<uuid:pk>/export/<str:name>", run_export, name="run_export"),
     path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
+    path("runs/<uuid:pk>/latency/<slug:name>.json", run_latency, name="run_latency"),
     path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
     path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),
     path("runs/<uuid:pk>/parts/<int:artefact>/", part_artefact, name="part_artefact"),

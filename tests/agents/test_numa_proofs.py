@@ -229,8 +229,11 @@ def test_postgresql_18_is_asked_after_the_last_step(major: int, last: bool, answ
     assert proof.ok and proof.evidence.get("pg_shmem_allocations_numa") == told
 
 
-def test_the_collector_gives_pages_per_second_of_each_node() -> None:
+def test_the_collector_gives_pages_per_second_of_each_node_and_what_memory_it_has() -> None:
     system = server("", "").system
+    for node, kb in enumerate(({"MemUsed": 80, "MemFree": 20}, {"MemUsed": 30, "MemFree": 70})):
+        lines = [f"Node {node} {name}:       {each} kB" for name, each in {"MemTotal": 100, **kb}.items()]
+        system.files[f"/sys/devices/system/node/node{node}/meminfo"] = "\n".join(lines)  # type: ignore[attr-defined]
     collector = NumaCollector(system, Path("/"))
     collector.start()
     system.files["/sys/devices/system/node/node1/numastat"] = "numa_hit 90\nnuma_miss 4\n"  # type: ignore[attr-defined]
@@ -239,6 +242,8 @@ def test_the_collector_gives_pages_per_second_of_each_node() -> None:
     values = collector.sample()
 
     assert (values["node1.numa_hit"], values["node1.numa_miss"], values["node0.numa_hit"]) == (20.0, 2.0, 0.0)
+    assert [values[f"node{node}.{name}"] for node in (0, 1) for name in ("MemUsed", "MemFree")] == [80, 20, 30, 70]
+    assert all(collector.column(name) for name in values)
 
 
 AUTO = "/sys/kernel/mm/mempolicy/weighted_interleave/auto"

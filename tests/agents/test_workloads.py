@@ -11,9 +11,11 @@ from agents.errors import HostFailure, Unplannable
 from agents.planning import check_spec
 from agents.schema import check
 from agents.workloads import WORKLOADS, Context, fio_jobs
+from agents.workloads.base import Metric
 from agents.workloads.fio import job_of, rates
 from agents.workloads.pgbench import progress
-from agents.workloads.sql import explained
+from agents.workloads.sql import AT as AT_CLOCK
+from agents.workloads.sql import explained, lines
 
 AT = Context(program="/bin/tool", out="/out", scratch="/scratch")
 PGBENCH, FIO = WORKLOADS["pgbench"], WORKLOADS["fio"]
@@ -307,6 +309,7 @@ def test_a_tracer_that_is_switched_off_may_keep_its_options() -> None:
 
 
 QUERY = {"query": "select 1"}
+FIGURES = {"hits": {"unit": "blocks", "better": "higher"}}
 
 
 @pytest.mark.parametrize(
@@ -319,10 +322,26 @@ QUERY = {"query": "select 1"}
         ({"statements": "select 1", "times": 3}, "sql.times"),
         ({**QUERY, "times": 0}, "sql.times"),
         ({**QUERY, "timeout_s": 0}, "sql.timeout_s"),
+        ({"statements": "select 1", "figures": FIGURES}, "sql.figures"),
+        ({**QUERY, "figures": FIGURES, "times": 3}, "sql.times"),
+        ({**QUERY, "figures": FIGURES, "explain": False}, "sql.explain"),
+        ({**QUERY, "figures": {"a-b": FIGURES["hits"]}}, "sql.figures.a-b (its name)"),
+        ({**QUERY, "figures": {"hits": {"unit": "blocks"}}}, "sql.figures.hits.better"),
     ],
 )
 def test_sql_refuses(options: dict[str, Any], field: str) -> None:
     assert refuse("sql", options).field == field
+
+
+def test_columns_that_are_figures_are_asked_for_once_and_declared() -> None:
+    options = {"query": "select 7 as hits -- of all", "figures": FIGURES, "before": "set work_mem = '4MB'"}
+
+    assert lines(options, 18)[-2:] == [
+        "select $q0$select row_to_json(figures) from (select 7 as hits -- of all\n) as figures$q0$ \\gexec",
+        AT_CLOCK,
+    ]
+    assert WORKLOADS["sql"].figures(options) == {"hits": Metric("blocks", "higher")}
+    assert "execution_mean" in WORKLOADS["sql"].figures(QUERY)
 
 
 def test_explain_gets_what_its_version_has() -> None:

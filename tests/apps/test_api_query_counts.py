@@ -13,45 +13,58 @@ from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.decisions.models import Comment, Decision
 from apps.hosts.models import Facts, Trouble
-from apps.results.models import Import, Series
+from apps.results.models import Import, Pin, Series
 from apps.tuning.services import revise
-from tests.factories import browser, end_run, issue_token, make_campaign, make_copy, make_host, make_profile
+from tests.factories import (
+    browser,
+    end_run,
+    issue_token,
+    make_campaign,
+    make_copy,
+    make_host,
+    make_profile,
+    make_recipe,
+)
 
-# Two of each are the session and its user; a page is counted and fetched.
+# Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
+# and what finds out that they are not there yet; tests/apps/results/test_keeper.py counts those that are.
 BASELINE = {
-    "hosts/": 4,
+    "hosts/": 3,
     "hosts/{host}/": 5,
     "hosts/{host}/queue/": 8,
-    "hosts/{host}/facts/history/": 5,
-    "troubles/": 4,
+    "hosts/{host}/facts/history/": 4,
+    "troubles/": 3,
     "hosts/{host}/facts/diff/": 6,
-    "identities/": 4,
-    "profiles/": 5,
-    "profiles/{profile}/revisions/": 6,
-    "workloads/": 4,
-    "datasets/": 4,
-    "datacopies/": 4,
-    "campaigns/": 4,
+    "identities/": 3,
+    "profiles/": 4,
+    "profiles/{profile}/revisions/": 5,
+    "workloads/": 3,
+    "recipes/": 3,  # they are few, and come whole
+    "datasets/": 3,
+    "datacopies/": 3,
+    "campaigns/": 3,
     "campaigns/{campaign}/": 6,
     "campaigns/{campaign}/history/": 4,
     "campaigns/{campaign}/hosts/": 6,
-    "campaigns/{campaign}/results/": 6,
-    "campaigns/{campaign}/summary/": 6,
-    "runs/?campaign={campaign}": 4,
+    "campaigns/{campaign}/results/": 9,
+    "campaigns/{campaign}/summary/": 9,
+    "campaigns/{campaign}/judgements/": 13,
+    "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
-    "artefacts/?run={run}": 4,
-    "runparts/?run={run}": 4,
-    "measurements/?campaign={campaign}": 4,
-    "series/?campaign={campaign}": 4,
-    "imports/": 4,
-    "decisions/": 5,
+    "artefacts/?run={run}": 3,
+    "runparts/?run={run}": 3,
+    "measurements/?campaign={campaign}": 3,
+    "series/?campaign={campaign}": 3,
+    "imports/": 3,
+    "pins/": 3,
+    "decisions/": 4,
     "decisions/{decision}/": 5,
-    "decisions/{decision}/comments/": 6,
-    "tokens/": 4,
-    "users/": 4,
-    "channels/": 4,
-    "deliveries/": 4,
+    "decisions/{decision}/comments/": 5,
+    "tokens/": 3,
+    "users/": 3,
+    "channels/": 3,
+    "deliveries/": 3,
 }
 
 
@@ -74,7 +87,10 @@ class World:
         decision.hosts.add(campaign.host)
         Comment.objects.create(decision=decision, author=self.user, text="yes")
         Import.objects.create(digest=uuid4().hex, title="old.zip", created_by=self.user, campaign=campaign)
+        address = f"/runs/{campaign.runs.order_by('position')[0].pk}/"
+        Pin.objects.create(title="p", address=address, chart="time", position=1, by=self.user)
         make_profile(by=self.user)
+        make_recipe(by=self.user)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
         name = f"channel {Channel.objects.count()}"
@@ -135,7 +151,7 @@ def test_more_rows_take_no_more_queries(
 def test_each_list_is_in_the_baseline() -> None:
     from tests.apps.accounts.test_api_roles import ALL
 
-    lists = {each.room for each in ALL if each.name.endswith(".list")} - {"Setting", "Recipe"}
+    lists = {each.room for each in ALL if each.name.endswith(".list")} - {"Setting"}
     counted = {template.split("/")[0] for template in BASELINE}
 
     odd = {

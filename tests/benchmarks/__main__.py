@@ -122,12 +122,19 @@ def long_series() -> None:
     )
 
 
+def long_history(million: bool) -> None:
+    """Pages when there are many runs, on a stack of their own."""
+    argv = [sys.executable, "-m", "tests.benchmarks.pages", *(["--million"] if million else [])]
+    subprocess.run(argv, check=False)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
     parser.add_argument("--quads", type=int, default=10, help="on off off on of the observer benchmark (10)")
     parser.add_argument("--pairs", type=int, default=30, help="of the settings benchmark (30)")
+    parser.add_argument("--million", action="store_true", help="pages with a million runs as well")
     parser.add_argument("--overhead-only", action="store_true", help="nothing but the overhead benchmark")
     options = parser.parse_args()
     if os.geteuid() == 0 and not options.overhead_only:
@@ -144,6 +151,7 @@ def main() -> int:
         return 0
     observer.measure(observer.parser().parse_args(["--quads", str(options.quads)]))
     long_series()
+    long_history(options.million)
     return 0
 
 

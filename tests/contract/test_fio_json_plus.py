@@ -47,7 +47,7 @@ def test_bins_of_the_microseconds_of_2x_are_told_in_nanoseconds() -> None:
 
     found = a_report({"read": older}).jobs[0].directions["read"]
 
-    assert found.clat and found.clat.histogram == Histogram(((16000, 5),))
+    assert found.clat and found.clat.histogram == Histogram(((16000, 5),), unit_ns=1000)
 
 
 def test_bins_told_by_number_are_placed_by_the_constants_beside_them() -> None:

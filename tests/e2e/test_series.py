@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 
 from apps.campaigns.models import Run
 from apps.results import fold
+from tests.apps.results.test_latency_charts import keep, report
 from tests.apps.results.test_series import BEGAN, tell
 
 pytestmark = pytest.mark.e2e
@@ -92,3 +93,31 @@ def test_a_step_is_chosen_and_its_address_kept(open_as: Callable[..., Page], tea
     assert (query(page)["step"], "from" in query(page)) == (["idx1"], False)
     title = page.evaluate("document.getElementById('run-chart').layout.xaxis.title.text")
     assert title == "seconds since the step began"
+
+
+def test_all_charts_of_a_run_look_closer_together(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    run = team["ok_run"]
+    long(run)
+    keep(run, "out/idx1/latency.json", report(*[[1000]] * 3600, first=int(BEGAN) + 3700))
+    page = open_as(team["operator"])
+    page.goto(f"/runs/{run.pk}/")
+    page.wait_for_selector("#run-heat-1[data-drawn]")
+    settled(page)
+    whole, columns = points(page), "document.getElementById('run-heat-1').data[0].x"
+    page.locator("#run-heat-1").scroll_into_view_if_needed()
+    box = page.locator("#run-heat-1 .nsewdrag").first.bounding_box()
+    assert box and page.evaluate(f"{columns}.length") < 1000 < 3600
+
+    page.mouse.move(box["x"] + 300, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 60, steps=4)
+    page.mouse.up()
+    settled(page)
+
+    begin, end = (float(query(page)[name][0]) for name in ("from", "to"))
+    assert page.evaluate(f"{columns}[1] - {columns}[0]") == 1
+    assert page.evaluate(f"{columns}.length") == pytest.approx(end - begin, abs=3)
+    assert points(page) == pytest.approx(end - begin, abs=4) and points(page) < whole
+    page.get_by_text("Show the whole time").click()
+    settled(page)
+    assert points(page) == whole and page.said == []  # type: ignore[attr-defined]

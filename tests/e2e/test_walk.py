@@ -24,7 +24,9 @@ def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _settle(page: Page) -> None:
-    """Charts are drawn, or say why not."""
+    """Charts are drawn, or say why not; those that wait until they are seen, are seen."""
+    for plot in page.locator("[data-later]").all():
+        plot.scroll_into_view_if_needed()
     page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
 
 

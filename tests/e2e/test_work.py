@@ -135,5 +135,6 @@ def test_a_point_of_the_chart_leads_to_its_run(open_as: Callable[..., Page], tea
     page.locator("#campaign-chart .scatterlayer .trace").first.locator("path.point").first.hover(force=True)
     page.mouse.down()
     page.mouse.up()
+    page.locator(".point").get_by_role("link", name="Open run").click()
 
     page.wait_for_url("**/runs/**")

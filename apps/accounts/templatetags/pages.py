@@ -60,6 +60,8 @@ VERDICTS = {
     "worse": ("worse", "▼"),
     "direction_worse": ("worse", "▽"),
     "equivalent": ("same", "="),
+    "warning": ("warn", "!"),
+    "note": ("unknown", "·"),
 }
 
 
@@ -188,6 +190,8 @@ def get(mapping: Any, key: Any) -> Any:
 
 SECTIONS = {
     "home": "home",
+    "dashboard": "dashboard",
+    "pin": "dashboard",
     "host": "host_list",
     "identity": "host_list",
     "profile": "profile_list",

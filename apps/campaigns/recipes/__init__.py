@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from agents.protocol import REBOOT
+from apps.campaigns import data, plan
 from apps.campaigns import steps as campaign_steps
-from apps.campaigns.recipes.scale import DATA_TO_MEMORY, parse_cpus, rows_that_fit, scaled
+from apps.campaigns.recipes.levels import GENERATORS
+from apps.campaigns.recipes.reading import parse
+from apps.campaigns.recipes.reference import BIN_DIR, REFERENCE
+from apps.campaigns.recipes.scale import scaled
 from apps.campaigns.steps import Step
 from apps.errors import PlanError
-from apps.hosts.topology import file_system
 
 Recipe = dict[str, Any]
 # What a recipe may say of its design; elsewhere that of every campaign stands.
@@ -21,16 +22,21 @@ DESIGN = ("design", "cells", "sample", "reboot", "nuisance")
 
 
 @cache
+def texts() -> dict[str, str]:
+    """name -> YAML of the recipes that come with this program, in the order of their file names."""
+    return {file.stem: file.read_text() for file in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+@cache
 def catalogue() -> dict[str, Recipe]:
-    """name -> recipe, in the order of their file names."""
-    files = sorted(Path(__file__).parent.glob("*.yaml"))
-    read = [yaml.safe_load(file.read_text()) for file in files]
-    return {recipe["name"]: {**recipe, **_told(steps(recipe, {}))} for recipe in read}
+    """name -> recipe of those that come with this program."""
+    return {name: told(parse(text)) for name, text in texts().items()}
 
 
-def _told(wanted: list[Step]) -> Recipe:
-    """What a reader of the catalogue asks of the steps."""
-    return {"tools": campaign_steps.kinds(wanted), "load_s": campaign_steps.seconds(wanted)}
+def told(recipe: Recipe) -> Recipe:
+    """With what a reader of the catalogue asks of its steps."""
+    wanted = steps(recipe, {})
+    return {**recipe, "tools": campaign_steps.kinds(wanted), "load_s": campaign_steps.seconds(wanted)}
 
 
 def get(name: str) -> Recipe:
@@ -38,6 +44,40 @@ def get(name: str) -> Recipe:
     if name not in catalogue():
         raise PlanError("recipe", f"{name!r} is not known", hint="known are: " + ", ".join(catalogue()))
     return catalogue()[name]
+
+
+def check(recipe: Recipe) -> None:
+    """Plans it on a host that lacks nothing. PlanError names the field of the recipe that no host could carry out."""
+    wanted = campaign_steps.read(steps(recipe, REFERENCE))
+    campaign_steps.check(wanted)
+    campaign_steps.metric(wanted, recipe["metric"])
+    own = dataset(recipe, REFERENCE)
+    if own:
+        _check_dataset(own)
+    place = {"kind": "private", "bin_dir": BIN_DIR, "data_dir": REFERENCE["directories"][0], "os_user": ""}
+    named = {"name": recipe["name"], **own, "reset": "auto"} if own else None
+    base = {"target": place, "settings": recipe.get("settings", {}), "dataset": named, "steps": wanted}
+    planned = plan.expand(
+        base,
+        plan.read_factors(factors(recipe, REFERENCE)),
+        recipe["repetitions"],
+        recipe["order"],
+        0,
+        recipe.get("reboot", "never"),
+        design=recipe.get("design", "factorial"),
+        listed=recipe.get("cells", ()),
+        sample=recipe.get("sample"),
+        alike=recipe.get("nuisance"),
+    )
+    for spec in {run.digest: run.spec for run in planned}.values():
+        campaign_steps.check([step for step in spec["steps"] if step["kind"] != REBOOT])
+
+
+def _check_dataset(own: dict[str, Any]) -> None:
+    try:
+        data.check(own["kind"], own["options"])
+    except PlanError as error:
+        raise PlanError(f"dataset.{error.subject}", error.message, hint=error.hint) from error
 
 
 def factors(recipe: Recipe, facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -74,104 +114,3 @@ def dataset(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any] | None:
 
 def _options(options: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     return {name: scaled(value, facts) for name, value in options.items()}
-
-
-def active_sets(facts: dict[str, Any]) -> list[tuple[str, int]]:
-    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
-    rows = rows_that_fit(facts)
-    return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
-
-
-def directories(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The host's cluster directory and what an admin allowed besides, each told with what it lies on."""
-    return [(_lying(facts, path), path) for path in facts["directories"]]
-
-
-def _lying(facts: dict[str, Any], path: str) -> str:
-    mount = file_system(facts, path)
-    return f"{path} ({mount['type']} on {mount['device']})" if mount else path
-
-
-def numa_policies(facts: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
-    """Each policy, membind to each node that has memory, and the cpus of one node against those of all."""
-    nodes = facts["numa"]["nodes"]
-    if len(nodes) < 2:
-        raise PlanError(
-            "factors",
-            "this host has one NUMA node, on which every policy places memory alike",
-            hint="choose a host with two nodes or more",
-        )
-    with_memory = [str(node["id"]) for node in nodes if node["mem_kb"]]
-    with_cpus = [str(node["id"]) for node in nodes if node["cpus"]]
-    return [
-        ("default", {"policy": "default"}),
-        ("interleave", {"policy": "interleave", "nodes": ",".join(with_memory)}),
-        ("localalloc", {"policy": "localalloc"}),
-        *((f"membind {node}", {"policy": "membind", "nodes": node}) for node in with_memory),
-        (f"cpus of node {with_cpus[0]}", {"policy": "default", "cpunodebind": with_cpus[0]}),
-    ]
-
-
-def cpu_doubling(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """1, 2, 4 ... cpus and all of them, taken core by core so that SMT siblings come last."""
-    ordered = _by_core(facts)
-    counts = [1 << i for i in range(len(ordered).bit_length()) if 1 << i <= len(ordered)]
-    if counts[-1] != len(ordered):
-        counts.append(len(ordered))
-    return [(_cpus(count), ",".join(map(str, sorted(ordered[:count])))) for count in counts]
-
-
-def server_cpus(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """One cpu, and another core where there are cpus left for a tracer then."""
-    return [(f"cpu {cpu}", str(cpu)) for cpu in _servers(facts)]
-
-
-def tracer_cpus(facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """No tracer, one on PostgreSQL's cpu, and on another core and another socket that PostgreSQL is never given."""
-    ordered, topology = _by_core(facts), {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
-    servers = _servers(facts)
-    free = [cpu for cpu in ordered if cpu not in servers]
-    here = topology.get(servers[0], {}).get("socket")
-    near = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") == here), None)
-    far = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") != here), None)
-    named = {"the same cpu": "server", "another cpu": near, "another socket": far}
-    placed = [(f"tracer on {name}", _traced(str(cpu))) for name, cpu in named.items() if cpu is not None]
-    return [("no tracer", {"tool": "none"}), *placed]
-
-
-def _traced(cpus: str) -> dict[str, Any]:
-    return {"tool": "strace", "settings.cpu_affinity.tracer": cpus}
-
-
-def _servers(facts: dict[str, Any]) -> list[int]:
-    ordered = _by_core(facts)
-    return ordered[:2] if len(ordered) > 2 else ordered[:1]
-
-
-def _by_core(facts: dict[str, Any]) -> list[int]:
-    return sorted(parse_cpus(facts["cpus"]["allowed"]), key=_place(facts))
-
-
-def _cpus(count: int) -> str:
-    return "1 cpu" if count == 1 else f"{count} cpus"
-
-
-def _place(facts: dict[str, Any]) -> Any:
-    """Sort key of a cpu: first thread of each core first, node by node."""
-    seen: dict[tuple[int, int], int] = {}
-    place: dict[int, tuple[int, int, int]] = {}
-    for row in facts["cpus"].get("topology", []):
-        core = (row["socket"], row["core"])
-        seen[core] = thread = seen.get(core, -1) + 1
-        place[row["cpu"]] = (thread, row.get("node") or 0, row["cpu"])
-    return lambda cpu: place.get(cpu, (0, 0, cpu))
-
-
-GENERATORS: dict[str, Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]] = {
-    "active_sets": active_sets,
-    "cpu_doubling": cpu_doubling,
-    "directories": directories,
-    "numa_policies": numa_policies,
-    "server_cpus": server_cpus,
-    "tracer_cpus": tracer_cpus,
-}

@@ -15,6 +15,7 @@ MANY_CPUS = 16  # from here on a host is asked as long as a production host dese
 MOST_JOBS = 64
 MIB = 1024
 SMALLEST_MIB, LARGEST_MIB = 64, 10 * 1024
+LARGEST_TABLE_KB = 64 * 1024 * 1024  # made in a quarter of an hour or so; a larger one is a data set of its own
 # Draws from a Gaussian leave most of a range alone: what is in use outgrows memory only where the range does by far.
 DATA_TO_MEMORY = 4.0
 
@@ -39,18 +40,48 @@ def _size(facts: Facts) -> str:
     return f"{max(SMALLEST_MIB, min([LARGEST_MIB, *free]))}m"
 
 
-def rows_that_fit(facts: Facts) -> float:
-    """How many rows of pgbench_accounts, with their index, fit the memory of the host, or of our control group."""
+def memory_kb(facts: Facts) -> int:
+    """Of the host, or of our control group where that may have less."""
     limit_kb = (facts.get("limits") or {}).get("memory_max_kb", facts["memory"]["total_kb"])
-    return float(min(limit_kb, facts["memory"]["total_kb"]) * 1024 / data.bytes_per_row())
+    return int(min(limit_kb, facts["memory"]["total_kb"]))
+
+
+def free_kb(facts: Facts) -> int | None:
+    """What is free where the host's clusters are made; None where the facts do not tell."""
+    mount = file_system(facts, facts["directories"][0])
+    return mount.get("free_kb") if mount else None
+
+
+def spelled(kb: int) -> str:
+    """2048 -> "2MB", as PostgreSQL spells sizes."""
+    for unit, size in (("GB", 1024 * 1024), ("MB", 1024)):
+        if kb % size == 0:
+            return f"{kb // size}{unit}"
+    return f"{kb}kB"
+
+
+def rows_that_fit(facts: Facts) -> float:
+    """How many rows of pgbench_accounts, with their index, fit the memory."""
+    return memory_kb(facts) * 1024 / data.bytes_per_row()
 
 
 def _four_times_memory(facts: Facts) -> int:
     return math.ceil(DATA_TO_MEMORY * rows_that_fit(facts) / data.ROWS_PER_SCALE)
 
 
+def _table_of_memory(facts: Facts) -> int:
+    """Scale at which the largest table is as large as the memory: at most a third of what is free, and in bounds."""
+    room = free_kb(facts)
+    most_kb = min([memory_kb(facts), LARGEST_TABLE_KB, *([] if room is None else [room // 3])])
+    return max(1, int(most_kb * 1024 / data.table_bytes(1)))
+
+
 # Numbers of the host that an option may be.
-NUMBERS: dict[str, Callable[[Facts], int]] = {"cpus": cpus, "four_times_memory": _four_times_memory}
+NUMBERS: dict[str, Callable[[Facts], int]] = {
+    "cpus": cpus,
+    "four_times_memory": _four_times_memory,
+    "table_of_memory": _table_of_memory,
+}
 # Words of a job file: on a host that is known, and where none is chosen yet.
 WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
     "{jobs}": (lambda facts: min(MOST_JOBS, cpus(facts)), 64),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from apps.errors import FormatError
@@ -49,6 +49,15 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Bucket:
+    """`percent` of the I/Os took from `low_ns` to less than `high_ns`, as fio rounds it: a few are told as 0.01."""
+
+    low_ns: float
+    high_ns: float
+    percent: float
+
+
+@dataclass(frozen=True)
 class Direction:
     """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
     the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s."""
@@ -76,7 +85,8 @@ class Direction:
 class Job:
     """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None.
 
-    `mixed` is all directions together, in place of them or beside them (unified_rw_reporting).
+    `mixed` is all directions together, in place of them or beside them (unified_rw_reporting). `buckets` are what
+    every JSON has: the completion latencies of all directions together, without a gap.
     """
 
     name: str
@@ -89,6 +99,7 @@ class Job:
     sync: Latency | None
     usr_cpu_pct: float | None
     sys_cpu_pct: float | None
+    buckets: tuple[Bucket, ...] = field(default=(), kw_only=True)
 
     @property
     def directions(self) -> dict[str, Direction]:
@@ -188,6 +199,7 @@ def _job(job: Object, where: str) -> Job:
         sync=_latency(_section(job, "sync", where), "lat", f"{where}.sync"),
         usr_cpu_pct=_optional(job, "usr_cpu", where),
         sys_cpu_pct=_optional(job, "sys_cpu", where),
+        buckets=tuple(_buckets(job, where)),
         **directions,
     )
 
@@ -242,6 +254,22 @@ def _latency(parent: Object, name: str, where: str) -> Latency | None:
     )
 
 
+_BUCKETS = (("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000))  # before 3.0 the first is not there
+
+
+def _buckets(job: Object, where: str) -> Iterator[Bucket]:
+    """Each key is where its bucket ends; the last, ">=2000" ms, has no end. Only those from the first to the last that
+    counted something."""
+    found, low = list[Bucket](), 0.0
+    for name, factor in _BUCKETS:
+        for key in _section(job, name, where):
+            high = math.inf if key.startswith(">=") else _key(key, f"{where}.{name}") * factor
+            found.append(Bucket(low, high, _number(job[name], key, f"{where}.{name}")))
+            low = high
+    counted = [place for place, bucket in enumerate(found) if bucket.percent]
+    return iter(found[counted[0] : counted[-1] + 1] if counted else [])
+
+
 def _percentiles(found: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
     # Up to 3.1 unused places of the list are filled with "0.00" : 0.
     pairs = ((_key(key, where), _integer(found, key, where) * factor) for key in found)
@@ -259,7 +287,7 @@ def _histogram(found: Object, factor: int, where: str) -> Histogram | None:
         raise FormatError(WHERE, f"{where}.{_INDEXED[0]} is {bits}", hint="fio has 6")
     values = {key: _key(key, where) if bits < 0 else _middle(int(_key(key, where)), bits) for key in counted}
     bins = sorted((round(values[key] * factor), count) for key, count in counted.items())
-    return Histogram(tuple(bins)) if bins else None
+    return Histogram(tuple(bins), factor) if bins else None
 
 
 def _middle(number: int, bits: int) -> float:

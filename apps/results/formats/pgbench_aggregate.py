@@ -47,15 +47,12 @@ class Interval:
 
     @property
     def latency_avg_us(self) -> float | None:
-        return self.latency_sum_us / self.transactions if self.transactions else None
+        return _moments([self])[0]
 
     @property
     def latency_stddev_us(self) -> float | None:
         """Of the population, as pgbench computes it."""
-        if not self.transactions:
-            return None
-        variance = self.latency_sum2_us2 / self.transactions - (self.latency_sum_us / self.transactions) ** 2
-        return float(max(0.0, variance) ** 0.5)
+        return _moments([self])[1]
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,29 @@ class AggregateLog:
         return sum(one.transactions for one in self.intervals)
 
     @property
+    def latency_avg_us(self) -> float | None:
+        """Of all transactions. Sums are all that there is: no percentile can be had from them."""
+        return _moments(self.intervals)[0]
+
+    @property
+    def latency_stddev_us(self) -> float | None:
+        return _moments(self.intervals)[1]
+
+    @property
     def interval_s(self) -> int | None:
         """The length of an interval; None where there is only one."""
         starts = [one.start_s for one in self.intervals]
         return min((later - sooner for sooner, later in pairwise(starts)), default=None)
+
+
+def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of all their transactions, None where there is none."""
+    told = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
+    count, total, squares = (sum(column) for column in zip(*told, strict=True)) if told else (0, 0, 0)
+    if not count:
+        return None, None
+    mean = total / count
+    return mean, float(max(0.0, squares / count - mean**2) ** 0.5)
 
 
 _NAMES = tuple(one.name for one in fields(Interval))[:15]

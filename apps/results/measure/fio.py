@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from apps.results.formats.fio import DIRECTIONS, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from apps.results.formats.fio import DIRECTIONS, Bucket, Direction, Job, Latency, parse_fio, parse_fio_stderr
 from apps.results.formats.fio_text import TextReport, parse_fio_text
 from apps.results.formats.histogram import Histogram
 from apps.results.measure.figures import Measurement, Options, Outputs, distinct, incomplete
+from apps.results.stats.latency import fewest
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 LATENCIES = ("slat", "clat", "lat")
@@ -78,6 +80,55 @@ def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
             yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
 
 
+@dataclass(frozen=True)
+class Distribution:
+    """Completion latencies of one direction of a section, clones together. `histogram` is JSON+'s; without it
+    `percentiles_ns` are those that fio printed, which clones have none of together."""
+
+    section: str
+    way: str
+    count: int
+    histogram: Histogram | None
+    percentiles_ns: dict[float, int]
+
+    @property
+    def title(self) -> str:
+        return f"{self.section} {self.way}".strip()
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """What a report tells of one section's completion latencies. `buckets`: all directions together, coarser, by
+    clone, each with how many I/Os it did."""
+
+    section: str
+    ways: list[Distribution]
+    buckets: list[tuple[int, tuple[Bucket, ...]]]
+
+
+def latencies(raw: bytes) -> list[Latencies]:
+    """Of each section that did I/O, in the order of the report. Raises FormatError for what is none."""
+    found = []
+    for prefix, clones in _named(parse_fio(raw).jobs):
+        section = prefix.strip()
+        told = [_distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))]
+        ways = [one for one in told if one.count]
+        counted = [(sum(one.total_ios for one in job.directions.values()), job.buckets) for job in clones]
+        if ways:
+            found.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
+    return found
+
+
+def _distribution(section: str, way: str, found: list[Direction]) -> Distribution:
+    told = [latency for one in found if (latency := one.main_latency)]
+    histograms = [latency.histogram for latency in told if latency.histogram]
+    if histograms and len(histograms) == len(told):
+        together = Histogram.merged(histograms)
+        return Distribution(section, way, together.count, together, {})
+    printed = dict(told[0].percentiles_ns) if len(told) == 1 else {}
+    return Distribution(section, way, sum(one.total_ios for one in found) if told else 0, None, printed)
+
+
 def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
     """Each weighted with what it counted; before 3.0 fio does not tell, and the I/Os of its direction stand in."""
     if len(latencies) == 1:
@@ -88,11 +139,14 @@ def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> floa
 
 
 def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
-    """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+)."""
+    """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+). Those that
+    so few I/Os cannot tell are left out."""
     if len(latencies) == 1:
-        yield from ((at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES)
+        counted = latencies[0].samples
+        own = [(at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES]
+        yield from ((at, ns) for at, ns in own if counted is None or counted >= fewest(at))
         return
     histograms = [one.histogram for one in latencies if one.histogram]
     if latencies and len(histograms) == len(latencies):
         together = Histogram.merged(histograms)
-        yield from ((at, together.percentile(at)) for at in PERCENTILES)
+        yield from ((at, together.percentile(at)) for at in PERCENTILES if together.count >= fewest(at))

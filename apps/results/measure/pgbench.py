@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from agents.histogram import Histogram
-from apps.results.formats.latency import LatencyReport, parse_latency, parse_load
+from apps.results.formats.latency import Latencies, LatencyReport, parse_latency, parse_load
 from apps.results.formats.pgbench import Script, Summary, parse_summary
 from apps.results.formats.pgbench_stderr import Stderr, parse_stderr
 from apps.results.measure.figures import Measurement, Options, Outputs, distinct, incomplete
+from apps.results.stats.latency import fewest
 
 # What a latency means depends on who decides when a transaction begins; every one of them says so.
 LOOPS = {
@@ -85,11 +87,15 @@ def _name(script: Script) -> str:
 
 def _percentiles(report: LatencyReport) -> Iterator[Measurement]:
     sample = "" if report.sampling_rate == 1 else f"{report.loop} loop; of a sample, {report.sampling_rate:.2%}"
-    yield from _of(report.all.histogram, "latency", "", sample or LOOPS[report.loop])
+    yield from _of(report.all.histogram, "latency", "", sample or LOOPS[report.loop], skipped=_skipped(report.all))
     if report.lag is not None:
         yield from _of(report.lag, "lag", "", "", percentiles=(99.0,))
     for number, script in enumerate(report.scripts, 1) if len(report.scripts) > 1 else ():
-        yield from _of(script.histogram, "latency", f"script:{number} ", script.name)
+        yield from _of(script.histogram, "latency", f"script:{number} ", script.name, skipped=_skipped(script))
+
+
+def _skipped(found: Latencies) -> int:
+    return found.words.get("skipped", 0)
 
 
 def _asked(rate: float | None, options: Options) -> Iterator[Measurement]:
@@ -100,12 +106,20 @@ def _asked(rate: float | None, options: Options) -> Iterator[Measurement]:
 
 
 def _of(
-    histogram: Histogram, what: str, prefix: str, definition: str, percentiles: tuple[float, ...] = PERCENTILES
+    histogram: Histogram,
+    what: str,
+    prefix: str,
+    definition: str,
+    *,
+    percentiles: tuple[float, ...] = PERCENTILES,
+    skipped: int = 0,
 ) -> Iterator[Measurement]:
+    """Only percentiles that so many transactions can tell, and that do not lie beyond the limit with the skipped."""
     if not histogram.count:
         return
     for percent in percentiles:
-        value = histogram.percentile(percent) / 1000
-        yield Measurement(f"{prefix}{what}_p{percent:g}", value, "ms", "lower", definition)
+        value = histogram.percentile(percent, beyond=skipped) / 1000
+        if histogram.count + skipped >= fewest(percent) and math.isfinite(value):
+            yield Measurement(f"{prefix}{what}_p{percent:g}", value, "ms", "lower", definition)
     if what == "latency":
         yield Measurement(f"{prefix}latency_max", histogram.percentile(100) / 1000, "ms", "lower", definition)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from apps.errors import FormatError
 from apps.results.formats.explain import parse_explain
@@ -23,6 +24,8 @@ def measure_sql(outputs: Outputs, options: Options) -> list[Measurement]:
     blocks, clocks = _executions(outputs.get("stdout", b""))
     if "statements" in options:
         return [_statements(clocks)]
+    if options.get("figures"):
+        return list(_figures(blocks, options["figures"]))
     times = options.get("times", 3)
     if len(blocks) != times:
         raise FormatError("sql", f"{len(blocks)} of {times} executions are in it", hint="the output is cut")
@@ -44,6 +47,35 @@ def _statements(clocks: list[float]) -> Measurement:
         raise FormatError("sql", "the statements did not come to their end", hint="the output is cut")
     milliseconds = 1000 * (clocks[-1] - clocks[0])
     return Measurement("elapsed_total", milliseconds, "ms", "lower", "all statements, by the server's clock")
+
+
+def _figures(blocks: Sequence[bytes], declared: Mapping[str, Mapping[str, Any]]) -> Iterator[Measurement]:
+    """Of the only row; one that is null was not taken."""
+    rows = [line for block in blocks for line in block.splitlines() if line.strip()]
+    if len(rows) != 1:
+        raise FormatError("sql", f"the query yielded {len(rows)} rows", hint="figures are the columns of one row")
+    row = _row(rows[0])
+    for name, each in declared.items():
+        if name not in row:
+            raise FormatError("sql", f"{name} is no column of the row", hint=f"its columns are {', '.join(row)}")
+        if row[name] is not None:
+            yield Measurement(name, _number(name, row[name]), each["unit"], each["better"], "a column of its row")
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        raise FormatError("sql", "what the query yielded is not a row", hint="the output is cut")
+    return row
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FormatError("sql", f"{name} is {str(value)[:80]!r}, which is no number", hint="cast it in the query")
+    return float(value)
 
 
 def _explained(blocks: list[bytes]) -> Iterator[Measurement]:

@@ -1,8 +1,20 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
-from apps.results.stats.levels import Cell, Interaction, against_baseline, all_pairs, interaction, level_table
-from apps.results.stats.model import Better, Comparison, Level, LevelTable, Metric, Observation, Verdict, whole_blocks
+from apps.results.stats.factors import Crossed, Interaction, crossed, interactions, main_effects
+from apps.results.stats.levels import against_baseline, all_pairs, level_table, pair_of_all
+from apps.results.stats.model import (
+    Better,
+    Comparison,
+    Level,
+    LevelTable,
+    Metric,
+    Observation,
+    Verdict,
+    half_width_percent,
+    whole_blocks,
+)
 from apps.results.stats.order import Drift, drift
+from apps.results.stats.over_time import Change, Score, change_points, score, scores
 from apps.results.stats.overhead import Overhead, Timed, overhead
 from apps.results.stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from apps.results.stats.power import mde_percent, noise_floor_percent, runs_needed
@@ -13,8 +25,9 @@ __all__ = [
     "CERTAIN",
     "SPENDING",
     "Better",
-    "Cell",
+    "Change",
     "Comparison",
+    "Crossed",
     "Dips",
     "Drift",
     "Interaction",
@@ -24,6 +37,7 @@ __all__ = [
     "Metric",
     "Observation",
     "Overhead",
+    "Score",
     "Spent",
     "Timed",
     "Trend",
@@ -32,20 +46,27 @@ __all__ = [
     "against_baseline",
     "all_pairs",
     "benjamini_hochberg",
+    "change_points",
     "compare",
     "compare_levels",
+    "crossed",
     "dip_depth",
     "dips",
     "drift",
+    "half_width_percent",
     "holm",
-    "interaction",
+    "interactions",
     "level_table",
     "look",
+    "main_effects",
     "mde_percent",
     "mser_cut",
     "noise_floor_percent",
     "overhead",
+    "pair_of_all",
     "runs_needed",
+    "score",
+    "scores",
     "trend",
     "warm_up",
     "whole_blocks",

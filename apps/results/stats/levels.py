@@ -1,23 +1,21 @@
-"""k levels of one factor, and the interaction of two: least squares on logs, with blocks where the design has them."""
+"""k levels compared with a baseline or each other: least squares on logs, with blocks where the design has them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from apps.errors import PlanError
+from apps.results.stats.fits import Fit, fit
 from apps.results.stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
     Comparison,
     Floats,
-    Interval,
     Level,
     LevelTable,
     Metric,
@@ -25,9 +23,6 @@ from apps.results.stats.model import (
     by_level,
     complete_blocks,
     logs,
-    percent,
-    ratio_interval,
-    ratio_percent,
 )
 from apps.results.stats.pairs import Estimate, compare_levels, holm, judged, points_only, t_estimate
 
@@ -35,43 +30,7 @@ from apps.results.stats.pairs import Estimate, compare_levels, holm, judged, poi
 _SEED = 20130901
 # With more comparisons than these the integral takes minutes; Holm's contrasts are a little wider, and take none.
 MOST_IN_ONE_INTEGRAL = 20
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Least squares of logs on levels (the first columns) and blocks; `rank_lost` when the cells cannot tell them."""
-
-    result: Any
-    levels: list[str]
-    rank_lost: bool
-
-    @property
-    def df(self) -> int:
-        return int(self.result.df_resid)
-
-    @property
-    def s(self) -> float:
-        return math.sqrt(max(0.0, float(self.result.mse_resid)))
-
-    def contrast(self, a: str, b: str) -> tuple[float, float]:
-        """Difference of mean logs of b and a, and its standard error."""
-        weights = np.zeros(len(self.result.params))
-        weights[self.levels.index(b)], weights[self.levels.index(a)] = 1.0, -1.0
-        tested = self.result.t_test(weights)
-        return float(np.squeeze(tested.effect)), float(np.squeeze(tested.sd))
-
-
-def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
-    from statsmodels.regression.linear_model import OLS
-
-    levels = list(by_level(rows))
-    blocks = sorted({row.block for row in rows})[1:] if blocked else []
-    of_level, of_block = np.array([row.level for row in rows]), np.array([row.block for row in rows])
-    design = np.column_stack([of_level == level for level in levels] + [of_block == one for one in blocks])
-    model = OLS(logs([row.value for row in rows]), design.astype(np.float64))
-    # Many times as fast as the default, and as exact where every level is in every block; it needs full rank.
-    result = model.fit(method="qr" if complete_blocks(rows) else "pinv")
-    return Fit(result, levels, bool(model.rank < design.shape[1]))
+_TUKEY = {True: "Tukey on logs, within blocks", False: "Tukey-Kramer on logs"}
 
 
 def level_table(rows: Sequence[Observation]) -> LevelTable:
@@ -89,17 +48,7 @@ def level_table(rows: Sequence[Observation]) -> LevelTable:
 def _blocked_table(rows: Sequence[Observation], levels: dict[str, list[Observation]]) -> LevelTable:
     found = fit(rows, blocked=True)
     table = tuple(_level(name, own, found.s, found.df) for name, own in levels.items())
-    return LevelTable(table, True, found.s, found.df, _levels_p(found), "least squares on logs, levels and blocks")
-
-
-def _levels_p(found: Fit) -> float | None:
-    if found.s < NO_SPREAD:
-        return None
-    others = len(found.levels) - 1
-    restriction = np.zeros((others, len(found.result.params)))
-    restriction[:, 0] = -1.0
-    restriction[np.arange(others), np.arange(1, others + 1)] = 1.0
-    return float(found.result.f_test(restriction).pvalue)
+    return LevelTable(table, True, found.s, found.df, found.levels_p, "least squares on logs, levels and blocks")
 
 
 def _plain_table(levels: dict[str, list[Observation]]) -> LevelTable:
@@ -192,7 +141,17 @@ def _simultaneous(
     interval, interval_90 = (difference - wide, difference + wide), (difference - narrow, difference + narrow)
     # Without spread the error is nil, and a t test against the margin has nothing to divide by.
     error = se if se >= NO_SPREAD else None
-    return Estimate(difference, interval, interval_90, p, found.s, method, se=error, df=found.df)
+    alpha = _alpha_of(critical[0], found.df)
+    return Estimate(
+        difference, interval, interval_90, p, found.s, method, se=error, df=found.df, alpha=alpha, pooled=True
+    )
+
+
+def _alpha_of(critical: float, df: float) -> float:
+    """What is left of alpha for one comparison of a family: the two-sided p of t at the family's critical value."""
+    from scipy import special
+
+    return 2 * float(special.stdtr(df, -critical))
 
 
 def _dunnett_cdf(t: float, others: int, df: int) -> float:
@@ -244,6 +203,7 @@ def _dunnett_plain(levels: dict[str, list[Observation]], baseline: str, others: 
     arms = {name: logs([row.value for row in own]) for name, own in levels.items()}
     tested = stats.dunnett(*(arms[name] for name in others), control=arms[baseline], rng=np.random.default_rng(_SEED))
     wide, narrow = tested.confidence_interval(0.95), tested.confidence_interval(0.90)
+    halves = (np.ravel(wide.high) - np.ravel(wide.low)) / 2
     return {
         name: Estimate(
             contrasts[name][0],
@@ -254,6 +214,8 @@ def _dunnett_plain(levels: dict[str, list[Observation]], baseline: str, others: 
             "Dunnett on logs",
             se=contrasts[name][1],
             df=found.df,
+            alpha=_alpha_of(float(halves[i]) / contrasts[name][1], found.df),
+            pooled=True,
         )
         for i, name in enumerate(others)
     }
@@ -264,6 +226,15 @@ def _judge(
 ) -> Comparison:
     log_a, log_b = (logs([row.value for row in levels[name]]) for name in (a, b))
     return judged(log_a, log_b, found, metric, delta, (a, b))
+
+
+def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
+    """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey)."""
+    blocked, levels = complete_blocks(rows), by_level(rows)
+    if min(len(own) for own in levels.values()) < POINTS_ONLY_BELOW or len(levels) < 3:
+        return compare_levels(rows, a, b, metric, delta)
+    found = _tukey(fit(rows, blocked=blocked), a, b, _TUKEY[blocked])
+    return _judge(levels, a, b, found, metric, delta)
 
 
 def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list[Comparison]:
@@ -277,8 +248,7 @@ def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list
         return [points_only(arms[a], arms[b], metric, delta, (a, b)) for a, b in pairs]
     blocked = complete_blocks(rows)
     found = fit(rows, blocked=blocked)
-    method = "Tukey on logs, within blocks" if blocked else "Tukey-Kramer on logs"
-    return [_judge(levels, a, b, _tukey(found, a, b, method), metric, delta) for a, b in pairs]
+    return [_judge(levels, a, b, _tukey(found, a, b, _TUKEY[blocked]), metric, delta) for a, b in pairs]
 
 
 @lru_cache(maxsize=256)
@@ -298,62 +268,3 @@ def _tukey(found: Fit, a: str, b: str, method: str) -> Estimate:
     t = abs(difference) / se if se >= NO_SPREAD else None
     p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, found.df))
     return _simultaneous(difference, se, found, (wide, narrow), p, method)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a design of two factors with two levels each."""
-
-    a: str
-    b: str
-    block: int
-    value: float
-
-
-@dataclass(frozen=True)
-class Interaction:
-    """How much more (or less) factor B does at the second level of A than at the first: a ratio of ratios."""
-
-    a_levels: tuple[str, str]
-    b_levels: tuple[str, str]
-    effects_percent: tuple[float, float]
-    ratio_percent: float
-    interval: Interval
-    p: float | None
-    s: float
-
-    def sentence(self) -> str:
-        """The two effects and their ratio in words."""
-        (low_a, high_a), (low_b, high_b), (first, second) = self.a_levels, self.b_levels, self.effects_percent
-        low, high = self.interval
-        tail = "they differ" if low > 0 or high < 0 else "no difference of the two can be detected"
-        return (
-            f"{high_b} against {low_b} gives {percent(first)} with {low_a} and {percent(second)} with {high_a}: "
-            f"{tail} (ratio of ratios {percent(self.ratio_percent)}, 95 % interval {low:+.2f} to {high:+.2f} %)."
-        )
-
-
-def interaction(cells: Sequence[Cell]) -> Interaction:
-    """Least squares of logs on A, B, A x B and block. Raises PlanError unless every cell ran once in every block."""
-    a_levels, b_levels = list(dict.fromkeys(c.a for c in cells)), list(dict.fromkeys(c.b for c in cells))
-    rows = [Observation(f"{c.a}\0{c.b}", c.block, c.value, order) for order, c in enumerate(cells)]
-    whole = complete_blocks(rows) and len(a_levels) == len(b_levels) == 2 and len({row.level for row in rows}) == 4
-    if not whole:
-        raise PlanError(
-            "interaction", "it needs 2 x 2 levels in 2 blocks at least", hint="run every cell in every block"
-        )
-    found = fit(rows, blocked=True)
-    effects = [found.contrast(f"{a}\0{b_levels[0]}", f"{a}\0{b_levels[1]}")[0] for a in a_levels]
-    difference, n = effects[1] - effects[0], len(cells) // 4
-    estimate = t_estimate(
-        difference, 2 * found.s / math.sqrt(n), found.df, found.s, "interaction on logs, within blocks"
-    )
-    return Interaction(
-        a_levels=(a_levels[0], a_levels[1]),
-        b_levels=(b_levels[0], b_levels[1]),
-        effects_percent=(ratio_percent(effects[0]), ratio_percent(effects[1])),
-        ratio_percent=ratio_percent(difference),
-        interval=ratio_interval(*estimate.interval),
-        p=estimate.p,
-        s=found.s,
-    )

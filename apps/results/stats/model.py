@@ -83,6 +83,7 @@ class Comparison:
 
     `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
     `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
+    What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
     """
 
     a: str
@@ -167,7 +168,7 @@ def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
         "low_90": f"{low_90:+.2f}",
         "high_90": f"{high_90:+.2f}",
         "runs": _runs(one.n_a, one.n_b),
-        "p": "" if one.p is None else f", p {_p(one.p)}",
+        "p": "" if one.p is None else f", p {p_text(one.p)}",
         "delta": f"{100 * one.delta:g} %",
         "mde": "—" if one.mde_percent is None else f"{one.mde_percent:.2f} %",
         "needed": "more runs" if one.runs_needed is None else f"{one.runs_needed} runs of each",
@@ -180,7 +181,7 @@ def _runs(n_a: int, n_b: int) -> str:
     return "one run of each" if n_a == 1 else f"{n_a} runs of each"
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
     return "< .0001" if value < 1e-4 else f"{value:.2g}"
 
 
@@ -200,6 +201,12 @@ def ratio_percent(log_ratio: float) -> float:
 
 def ratio_interval(low: float, high: float) -> Interval:
     return ratio_percent(float(low)), ratio_percent(float(high))
+
+
+def half_width_percent(interval: Interval) -> float:
+    """Of an interval in percent: how far its ends are from its middle, as a ratio."""
+    low, high = (math.log1p(end / 100) for end in interval)
+    return ratio_percent((high - low) / 2)
 
 
 def logs(values: Sequence[float]) -> Floats:

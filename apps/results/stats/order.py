@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.results.stats.model import (
     NO_SPREAD,
+    Floats,
     Interval,
     Observation,
     by_level,
@@ -63,12 +64,21 @@ def drift(rows: Sequence[Observation], delta: float) -> Drift:
 
 
 def _slope(rows: Sequence[Observation], levels: list[str], orders: np.ndarray, df: int) -> tuple[float, float, float]:
-    """Slope, its standard error and s; an infinite error when the order cannot be told from the levels."""
-    from statsmodels.regression.linear_model import OLS
-
-    design = np.column_stack([[row.level == level for row in rows] for level in levels] + [orders - orders.mean()])
-    if np.linalg.matrix_rank(design) < design.shape[1]:
+    """Slope, its standard error and s; an infinite error when the order cannot be told from the levels. What is left of
+    both within the levels has the slope of the whole model (Frisch, Waugh and Lovell)."""
+    place = {level: number for number, level in enumerate(levels)}
+    level = np.array([place[row.level] for row in rows], dtype=np.intp)
+    x, y = _within(orders - orders.mean(), level), _within(logs([row.value for row in rows]), level)
+    spread = float(x @ x)
+    if spread < 1e-9 * float(np.ptp(orders)) ** 2:
         return 0.0, float("inf"), 0.0
-    result = OLS(logs([row.value for row in rows]), design.astype(np.float64)).fit()
-    s = float(np.sqrt(result.ssr / df))
-    return float(result.params[-1]), float(result.bse[-1]) if s >= NO_SPREAD else 0.0, s
+    slope = float(x @ y) / spread
+    s = float(np.sqrt(((y - slope * x) ** 2).sum() / df))
+    return slope, s / float(np.sqrt(spread)) if s >= NO_SPREAD else 0.0, s
+
+
+def _within(values: Floats, level: np.ndarray) -> Floats:
+    """Each less the mean of its level."""
+    means: Floats = np.bincount(level, values) / np.bincount(level)
+    left: Floats = values - means[level]
+    return left

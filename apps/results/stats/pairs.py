@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,12 +24,15 @@ from apps.results.stats.model import (
     ratio_interval,
     ratio_percent,
 )
-from apps.results.stats.power import mde_percent, runs_needed
+from apps.results.stats.power import ALPHA, mde_percent, runs_needed
+
+MOST_RANKED = 50
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` as mde_percent() wants it."""
+    """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` as mde_percent() wants it. `alpha`:
+    what is left for one of a family of comparisons; `pooled`: more than two arms tell its `s` and `df`."""
 
     difference: float
     interval: Interval
@@ -40,6 +43,8 @@ class Estimate:
     paired: bool = False
     se: float | None = None
     df: float | None = None
+    alpha: float = ALPHA
+    pooled: bool = False
 
 
 def compare(
@@ -50,8 +55,10 @@ def compare(
     delta: float,
     blocked: bool,
     names: tuple[str, str] = ("A", "B"),
+    of: int = 1,
 ) -> Comparison:
-    """B against A, one value a run; with `blocked`, a[i] and b[i] are of the same block. `delta` is a fraction."""
+    """B against A, one value a run; with `blocked`, a[i] and b[i] are of the same block. `delta` is a fraction. `of`:
+    how many such comparisons are looked at, whose intervals shall hold together (Bonferroni)."""
     log_a, log_b = logs(a), logs(b)
     if blocked and len(log_a) != len(log_b):
         raise PlanError(
@@ -60,7 +67,7 @@ def compare(
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
     estimate = paired(log_a, log_b) if blocked else _welch(log_a, log_b)
-    return judged(log_a, log_b, estimate, metric, delta, names)
+    return judged(log_a, log_b, _one_of(estimate, of), metric, delta, names)
 
 
 def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
@@ -102,6 +109,11 @@ def judged(
         raise PlanError("delta", f"a margin of {delta:g} is none", hint="a fraction between 0 and 1, such as 0.02")
     interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
     n_a, n_b = len(log_a), len(log_b)
+    # Welch's degrees of freedom shrink by chance; what so many runs can find is asked of arms that spread alike.
+    df = found.df if found.pooled else None
+    df_each = df / (min(n_a, n_b) - 1) if df else None
+    # Ranks are a cross-check of two arms that stand alone; blocks and other levels are nothing to them.
+    alone = not found.paired and not found.pooled and max(n_a, n_b) <= MOST_RANKED
     return Comparison(
         a=names[0],
         b=names[1],
@@ -119,10 +131,10 @@ def judged(
         p=found.p,
         equivalence_p=_equivalence_p(found, delta),
         s=found.s,
-        mde_percent=mde_percent(found.s, n_a, n_b, paired=found.paired),
-        runs_needed=runs_needed(found.s, delta, paired=found.paired),
-        mann_whitney_p=None if found.paired else _mann_whitney_p(log_a, log_b),
-        hodges_lehmann_percent=None if found.paired else _hodges_lehmann_percent(log_a, log_b),
+        mde_percent=mde_percent(found.s, n_a, n_b, paired=found.paired, alpha=found.alpha, df=df),
+        runs_needed=runs_needed(found.s, delta, paired=found.paired, alpha=found.alpha, df_each=df_each),
+        mann_whitney_p=_mann_whitney_p(log_a, log_b) if alone else None,
+        hodges_lehmann_percent=_hodges_lehmann_percent(log_a, log_b) if alone else None,
     )
 
 
@@ -159,6 +171,23 @@ def _welch(log_a: Floats, log_b: Floats) -> Estimate:
     return t_estimate(float(log_b.mean() - log_a.mean()), math.sqrt(error_a + error_b), df, s, "Welch's t on logs")
 
 
+def _one_of(found: Estimate, many: int) -> Estimate:
+    """An estimate as one of so many: what it may be wrong in is a share of what all of them may."""
+    if many < 2 or found.se is None or found.df is None or found.p is None:
+        return found
+    from scipy import stats
+
+    wide, narrow = (float(stats.t.ppf(1 - alpha / (2 * many), found.df)) * found.se for alpha in (ALPHA, 2 * ALPHA))
+    return replace(
+        found,
+        interval=(found.difference - wide, found.difference + wide),
+        interval_90=(found.difference - narrow, found.difference + narrow),
+        p=min(1.0, many * found.p),
+        method=f"{found.method}, Bonferroni for {many}",
+        alpha=ALPHA / many,
+    )
+
+
 def _equivalence_p(found: Estimate, delta: float) -> float | None:
     """The larger p of the two one-sided tests against the margins."""
     from scipy import stats
@@ -193,6 +222,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def _adjusted(p_values: Sequence[float], method: str) -> list[float]:
+    if len(p_values) < 2:
+        return list(p_values)  # statsmodels takes a second to load
     from statsmodels.stats.multitest import multipletests
 
     return [float(p) for p in multipletests(p_values, method=method)[1]]

@@ -5,17 +5,22 @@ Samples are at a fixed interval (1 s unless said). They describe a run; they are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.results.stats.model import Floats
 
+Samples = Sequence[float] | Floats
+Flags = Sequence[bool] | NDArray[np.bool_]
 BATCH = 5
 # Accepting a little above the minimum keeps noise in the tail from cutting away half of a run.
 NEAR_MINIMUM = 1.2
 STALL_BELOW = 0.1
+MOST_FITTED = 600
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,12 @@ class Trend:
 
 @dataclass(frozen=True)
 class Dips:
-    """`lost_fraction` of the work that the median rate would have done; `stalled` samples below a tenth of it."""
+    """`lost_fraction` of the work that the median rate would have done; `stalled` samples below a tenth of it, which
+    stand in these `stalls`: places of the first one and of the one after the last."""
 
     lost_fraction: float
     stalled: int
+    stalls: tuple[tuple[int, int], ...] = ()
 
 
 def mser_cut(means: Sequence[float]) -> int:
@@ -52,14 +59,15 @@ def mser_cut(means: Sequence[float]) -> int:
     m = len(values)
     if m < 2:
         return 0
-    tails = (values[d:] for d in range(m // 2 + 1))
-    mser = np.array([((tail - tail.mean()) ** 2).sum() / len(tail) ** 2 for tail in tails])
-    return int(np.flatnonzero(mser <= NEAR_MINIMUM * mser.min())[0])
+    centred = values - values.mean()
+    counts = np.arange(m, 0, -1)
+    sums, squares = (np.cumsum(each[::-1])[::-1] for each in (centred, centred**2))
+    mser = (np.maximum(0.0, squares - sums**2 / counts) / counts**2)[: m // 2 + 1]
+    rounding = 1e-12 * float(squares[0]) / m**2  # of the arithmetic: a tail without any spread has an MSER of nil
+    return int(np.flatnonzero(mser <= NEAR_MINIMUM * mser.min() + rounding)[0])
 
 
-def warm_up(
-    values: Sequence[float], *, configured: int = 0, masked: Sequence[bool] | None = None, batch: int = BATCH
-) -> WarmUp:
+def warm_up(values: Samples, *, configured: int = 0, masked: Flags | None = None, batch: int = BATCH) -> WarmUp:
     """Find the warm-up in samples; `masked` ones (logged checkpoints) are left out of the search, not of the mean."""
     samples = np.asarray(values, dtype=np.float64)
     starts, means = _batches(
@@ -83,15 +91,16 @@ def _batches(samples: Floats, masked: np.ndarray, batch: int) -> tuple[list[int]
     return starts, means
 
 
-def trend(values: Sequence[float], delta: float) -> Trend | None:
+def trend(values: Samples, delta: float) -> Trend | None:
     """The trend of steady samples, flagged when its 95 % interval excludes 0 and it adds up to `delta` or more.
 
-    None when there is nothing to fit: fewer than three samples, or a median of 0.
+    Long runs are fitted by means of as many samples as leave MOST_FITTED. None when there is nothing to fit: fewer than
+    three samples, or a median of 0.
     """
     from scipy import stats
 
     samples = np.asarray(values, dtype=np.float64)
-    samples = samples[np.isfinite(samples)]
+    samples = _fewer(samples[np.isfinite(samples)])
     median = float(np.median(samples)) if samples.size else 0.0
     if samples.size < 3 or median <= 0:
         return None
@@ -100,20 +109,30 @@ def trend(values: Sequence[float], delta: float) -> Trend | None:
     return Trend(total, least, most, bool((least > 0 or most < 0) and abs(total) >= 100 * delta))
 
 
-def dips(values: Sequence[float]) -> Dips:
-    """Work lost below the median rate, and samples that stalled."""
+def _fewer(samples: Floats) -> Floats:
+    """Theil and Sen's slope is of all pairs: of a day of seconds they are four billions."""
+    each = math.ceil(samples.size / MOST_FITTED) if samples.size else 1
+    means: Floats = samples[: samples.size // each * each].reshape(-1, each).mean(axis=1)
+    return means
+
+
+def dips(values: Samples) -> Dips:
+    """Work lost below the median rate, and samples that stalled. A missing sample is neither."""
     samples = np.asarray(values, dtype=np.float64)
-    samples = samples[np.isfinite(samples)]
-    median = float(np.median(samples)) if samples.size else 0.0
+    present = samples[np.isfinite(samples)]
+    median = float(np.median(present)) if present.size else 0.0
     if median <= 0:
         return Dips(0.0, 0)
-    lost = float(np.maximum(0.0, median - samples).sum() / (median * samples.size))
-    return Dips(lost, int((samples < STALL_BELOW * median).sum()))
+    lost = float(np.maximum(0.0, median - present).sum() / (median * present.size))
+    still = np.isfinite(samples) & (samples < STALL_BELOW * median)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
+    return Dips(lost, int(still.sum()), tuple((int(one), int(two)) for one, two in edges.reshape(-1, 2)))
 
 
-def dip_depth(values: Sequence[float], inside: Sequence[bool]) -> float | None:
+def dip_depth(values: Samples, inside: Flags) -> float | None:
     """1 - median inside / median outside of a window such as a checkpoint; None when either side is empty."""
     samples, within = np.asarray(values, dtype=np.float64), np.asarray(inside, bool)
+    samples, within = samples[np.isfinite(samples)], within[np.isfinite(samples)]
     if not within.any() or within.all() or np.median(samples[~within]) <= 0:
         return None
     return float(1 - np.median(samples[within]) / np.median(samples[~within]))

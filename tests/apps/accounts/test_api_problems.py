@@ -113,8 +113,8 @@ def test_errors_become_problems_by_who_is_to_blame(error: Exception, status: int
         assert answer["Retry-After"] == "7"
 
 
-def test_a_page_too_far_is_404(viewer: User) -> None:
-    problem_of(browser(viewer).get("/api/v1/hosts/?page=99"), 404)
+def test_a_cursor_that_is_none_is_400(viewer: User) -> None:
+    assert problem_of(browser(viewer).get("/api/v1/hosts/?cursor=99"), 400)["field"] == "cursor"
 
 
 def test_a_filter_that_cannot_be_read_is_400(viewer: User) -> None:

@@ -14,7 +14,7 @@ from apps.accounts.models import Channel, Delivery, Role, User
 from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
-from apps.results.models import Import, Series
+from apps.results.models import Import, Pin, Series
 from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
@@ -44,6 +44,7 @@ WRITERS = {
     "Profile.ask": Role.OPERATOR,
     "Workload.create": Role.TUNER,
     "Workload.check": Role.OPERATOR,
+    "Recipe.create": Role.TUNER,
     "DataSet.create": Role.TUNER,
     "DataSet.prepare": Role.OPERATOR,
     "DataCopy.remove": Role.OPERATOR,
@@ -62,6 +63,10 @@ WRITERS = {
     "Import.say": Role.OPERATOR,
     "Import.commit": Role.OPERATOR,
     "Import.destroy": Role.OPERATOR,
+    "Pin.create": Role.OPERATOR,
+    "Pin.partial_update": Role.OPERATOR,
+    "Pin.move": Role.OPERATOR,
+    "Pin.destroy": Role.OPERATOR,
     "Decision.create": Role.TUNER,
     "Decision.accept": Role.TUNER,
     "Decision.reject": Role.TUNER,
@@ -125,12 +130,14 @@ def rows(tuner: User) -> dict[str, Any]:
         "Profile": make_profile(by=tuner).profile_id,
         "Setting": "cpu_affinity",
         "Recipe": "cpu-scaling",
+        "RecipeFile": "cpu-scaling",
         "Workload": campaign.workload_id,
         "DataSet": copy.dataset_id,
         "DataCopy": copy.pk,
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,
+        "Judgements": campaign.pk,
         "OnHosts": campaign.pk,
         "Queue": campaign.host_id,
         "CampaignExport": campaign.pk,
@@ -143,6 +150,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Series": series.pk,
         "Measurement": run.measurements.first().pk,  # type: ignore[union-attr]
         "Import": Import.objects.create(digest="0" * 64, title="old.zip", created_by=tuner).pk,
+        "Pin": Pin.objects.create(title="p", address=f"/runs/{run.pk}/", chart="time", by=tuner).pk,
         "Decision": decision.pk,
         "Me": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,

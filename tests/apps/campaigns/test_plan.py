@@ -74,7 +74,7 @@ def test_a_level_changes_its_paths_and_leaves_the_rest() -> None:
         ([{"levels": []}], "factors.0.name"),
         ([{"name": "cpus", "levels": []}], "factors.0.levels"),
         ([{"name": "cpus", "levels": [{"set": {}}]}], "factors.0.levels.0.label"),
-        ([{"name": "cpus", "levels": [{"label": "a", "set": {"target.bin_dir": "/x"}}]}], "factors.0.levels.0.set"),
+        ([{"name": "cpus", "levels": [{"label": "a", "set": {"server.bin_dir": "/x"}}]}], "factors.0.levels.0.set"),
         ([CPUS, CPUS], "factors"),
     ],
 )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.campaigns import claims, dispatch, queue, services
+from apps.campaigns import claims, dispatch, queue, services, tasks
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.schedule import schedule
 from apps.errors import PlanError
@@ -47,6 +51,37 @@ def test_who_came_first_goes_first(bench: Host) -> None:
     assert armed() == first.runs.order_by("position")[0]
 
 
+def test_a_run_that_waits_for_a_worker_is_not_called_again_and_again(
+    bench: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr("apps.accounts.waking.send", lambda _, run_id: sent.append(run_id))
+    run = started(bench, "first").runs.order_by("position")[0]
+    sent.clear()
+
+    for _ in range(5):
+        tasks.enqueue_due()
+
+    assert sent == [str(run.pk)]
+
+
+def test_without_a_cache_every_run_that_is_due_is_called(
+    bench: Host, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr("apps.accounts.waking.send", lambda _, run_id: sent.append(run_id))
+    started(bench, "first")
+    sent.clear()
+    settings.CACHES = {
+        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}
+    }
+
+    tasks.enqueue_due()
+    tasks.enqueue_due()
+
+    assert len(sent) == 2
+
+
 def test_the_highest_priority_goes_first(bench: Host, operator: User) -> None:
     started(bench, "first")
     urgent = started(bench, "urgent", priority=5)
@@ -55,6 +90,39 @@ def test_the_highest_priority_goes_first(bench: Host, operator: User) -> None:
     queue.arm_host(bench.pk)
 
     assert armed() == urgent.runs.order_by("position")[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_ends_while_it_is_cancelled_takes_no_row_before_its_campaigns(bench: Host) -> None:
+    run = started(bench, "first").runs.order_by("position")[0]
+    assert run.claim_tick(60)
+    failed = threading.Thread(target=_end_and_close, args=[run])
+
+    with transaction.atomic():
+        Campaign.objects.select_for_update().get(pk=run.campaign_id)  # as who cancels it does first
+        failed.start()
+        _await_a_waiting_transaction()
+        Run.objects.select_for_update(nowait=True).get(pk=run.pk)  # and then this
+    failed.join(10)
+
+    run.refresh_from_db()
+    assert run.outcome == Run.Outcome.FAILED
+
+
+def _end_and_close(run: Run) -> None:
+    dispatch._end(run, Run.Outcome.FAILED, PlanError("run", "it was refused"))
+    connection.close()
+
+
+def _await_a_waiting_transaction() -> None:
+    deadline = time.monotonic() + 10
+    with connection.cursor() as cursor:
+        while time.monotonic() < deadline:
+            cursor.execute("select count(*) from pg_locks where not granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.02)
+    raise AssertionError("nobody waits")
 
 
 def test_the_priority_of_a_campaign_changes_while_it_runs(bench: Host, operator: User) -> None:

@@ -44,7 +44,7 @@ def test_a_sweep_measures_latency_at_each_share(host: Host, admin: User) -> None
         for step, share in SHARES.items():
             assert found[step, "rate"].value == pytest.approx(share * reached, rel=1e-3)
             assert found[step, "rate"].definition == f"asked for: {share:g} of what step max reached"
-            assert 0 < found[step, "latency_p50"].value <= found[step, "latency_p99.9"].value
+            assert 0 < found[step, "latency_p50"].value <= found[step, "latency_p99"].value
             assert found[step, "latency_p99"].definition == "open loop: includes schedule lag"
         assert found["max", "latency_p99"].definition.startswith("closed loop")
         assert {each.step for each in run.series.filter(source="latency")} == {"max", *SHARES}

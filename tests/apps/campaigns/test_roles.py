@@ -23,7 +23,7 @@ from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.steps import single
 from apps.hosts import leases, ssh
 from apps.hosts.models import Host, Lease
-from tests import campaigns, machines
+from tests import campaigns, machines, remote
 from tests.agents.conftest import postgres_processes
 from tests.remote import Server
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, Server]]:
-    with machines.serve(NAMES) as running:
+    with remote.several(NAMES) as running:
         yield running
 
 

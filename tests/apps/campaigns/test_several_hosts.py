@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.campaigns.steps import single
 from apps.hosts.models import Host, Lease
 from apps.results import queries
-from tests import campaigns, machines
+from tests import campaigns, machines, remote
 from tests.remote import Server
 
 LEVELS = [{"label": mb, "set": {"settings.postgresql.work_mem": mb}} for mb in ("4MB", "8MB")]
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, Server]]:
-    with machines.serve(["first", "second"]) as running:
+    with remote.several(["first", "second"]) as running:
         yield running
 
 

@@ -86,7 +86,7 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
         return {str(entry.decision or entry.campaign) for entry in entries}
 
     agreed, elsewhere = team["decision"].title, "Huge pages on the old kernel"
-    here = {agreed, *(team[each].name for each in ("finished", "storage", "prepared"))}
+    here = {agreed, *(team[each].name for each in ("finished", "storage", "split", "prepared"))}
     assert titles() == {*here, elsewhere, team["imported"].name}
     assert titles(host=team["host"].pk) == here
     assert titles(host=team["fresh"].pk) == set()

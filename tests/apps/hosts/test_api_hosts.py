@@ -146,10 +146,10 @@ def test_a_list_comes_in_pages(viewer: User) -> None:
     client = browser(viewer)
 
     first = client.get(f"{HOSTS}?page_size=2&ordering=-name").json()
-    last = client.get(f"{HOSTS}?page_size=2&ordering=-name&page=3").json()
+    last = client.get(client.get(first["next"]).json()["next"]).json()
 
     assert [row["name"] for row in first["results"]] == ["h4", "h3"]
-    assert (first["count"], last["next"], [row["name"] for row in last["results"]]) == (5, None, ["h0"])
+    assert (last["next"], [row["name"] for row in last["results"]]) == (None, ["h0"])
 
 
 def test_ties_of_an_ordering_do_not_move_between_pages(viewer: User) -> None:
@@ -157,14 +157,15 @@ def test_ties_of_an_ordering_do_not_move_between_pages(viewer: User) -> None:
         make_host(f"h{number}")
     client = browser(viewer)
 
-    seen = []
-    for page in (1, 2, 3, 4):
-        rows = client.get(f"{HOSTS}?page_size=2&ordering=state&page={page}").json()["results"]
-        seen += [row["id"] for row in rows]
+    seen, page = [], f"{HOSTS}?page_size=2&ordering=state"
+    while page:
+        told = client.get(page).json()
+        seen += [row["id"] for row in told["results"]]
         # A changed row lies elsewhere in its table, where rows that tie are found in another order.
-        Host.objects.filter(pk__in=seen).update(state_reason=f"seen on page {page}")
+        Host.objects.filter(pk__in=seen).update(state_reason=f"seen on {page}")
+        page = told["next"]
 
-    assert len(set(seen)) == 7
+    assert len(seen) == len(set(seen)) == 7
 
 
 def test_two_versions_of_the_facts_are_compared(viewer: User) -> None:

@@ -6,9 +6,14 @@ from dataclasses import replace
 from uuid import uuid4
 
 import plotly.graph_objects as go
+import pytest
 
 from apps.results import charts
+from apps.results.charts import shades
+from apps.results.charts.boxes import Box, box_of
+from apps.results.models import Within
 from apps.results.queries import CampaignTable, LevelRow, Point
+from apps.results.timeline import Axis, Step
 
 
 def level(label: str, *values: float, low: float | None = None, high: float | None = None) -> LevelRow:
@@ -47,3 +52,67 @@ def test_the_figure_is_one_that_plotly_accepts() -> None:
     figure = charts.level_chart(table(level("a", 100.0), level("b", 200.0, low=190.0, high=212.0)), charts.DARK)
 
     assert len(go.Figure(figure).data) == 3
+
+
+def test_a_band_around_the_baseline_shows_what_noise_alone_does() -> None:
+    floor = replace(table(level("a", 100.0), level("b", 200.0)), noise_floor_percent=2.0)
+
+    drawn = charts.level_chart(floor, charts.LIGHT)["layout"]
+
+    (band,) = drawn["shapes"]
+    assert (band["y0"], band["y1"]) == (pytest.approx(100 / 1.02), pytest.approx(102))
+    assert [each["text"] for each in drawn["annotations"]] == [
+        "the axis does not start at 0",
+        "grey: noise floor, ±2.00 % around a",
+    ]
+
+
+def test_warm_up_and_stalls_are_shaded_in_the_time_of_their_step() -> None:
+    axis = Axis((Step("load", "prepare", 0.0, 50.0), Step("oltp", "measure", 60.0, 180.0)))
+    row = Within(step="oltp", data={"warm_up_s": 20.0, "stalls": [[40.0, 43.0]]})
+
+    drawn = shades.within_run([row, Within(step="elsewhere", data={"warm_up_s": 5.0})], axis, charts.LIGHT)
+
+    assert [(each["x0"], each["x1"]) for each in drawn["shapes"]] == [(60.0, 80.0), (100.0, 103.0)]
+    assert [each["text"] for each in drawn["annotations"]] == ["warm-up", "stall"]
+
+
+def test_a_box_has_its_quartiles_and_whiskers_to_the_last_values_that_are_not_far_out() -> None:
+    box = box_of([1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 9.0, 30.0])
+
+    assert box == Box(q1=3.0, median=5.0, q3=8.0, lowerfence=1.0, upperfence=9.0)
+    assert [box.holds(value) for value in (0.9, 1.0, 9.0, 30.0)] == [False, True, True, False]
+
+
+def test_a_box_of_equal_values_is_a_line() -> None:
+    assert box_of([2.0] * 9) == Box(2.0, 2.0, 2.0, 2.0, 2.0)
+
+
+def many(label: str, count: int, *odd: float) -> LevelRow:
+    return level(label, *(100.0 + place % 10 for place in range(count)), *odd)
+
+
+def test_of_very_many_runs_all_are_in_boxes_and_only_those_beyond_them_are_points() -> None:
+    figure = charts.level_chart(table(many("a", 1500, 50.0, 180.0), many("b", 700), level("c", 1.0, 2.0)), charts.LIGHT)
+
+    box, points = figure["data"][0], figure["data"][1]
+    assert (box["type"], len(box["x"])) == ("box", 2)
+    assert (box["median"], box["lowerfence"], box["upperfence"]) == ([104.5, 104.5], [100.0, 100.0], [109.0, 109.0])
+    assert sorted(points["y"]) == [1.0, 2.0, 50.0, 180.0]
+    assert "boxes: all 2204 runs" in figure["layout"]["annotations"][0]["text"]
+    go.Figure(figure)
+
+
+def test_points_beyond_the_boxes_are_thinned_only_where_the_chart_says_so() -> None:
+    odd = [1000.0 + place for place in range(2500)]
+    figure = charts.level_chart(table(many("a", 9000, *odd)), charts.DARK)
+
+    assert len(figure["data"][1]["y"]) <= 2000
+    assert "1 in 2 of 2500" in figure["layout"]["annotations"][0]["text"]
+
+
+def test_as_many_runs_as_can_be_told_apart_are_points() -> None:
+    figure = charts.level_chart(table(many("a", 1000), many("b", 1000)), charts.LIGHT)
+
+    assert [trace["type"] for trace in figure["data"]] == ["scatter", "scatter"]
+    assert len(figure["data"][0]["y"]) == 2000

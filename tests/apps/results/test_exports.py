@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import exports
+from apps.results import downloads, exports
 from tests import populate
 from tests.apps.results.test_import import imported
 from tests.factories import browser, script
@@ -34,7 +34,7 @@ def body(answer: Any) -> bytes:
     return b"".join(answer.streaming_content)
 
 
-@pytest.mark.parametrize("name", list(exports.CAMPAIGN))
+@pytest.mark.parametrize("name", list(downloads.CAMPAIGN))
 def test_every_file_is_a_download_that_no_browser_interprets(viewer: User, finished: Campaign, name: str) -> None:
     page = exported(viewer, finished, name)
     api = script(viewer).get(f"/api/v1/campaigns/{finished.pk}/export/{name}/")

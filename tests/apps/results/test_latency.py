@@ -6,23 +6,28 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.histogram import Histogram
 from agents.workloads.transaction_log import Reduction
 from apps.errors import FormatError
+from apps.results.formats import histogram as fio
 from apps.results.formats.latency import parse_latency, parse_load
+from apps.results.formats.pgbench_aggregate import parse_aggregate
 from apps.results.measure import measure
+from apps.results.stats.latency import fewest
 
 from .test_measure import by_name, sample
 
-LOG = b"".join(b"0 %d %d %d 1700000000 %06d 3\n" % (n, n * 100, n % 2, n) for n in range(1, 1001))
+LOG = b"".join(b"0 %d %d %d 1700000000 %06d 3\n" % (n, n * 25, n % 2, n) for n in range(1, 4001))
 
 
-def latency_json(loop: str = "closed", sampling_rate: float = 1, **changes: Any) -> bytes:
+def latency_json(loop: str = "closed", sampling_rate: float = 1, log: bytes = LOG, **changes: Any) -> bytes:
     reduction = Reduction(rate=loop == "open", tries=False)
-    reduction.read(LOG if loop == "open" else LOG.replace(b" 3\n", b"\n"))
+    reduction.read(log if loop == "open" else log.replace(b" 3\n", b"\n"))
     told = reduction.as_json(["a.sql", "b.sql"], loop=loop, sampling_rate=sampling_rate)
     return json.dumps({**told, **changes}).encode()
 
@@ -57,8 +62,80 @@ def test_an_open_loop_includes_its_lag() -> None:
 def test_scripts_have_percentiles_of_their_own() -> None:
     found = by_name(measure("pgbench", outputs("pgbench-18-two_scripts.out", latency_json())))
 
-    assert found["script:2 latency_max"].value == 99.9
+    assert found["script:2 latency_max"].value == 99.975
     assert found["script:2 latency_p99"].definition == "b.sql"
+
+
+def log_of(values_us: list[int], skipped: int = 0) -> bytes:
+    """Lines of one script with a rate, and of transactions that were skipped."""
+    told = [str(each) for each in values_us] + ["skipped"] * skipped
+    return "".join(f"0 {n} {each} 0 1700000000 {n:06d} 3\n" for n, each in enumerate(told)).encode()
+
+
+def told_of(log: bytes) -> dict[str, Any]:
+    found = measure("pgbench", outputs("pgbench-16-rate_limit.out", latency_json("open", log=log)))
+    return {name: one.value for name, one in by_name(found).items()}
+
+
+def test_a_percentile_is_told_from_as_many_transactions_on_as_bound_it() -> None:
+    few, enough = (told_of(log_of([1000] * count)) for count in (367, 368))
+
+    assert "latency_p99" not in few and few["latency_p95"] == 1
+    assert enough["latency_p99"] == 1 and "latency_p99.9" not in enough
+    assert "latency_p99.9" in told_of(log_of([1000] * 3688))
+    assert [fewest(percentage) for percentage in (99, 99.9)] == [368, 3688]
+
+
+def test_skipped_transactions_are_slower_than_any_limit() -> None:
+    latencies = [round(1000 * value) for value in np.linspace(1, 9.9, 990)]
+
+    assert told_of(log_of(latencies, skipped=10))["latency_p99"] == 9.9
+    beyond = told_of(log_of(latencies, skipped=20))
+    assert "latency_p99" not in beyond and beyond["latency_p95"] < 9.9
+
+
+def test_percentiles_are_of_the_nearest_rank() -> None:
+    values = [round(100 * n) for n in range(1, 1001)]  # 0.1 to 100 ms
+
+    assert np.quantile(values, 0.99, method="inverted_cdf") == 99_000
+    assert told_of(log_of(values))["latency_p99"] == pytest.approx(99.0, rel=0.004)
+    small = Histogram()
+    small.add(range(1, 201), [5] * 200)  # exact below 256
+    for percent in (50, 95, 99):
+        assert small.percentile(percent) == np.quantile(
+            np.repeat(range(1, 201), 5), percent / 100, method="inverted_cdf"
+        )
+
+
+@pytest.mark.parametrize("kind", ["of the agent", "of fio"])
+def test_counts_are_merged_and_percentiles_are_not(kind: str) -> None:
+    runs = [{1: 990, 5: 10}, {1: 900, 50: 100}]
+
+    if kind == "of fio":
+        merged: Any = fio.Histogram.merged(fio.Histogram(tuple(run.items())) for run in runs)
+    else:
+        merged = Histogram()
+        for run in runs:
+            own = Histogram()
+            own.add(list(run), list(run.values()))
+            merged.merge(own)
+
+    assert merged.percentile(99) == 50
+
+
+def test_fio_s_bins_give_its_percentiles() -> None:
+    bins = fio.Histogram(((100_000, 900), (200_000, 80), (1_000_000, 15), (5_000_000, 5)))
+
+    assert [bins.percentile(at) for at in (50, 95, 99, 99.9)] == [100_000, 200_000, 1_000_000, 5_000_000]
+
+
+def test_aggregate_logs_hold_a_mean_and_a_spread_and_no_percentile() -> None:
+    log = parse_aggregate(b"1700000000 1000 5000000 30000000000 1 9\n1700000001 500 5000000 60000000000 1 9\n")
+
+    assert (log.latency_avg_us, log.latency_stddev_us) == (
+        pytest.approx(6666.7, abs=0.05),
+        pytest.approx(3944.1, abs=0.05),
+    )
 
 
 def test_percentiles_of_a_sample_say_of_how_much() -> None:

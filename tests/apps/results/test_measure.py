@@ -119,12 +119,23 @@ def test_fio_clones_of_a_section_are_one_figure() -> None:
 
 def test_fio_percentiles_of_clones_come_from_their_histograms() -> None:
     report = json.loads(sample("fio-3.33-read_nogroup.json"))
-    for job, bins in zip(report["jobs"], ({"100": 98, "900": 2}, {"100": 50, "500": 50}), strict=True):
+    for job, bins in zip(report["jobs"], ({"100": 9800, "900": 200}, {"100": 5000, "500": 5000}), strict=True):
         job["read"]["clat_ns"]["bins"] = bins
 
     found = by_name(measure("fio", {"fio.json": json.dumps(report, indent=1).encode()}))
 
     assert [found[f"read clat_p{at}"].value for at in ("50", "95", "99", "99.9")] == [100, 500, 500, 900]
+
+
+def test_fio_percentiles_that_so_few_reads_cannot_tell_are_left_out() -> None:
+    report = json.loads(sample("fio-3.33-read_nogroup.json"))
+    for job in report["jobs"]:
+        job["read"]["clat_ns"]["bins"] = {"100": 183, "900": 1}
+
+    found = by_name(measure("fio", {"fio.json": json.dumps(report, indent=1).encode()}))
+
+    assert "read clat_p99" in found  # of 368 reads
+    assert "read clat_p99.9" not in found
 
 
 def test_fio_sections_of_one_name_are_numbered_by_group() -> None:
@@ -161,3 +172,32 @@ def test_known_metrics_agree_with_what_is_measured() -> None:
 def test_the_outputs_of_every_workload_can_be_read() -> None:
     imported = {"figures"}  # of somebody else's tables: nothing here runs them
     assert MEASURE.keys() - imported == {kind for kind, workload in WORKLOADS.items() if workload.measures}
+
+
+COLUMNS = {"hits": {"unit": "blocks", "better": "higher"}, "pages": {"unit": "pages", "better": "lower"}}
+
+
+def figures(printed: bytes) -> list[Measurement]:
+    return measure("sql", {"stdout": printed + b"at 1795283844.43\n"}, {"query": "select ...", "figures": COLUMNS})
+
+
+def test_columns_of_the_only_row_are_figures_and_null_was_not_taken() -> None:
+    found = figures(b'{"name":"t","hits":5406,"pages":null}\n')
+
+    assert found == [Measurement("hits", 5406.0, "blocks", "higher", "a column of its row")]
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (b"", "the query yielded 0 rows"),
+        (b'{"hits":1,"pages":2}\n{"hits":1,"pages":2}\n', "the query yielded 2 rows"),
+        (b'{"hits":1}\n', "pages is no column of the row"),
+        (b'{"hits":"many","pages":2}\n', "hits is 'many', which is no number"),
+        (b'{"hits":true,"pages":2}\n', "hits is 'True', which is no number"),
+        (b'{"hits":1,"pa\n', "is not a row"),
+    ],
+)
+def test_a_row_that_is_not_one_of_figures_is_refused(printed: bytes, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        figures(printed)

@@ -95,8 +95,8 @@ def test_a_figure_has_the_panels_that_were_asked_for_and_reads_only_their_series
     url = reverse("run_figure", args=[run.pk])
 
     with django_assert_num_queries(
-        9
-    ):  # session, user, run, the panels, parts, steps, series of the source, their blocks, marks
+        10
+    ):  # session, user, run, the panels, parts, steps, series of the source, their blocks, marks, what they say
         figure = browser.get(url, {"panel": "postgresql.WAL"}).json()
 
     lines = {trace.get("meta"): trace["y"] for trace in figure["data"]}

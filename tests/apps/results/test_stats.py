@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from apps.errors import PlanError
 from apps.results.stats import (
-    Cell,
     Comparison,
     Metric,
     Observation,
@@ -25,8 +24,8 @@ from apps.results.stats import (
     dips,
     drift,
     holm,
-    interaction,
     level_table,
+    mde_percent,
     noise_floor_percent,
     runs_needed,
     trend,
@@ -379,35 +378,6 @@ def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list
         assert (one.verdict == "points_only") == (one.n < 3)
 
 
-# --- interaction
-
-
-def test_interaction_of_two_factors() -> None:
-    runs = {
-        ("8", "off"): (9800, 9750, 9900, 9700),
-        ("8", "on"): (9910, 9800, 10050, 9760),
-        ("64", "off"): (10100, 10080, 10180, 9990),
-        ("64", "on"): (10470, 10320, 10560, 10370),
-    }
-    cells = [Cell(a, b, block, value) for (a, b), values in runs.items() for block, value in enumerate(values)]
-
-    found = interaction(cells)
-
-    assert found.effects_percent == pytest.approx((0.94, 3.39), abs=0.005)
-    assert found.ratio_percent == pytest.approx(2.43, abs=0.005)
-    assert found.interval == interval(1.60, 3.27)
-    assert found.p == pytest.approx(9.4e-5, abs=5e-7)
-    assert found.sentence() == (
-        "on against off gives +0.94 % with 8 and +3.39 % with 64: they differ "
-        "(ratio of ratios +2.43 %, 95 % interval +1.60 to +3.27 %)."
-    )
-
-
-def test_interaction_needs_every_cell_in_every_block() -> None:
-    with pytest.raises(PlanError, match="2 x 2"):
-        interaction([Cell("8", "off", 1, 1.0), Cell("8", "on", 1, 1.0), Cell("64", "off", 1, 1.0)])
-
-
 # --- within a run
 
 WARMING = (8200, 9100, 9600, 9900, 10010, 9980, 10030, 9990, 10020, 9970)
@@ -467,6 +437,31 @@ def test_dips_and_stalls() -> None:
     assert dip_depth(samples, [value == 60 for value in samples]) == pytest.approx(0.40)
 
 
+def test_stalls_have_places_and_missing_samples_are_none() -> None:
+    found = dips([100.0] * 10 + [0.0] * 2 + [100.0] * 5 + [math.nan] + [5.0] + [100.0] * 10)
+
+    assert (found.stalled, found.stalls) == (3, ((10, 12), (18, 19)))
+
+
+def test_the_cut_is_that_of_the_rule_as_it_is_written() -> None:
+    rng = np.random.default_rng(4)
+    for m in (2, 3, 7, 20, 61):
+        y = 1000 - 300 * np.exp(-np.arange(m) / 3) + rng.normal(0, 5, m)
+        mser = [((y[d:] - y[d:].mean()) ** 2).sum() / (m - d) ** 2 for d in range(m // 2 + 1)]
+        expected = next(d for d, value in enumerate(mser) if value <= 1.2 * min(mser))
+
+        assert mser_cut(y) == expected
+
+
+def test_the_trend_of_a_long_run_is_that_of_means() -> None:
+    rate = np.linspace(1000, 1100, 86_400) + np.random.default_rng(1).normal(0, 30, 86_400)
+
+    found = trend(rate, DELTA)
+
+    assert found is not None and found.flagged
+    assert found.total_percent == pytest.approx(100 * 100 / 1050, abs=0.2)
+
+
 # --- drift
 
 ORDER = "ABBAABBAAB"
@@ -513,3 +508,27 @@ def test_runs_needed() -> None:
 
 def test_runs_needed_are_never_fewer_than_a_verdict_needs() -> None:
     assert runs_needed(0.0, 0.02) == runs_needed(0.0001, 0.02) == runs_needed(0.006, 0.02, paired=True) == 3
+
+
+def test_what_can_be_found_is_what_statsmodels_says() -> None:
+    from statsmodels.stats.power import TTestIndPower, TTestPower
+
+    for n in (3, 5, 20):
+        two = TTestIndPower().solve_power(nobs1=n, alpha=0.05, power=0.8)
+        one = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
+        assert mde_percent(0.02, n, n) == pytest.approx(100 * math.expm1(two * 0.02), rel=1e-5)
+        assert mde_percent(0.02, n, n, paired=True) == pytest.approx(100 * math.expm1(one * 0.02), rel=1e-5)
+    for s in (0.005, 0.011, 0.02, 0.1):
+        two = TTestIndPower().solve_power(effect_size=math.log1p(0.02) / s, alpha=0.05, power=0.8)
+        assert runs_needed(s, 0.02) == max(3, math.ceil(two))
+
+
+def test_one_of_several_comparisons_finds_less_than_one_alone() -> None:
+    from scipy import stats
+
+    family = against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)
+    alone = against_baseline(rows_of({name: SHARED_BUFFERS[name] for name in ("8GB", "16GB")}), "8GB", TPS, DELTA)
+
+    found = math.log1p((family[0].mde_percent or 0) / 100) / ((family[0].s or 1) * math.sqrt(2 / 5))
+    assert stats.nct.sf(2.683, 12, found) == pytest.approx(0.8, abs=0.001)  # d 2.683 of 12 degrees of freedom
+    assert (family[0].runs_needed, alone[0].runs_needed) == (3, 3)

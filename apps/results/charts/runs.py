@@ -1,38 +1,21 @@
-"""Rows in, Plotly figure (a dict) out. Colours come from one palette each for light and dark pages."""
+"""A run on one time axis, and what it yielded beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apps.results import thin
+from apps.results.charts.themes import DASHES, SYMBOLS, WIDTH_PX, Figure, Theme, shown
+from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
-from apps.results.queries import CampaignTable
 from apps.results.samples import Column
 from apps.results.series import Panel
 from apps.results.timeline import MEASURE, Axis
 
-Figure = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Series colours in order, then text, grid, and paper."""
-
-    series: tuple[str, ...]
-    text: str
-    grid: str
-    paper: str
-
-
-LIGHT = Theme(("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1F2328", "#7A4B00"), "#1F2328", "#D9DDE3", "#FFFFFF")
-DARK = Theme(("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#E6E8EB"), "#E6E8EB", "#33383E", "#121417")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
 # Beyond this many lines a panel shows the whole spread as a heat map instead.
 MOST_LINES = 6
 # Beyond this many samples single ones are not told apart, and markers only cost.
@@ -40,109 +23,18 @@ MOST_MARKERS = 600
 MOST_MARKS = 200
 # Of one line, and of one heat map along the time: about as many as a wide screen has dots.
 MOST_POINTS, MOST_COLUMNS = 2000, 1000
-# Of a chart, unless its page says it, and of a letter in the mean.
-WIDTH_PX, LETTER_PX = 1200, 7.5
+LETTER_PX = 7.5  # of a letter in the mean
 LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
 PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
 # A legend may take two rows, on a telephone.
 LEGEND_PX = 34
 STEPS_PX = 22
+# Above a heat map, where lines have their legend.
+SCALE = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom", "lenmode": "pixels", "len": 220}
+SCALE |= {"thickness": 8, "ypad": 10, "outlinewidth": 0, "tickfont": {"size": 10}, "nticks": 4}
 MARGINS = {"l": 64, "r": 12, "t": 30, "b": 50}
 MARGIN_PX = MARGINS["t"] + MARGINS["b"]
-
-
-def theme(name: str) -> Theme:
-    return DARK if name == "dark" else LIGHT
-
-
-def level_chart(table: CampaignTable, look: Theme) -> Figure:
-    """One point per run, and beside them the geometric mean with its 95 % interval, level by level."""
-    runs: list[Mapping[str, Any]] = []
-    means: list[Mapping[str, Any]] = []
-    for place, level in enumerate(table.levels):
-        runs += [{"x": place - 0.12, "point": point} for point in level.points]
-        if level.mean is not None:
-            means.append({"x": place + 0.12, "level": level})
-    data = [*_of_hosts(runs, table, look), *_means(means, table, look)]
-    axis = {
-        "tickvals": list(range(len(table.levels))),
-        "ticktext": [level.label for level in table.levels],
-        "range": [-0.5, len(table.levels) - 0.5],
-        "title": {"text": table.factor_names},
-        "zeroline": False,
-    }
-    quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
-    layout = _layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
-    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-    layout["annotations"] = [_note("the axis does not start at 0", look)]
-    return {"data": data, "layout": layout}
-
-
-def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
-    """One trace, and of several hosts one each: side by side, with a symbol and a colour of its own."""
-    hosts = sorted({row["point"].host for row in rows})
-    if len(hosts) < 2:
-        return [_run_points(rows, table, look)]
-    traces = []
-    for place, host in enumerate(hosts):
-        aside = 0.16 * (place / (len(hosts) - 1) - 0.5)
-        own = [{**row, "x": row["x"] + aside} for row in rows if row["point"].host == host]
-        marker = {"color": _beside_means(look, place), "symbol": f"{SYMBOLS[place % len(SYMBOLS)]}-open"}
-        trace = _run_points(own, table, look)
-        traces.append({**trace, "name": f"one run on {host}", "marker": trace["marker"] | marker})
-    return traces
-
-
-def _beside_means(look: Theme, place: int) -> str:
-    """A colour that the means do not have."""
-    free = [colour for colour in look.series if colour != look.series[1]]
-    return free[place % len(free)]
-
-
-def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
-    points = [row["point"] for row in rows]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "one run",
-        "x": [row["x"] for row in rows],
-        "y": [point.value for point in points],
-        "customdata": [[str(point.run), point.block + 1, point.position + 1] for point in points],
-        "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}<extra></extra>",
-        "marker": {"color": look.series[0], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
-    }
-
-
-def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
-    """Levels with an interval, and apart those with too few runs for one: Plotly caps even a whisker of no length."""
-    bounded = [row for row in rows if row["level"].low is not None]
-    bare = [row for row in rows if row["level"].low is None]
-    traces = []
-    if bounded:
-        traces.append(_diamonds("geometric mean, 95 % interval", bounded, table, look) | _whiskers(bounded, look))
-    if bare:
-        traces.append(_diamonds("geometric mean, too few runs for an interval", bare, table, look))
-    return traces
-
-
-def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [row["x"] for row in rows],
-        "y": [row["level"].mean for row in rows],
-        "hovertemplate": f"%{{y:,.5g}} {table.unit}<extra>geometric mean</extra>",
-        "marker": {"color": look.series[1], "size": 10, "symbol": "diamond"},
-    }
-
-
-def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
-    levels = [row["level"] for row in rows]
-    above, below = [lv.high - lv.mean for lv in levels], [lv.mean - lv.low for lv in levels]
-    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
-    return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}
 
 
 def run_chart(
@@ -162,7 +54,7 @@ def run_chart(
     below, data, placed = PANEL_PX * len(drawn), list[Figure](), _placed(marks, axis)
     strip = STRIP_PX if placed else 0
     inner = below + strip
-    layout = _layout(look, xaxis={"title": {"text": axis.title}, "anchor": f"y{len(drawn)}", **_range(axis)})
+    layout = blank(look, xaxis={"title": {"text": axis.title}, "anchor": f"y{len(drawn)}", **shown(axis)})
     layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
     # What somebody zoomed into stays so while the same panels are drawn anew.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
@@ -175,11 +67,6 @@ def run_chart(
     if drawn and placed:
         data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
     return {"data": data, "layout": layout}
-
-
-def _range(axis: Axis) -> Figure:
-    """The part that is shown; all of it is Plotly's own choice."""
-    return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}
 
 
 def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme, letters: float) -> None:
@@ -240,11 +127,13 @@ def _panel(
     panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
 ) -> list[Figure]:
     axis, legend = f"y{number if number > 1 else ''}", f"legend{number if number > 1 else ''}"
-    layout[f"yaxis{axis[1:]}"] = _axis(panel, domain, look) if len(lines) <= MOST_LINES else _names(lines, domain)
-    title = {"text": panel.title, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
+    mapped = panel.heat or len(lines) > MOST_LINES
+    layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, look)
+    words = f"{panel.title}, of the only node" if panel.heat and len(lines) == 1 else panel.title
+    title = {"text": words, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
     layout["annotations"].append(title | {"yanchor": "bottom", "yshift": LEGEND_PX, "showarrow": False})
-    if len(lines) > MOST_LINES:
-        return _heat_map(lines, axis)
+    if mapped:
+        return _heat_map(lines, axis, domain)
     look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
     layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
     return _lines(lines, axis, legend, look)
@@ -260,7 +149,7 @@ def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:
 
 def _names(lines: Sequence[Column], domain: tuple[float, float]) -> Figure:
     """The axis of a heat map: its names, short enough to leave a telephone some room for the map."""
-    shown = [line.name.removeprefix("wait.") for line in lines]
+    shown = [line.name.partition(".")[0] if line.panel.heat else line.name.removeprefix("wait.") for line in lines]
     texts = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in shown]
     ticks = {"tickvals": [line.name for line in lines], "ticktext": texts, "tickfont": {"size": 10}}
     return {"domain": domain, "automargin": True, **ticks}
@@ -294,20 +183,27 @@ def _lonely(values: NDArray[np.float32]) -> bool:
     return bool((~missing[1:-1] & missing[:-2] & missing[2:]).any())
 
 
-def _heat_map(lines: Sequence[Column], axis: str) -> list[Figure]:
+def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float]) -> list[Figure]:
     return [
         {
             "type": "heatmap",
             "colorscale": "Cividis",
+            **_shares(lines),
+            "colorbar": SCALE | {"y": domain[1]},
             "meta": lines[0].source,
             "x": thin.begins(lines[0].t, MOST_COLUMNS),
             "y": [line.name for line in lines],
             "z": [thin.peaks(line.values, MOST_COLUMNS).astype(np.float32) for line in lines],
             "yaxis": axis,
-            "showscale": False,
             "hovertemplate": f"%{{y}} at %{{x}} s: %{{z:.4g}} {lines[0].unit}<extra></extra>",
         }
     ]
+
+
+def _shares(lines: Sequence[Column]) -> Figure:
+    """Shares of one thing go from nothing to all in every map, so that cpus and nodes can be compared."""
+    most = max((float(np.nanmax(line.values)) for line in lines if np.isfinite(line.values).any()), default=0.0)
+    return {"zmin": 0, "zmax": 100} if lines[0].unit == "%" and most <= 100 else {}
 
 
 def _strip(
@@ -348,21 +244,3 @@ def _told(placed: _Placed) -> str:
     label = mark.label.replace("<", "&lt;")
     figures = [f"{name.replace('_', ' ')} {value:,g}" for name, value in sorted(mark.data.items())]
     return "<br>".join([f"{mark.kind} at {placed.begin:.1f} s: {label}", *figures])
-
-
-def _layout(look: Theme, **axes: Figure) -> Figure:
-    grid = {"gridcolor": look.grid, "linecolor": look.grid, "automargin": True}
-    return {
-        "paper_bgcolor": look.paper,
-        "plot_bgcolor": look.paper,
-        "font": {"color": look.text, "family": "system-ui, sans-serif", "size": 13},
-        "margin": {"l": 70, "r": 16, "t": 40, "b": 50},
-        "hovermode": "closest",
-        "colorway": list(look.series),
-        **{name: grid | axis for name, axis in axes.items()},
-    }
-
-
-def _note(text: str, look: Theme) -> Figure:
-    place = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "right", "yanchor": "bottom"}
-    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, "opacity": 0.8, **place}

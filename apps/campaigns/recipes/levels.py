@@ -1,0 +1,239 @@
+"""Levels of factors made from a host's facts: what a recipe's `generate` may name. Pure.
+
+Each yields (label, value), or (label, {name: value}) where a level sets several paths. PlanError where the host has
+nothing to compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, memory_kb, parse_cpus, rows_that_fit, spelled
+from apps.errors import PlanError
+from apps.hosts.topology import file_system
+
+Facts = dict[str, Any]
+Levels = Sequence[tuple[str, Any]]
+
+KB, MB, GB = 1, 1024, 1024 * 1024
+SMALLEST_BUFFERS_KB = 128  # PostgreSQL's own least
+MOST_CLIENTS = 900  # so that max_connections of 1000 holds them all
+WAL_SIZES_KB = (1 * GB, 4 * GB, 16 * GB, 64 * GB)
+READ_AHEAD_KB = (0, 128, 1024, 4096)
+# Of the memory that is available, what huge pages may take: the agent asks for no more than nine tenths.
+MOST_OF_MEMORY, MOST_OF_AVAILABLE = 7 / 8, 0.85
+SERVER = {"initdb", "postgres", "pgbench"}
+
+
+def shared_buffers(facts: Facts) -> Levels:
+    """Seven eighths of the memory, and below it every power of two down to the smallest that there is."""
+    most = min(memory_kb(facts) * MOST_OF_MEMORY, facts["memory"]["available_kb"] * MOST_OF_AVAILABLE)
+    unit = GB if most >= GB else MB
+    top = int(most) // unit * unit
+    powers = (1 << power for power in range(top.bit_length(), -1, -1))
+    sizes = [top, *(kb for kb in powers if SMALLEST_BUFFERS_KB <= kb < top)]
+    return [(spelled(kb), spelled(kb)) for kb in sizes]
+
+
+def clients(facts: Facts) -> Levels:
+    """One, and half as many as there are cpus, as many, and 2, 4 and 8 times as many."""
+    count = cpus(facts)
+    wanted = {1, max(1, count // 2), count, *(count * times for times in (2, 4, 8))}
+    numbers = sorted({min(number, MOST_CLIENTS) for number in wanted})
+    return [("1 client" if number == 1 else f"{number} clients", number) for number in numbers]
+
+
+def wal_sizes(facts: Facts) -> Levels:
+    """max_wal_size: PostgreSQL's default, and larger ones while four of them would fit on what is free."""
+    room = free_kb(facts)
+    fitting = [kb for kb in WAL_SIZES_KB if room is None or kb * 4 <= room]
+    return [(spelled(kb), spelled(kb)) for kb in fitting or WAL_SIZES_KB[:1]]
+
+
+def transparent_huge_pages(facts: Facts) -> Levels:
+    """Never, always for the memory of each process, and for shared memory besides where the kernel can."""
+    choices = facts["transparent_huge_pages"].get("choices", {})
+    if not {"always", "never"} <= set(choices.get("enabled", [])):
+        raise PlanError("factors", "this kernel has no transparent huge pages", hint="choose another host")
+    shared = {"always", "never"} <= set(choices.get("shmem_enabled", []))
+    off = {"shmem_enabled": "never"} if shared else {}
+    levels = [("never", {"enabled": "never", **off}), ("always", {"enabled": "always", **off})]
+    both = ("always, shared memory too", {"enabled": "always", "shmem_enabled": "always"})
+    return [*levels, both] if shared else levels
+
+
+def huge_page_sizes(facts: Facts) -> Levels:
+    """No huge pages, and each size that this kernel has."""
+    sizes = sorted(size["kb"] for size in facts["huge_pages"]["sizes"])
+    if len(sizes) < 2:
+        told = f"only huge pages of {spelled(sizes[0])}" if sizes else "no huge pages"
+        raise PlanError("factors", f"this host has {told}", hint="the recipe huge-pages compares them with none")
+    used = [(spelled(kb), {"use": "on", "pool": "auto", "size": spelled(kb)}) for kb in sizes]
+    return [("none", {"use": "off"}), *used]
+
+
+def schedulers(facts: Facts) -> Levels:
+    """Those that the kernel offers for the disk below the cluster directory; what it has now comes first."""
+    disk = _disk(facts)
+    own = disk["scheduler"]
+    return [(name, name) for name in sorted(disk["schedulers"], key=lambda name: (name != own, name))]
+
+
+def read_ahead(facts: Facts) -> Levels:
+    """What the device below the cluster directory has now, and none, little and much."""
+    own = _device(facts).get("read_ahead_kb")
+    sizes = [own, *(kb for kb in READ_AHEAD_KB if kb != own)] if own is not None else READ_AHEAD_KB
+    return [(spelled(kb) if kb else "none", kb) for kb in sizes]
+
+
+def _device(facts: Facts) -> dict[str, Any]:
+    """What the file system of the cluster directory lies on, as in /sys/block. PlanError where it lies on none."""
+    path = facts["directories"][0]
+    mount = file_system(facts, path)
+    for device in facts["block_devices"]:
+        if mount and any(mount["mounted_on"] in part["mounted_on"] for part in (device, *device["partitions"])):
+            return dict(device)
+    lying = f"{mount['type']} on {mount['device']}" if mount else "a file system that is not known"
+    hint = "choose a host whose cluster directory is on a disk, or check it again"
+    raise PlanError("factors", f"{path} lies on {lying}, below which no block device is seen", hint=hint)
+
+
+def _disk(facts: Facts) -> dict[str, Any]:
+    """The disk at the bottom, which has the scheduler; a volume that is put together has none."""
+    device, known = _device(facts), facts["block_devices"]
+    for _ in known:
+        if device["schedulers"]:
+            return device
+        lower = [one for one in known if any(device["name"] in part["holders"] for part in (one, *one["partitions"]))]
+        if not lower:
+            break
+        device = lower[0]
+    hint = "choose a host whose kernel schedules the requests itself"
+    raise PlanError("factors", f"{device['name']} has no scheduler", hint=hint)
+
+
+def postgresql_versions(facts: Facts) -> Levels:
+    """Every installed PostgreSQL that a private cluster can be made of, the oldest first."""
+    able = sorted((each for each in facts["postgresql"] if set(each["tools"]) >= SERVER), key=lambda e: e["major"])
+    if len(able) < 2:
+        told = f"PostgreSQL {able[0]['version']} alone" if able else "no PostgreSQL with initdb and pgbench"
+        hint = "install another version there, or name its directory in pg_bin_dirs, and check the host again"
+        raise PlanError("factors", f"this host has {told}", hint=hint)
+    versions = [each["version"] for each in able]
+    return [(_version(each, versions), each["bin_dir"]) for each in able]
+
+
+def _version(one: dict[str, Any], versions: list[str]) -> str:
+    """Of the same version twice, where each lies."""
+    told = f"PostgreSQL {one['version']}"
+    return f"{told} in {one['bin_dir']}" if versions.count(one["version"]) > 1 else told
+
+
+def active_sets(facts: Facts) -> list[tuple[str, int]]:
+    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
+    rows = rows_that_fit(facts)
+    return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
+
+
+def directories(facts: Facts) -> list[tuple[str, str]]:
+    """The host's cluster directory and what an admin allowed besides, each told with what it lies on."""
+    return [(_lying(facts, path), path) for path in facts["directories"]]
+
+
+def _lying(facts: Facts, path: str) -> str:
+    mount = file_system(facts, path)
+    return f"{path} ({mount['type']} on {mount['device']})" if mount else path
+
+
+def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
+    """Each policy, membind to each node that has memory, and the cpus of one node against those of all."""
+    nodes = facts["numa"]["nodes"]
+    if len(nodes) < 2:
+        raise PlanError(
+            "factors",
+            "this host has one NUMA node, on which every policy places memory alike",
+            hint="choose a host with two nodes or more",
+        )
+    with_memory = [str(node["id"]) for node in nodes if node["mem_kb"]]
+    with_cpus = [str(node["id"]) for node in nodes if node["cpus"]]
+    return [
+        ("default", {"policy": "default"}),
+        ("interleave", {"policy": "interleave", "nodes": ",".join(with_memory)}),
+        ("localalloc", {"policy": "localalloc"}),
+        *((f"membind {node}", {"policy": "membind", "nodes": node}) for node in with_memory),
+        (f"cpus of node {with_cpus[0]}", {"policy": "default", "cpunodebind": with_cpus[0]}),
+    ]
+
+
+def cpu_doubling(facts: Facts) -> list[tuple[str, str]]:
+    """1, 2, 4 ... cpus and all of them, taken core by core so that SMT siblings come last."""
+    ordered = _by_core(facts)
+    counts = [1 << i for i in range(len(ordered).bit_length()) if 1 << i <= len(ordered)]
+    if counts[-1] != len(ordered):
+        counts.append(len(ordered))
+    return [(_cpus(count), ",".join(map(str, sorted(ordered[:count])))) for count in counts]
+
+
+def server_cpus(facts: Facts) -> list[tuple[str, str]]:
+    """One cpu, and another core where there are cpus left for a tracer then."""
+    return [(f"cpu {cpu}", str(cpu)) for cpu in _servers(facts)]
+
+
+def tracer_cpus(facts: Facts) -> list[tuple[str, dict[str, Any]]]:
+    """No tracer, one on PostgreSQL's cpu, and on another core and another socket that PostgreSQL is never given."""
+    ordered, topology = _by_core(facts), {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
+    servers = _servers(facts)
+    free = [cpu for cpu in ordered if cpu not in servers]
+    here = topology.get(servers[0], {}).get("socket")
+    near = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") == here), None)
+    far = next((cpu for cpu in free if topology.get(cpu, {}).get("socket") != here), None)
+    named = {"the same cpu": "server", "another cpu": near, "another socket": far}
+    placed = [(f"tracer on {name}", _traced(str(cpu))) for name, cpu in named.items() if cpu is not None]
+    return [("no tracer", {"tool": "none"}), *placed]
+
+
+def _traced(cpus: str) -> dict[str, Any]:
+    return {"tool": "strace", "settings.cpu_affinity.tracer": cpus}
+
+
+def _servers(facts: Facts) -> list[int]:
+    ordered = _by_core(facts)
+    return ordered[:2] if len(ordered) > 2 else ordered[:1]
+
+
+def _by_core(facts: Facts) -> list[int]:
+    return sorted(parse_cpus(facts["cpus"]["allowed"]), key=_place(facts))
+
+
+def _cpus(count: int) -> str:
+    return "1 cpu" if count == 1 else f"{count} cpus"
+
+
+def _place(facts: Facts) -> Any:
+    """Sort key of a cpu: first thread of each core first, node by node."""
+    seen: dict[tuple[int, int], int] = {}
+    place: dict[int, tuple[int, int, int]] = {}
+    for row in facts["cpus"].get("topology", []):
+        core = (row["socket"], row["core"])
+        seen[core] = thread = seen.get(core, -1) + 1
+        place[row["cpu"]] = (thread, row.get("node") or 0, row["cpu"])
+    return lambda cpu: place.get(cpu, (0, 0, cpu))
+
+
+GENERATORS: dict[str, Callable[[Facts], Levels]] = {
+    "active_sets": active_sets,
+    "clients": clients,
+    "cpu_doubling": cpu_doubling,
+    "directories": directories,
+    "huge_page_sizes": huge_page_sizes,
+    "numa_policies": numa_policies,
+    "postgresql_versions": postgresql_versions,
+    "read_ahead": read_ahead,
+    "schedulers": schedulers,
+    "server_cpus": server_cpus,
+    "shared_buffers": shared_buffers,
+    "tracer_cpus": tracer_cpus,
+    "transparent_huge_pages": transparent_huge_pages,
+    "wal_sizes": wal_sizes,
+}

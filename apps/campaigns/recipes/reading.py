@@ -1,0 +1,206 @@
+"""A recipe out of YAML that somebody wrote, read strictly, and into YAML again. Pure.
+
+Nothing in a text becomes anything but text, numbers, booleans, lists and mappings, and a few lines never become much:
+aliases are refused. What is not understood is named, with its value and what would be accepted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from apps.campaigns.cells import DESIGNS
+from apps.campaigns.orders import ORDERS
+from apps.campaigns.plan import REBOOTS
+from apps.campaigns.recipes.levels import GENERATORS
+from apps.errors import PlanError
+from apps.tuning import rules
+
+Recipe = dict[str, Any]
+LARGEST = 64 * 1024  # bytes of a file
+DEEPEST = 20
+WHOLE = "recipe"  # what an error is about that is about no field
+NAME = {
+    "type": "string",
+    "pattern": r"^[a-z][a-z0-9-]{0,39}\Z",
+    "description": "1 to 40 of a-z, 0-9 and -, a letter first",
+}
+_NOTED = 'text; quote what YAML takes for something else: "off", "on", "1.5"'
+_LINE = {"type": "string", "minLength": 1, "maxLength": 1000, "description": _NOTED}
+_FACTOR = {
+    "type": "object",
+    "properties": {
+        "name": {**_LINE, "maxLength": 80},
+        "order": {"type": "string", "enum": ["ascending", "descending"]},
+        "generate": {"type": "string", "enum": sorted(GENERATORS)},
+        "path": {**_LINE, "description": "what the levels set, such as settings.postgresql.shared_buffers"},
+        "levels": {
+            "type": "array",
+            "minItems": 1,
+            "description": "[{label: ..., set: {path: value}}]",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "label": {**_LINE, "maxLength": 80},
+                    "set": {"type": "object", "description": "{path: value}, or {} for the host as it is"},
+                    "when": {"type": "object", "description": "{factor: [labels]}"},
+                },
+                "required": ["label", "set"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "a whole number from 1 on"},
+        "name": NAME,
+        "title": {**_LINE, "maxLength": 90},
+        "question": _LINE,
+        "about": {**_LINE, "maxLength": 10_000},
+        "chart": _LINE,
+        "restarts": _LINE,
+        "needs": {"type": "string", "enum": ["user", "root"]},
+        "metric": {**_LINE, "maxLength": 80},
+        "delta": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "description": "0.02 is 2 %"},
+        "repetitions": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "1 to 1000"},
+        "order": {"type": "string", "enum": list(ORDERS)},
+        "design": {"type": "string", "enum": list(DESIGNS)},
+        "cells": {"type": "array", "items": {"type": "object"}, "description": "[{factor: label}]"},
+        "sample": {"type": "integer", "minimum": 1, "description": "combinations of a random sample"},
+        "reboot": {"type": "string", "enum": list(REBOOTS)},
+        "nuisance": {"type": "object"},
+        "settings": {"type": "object"},
+        "dataset": {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "options": {"type": "object"}},
+            "required": ["kind", "options"],
+            "additionalProperties": False,
+        },
+        "steps": {"type": "array", "minItems": 1, "items": {"type": "object"}},
+        "factors": {"type": "array", "minItems": 1, "items": _FACTOR},
+    },
+    "required": [
+        *("version", "name", "title", "question", "about", "chart", "restarts", "metric", "delta", "repetitions"),
+        *("order", "steps", "factors"),
+    ],
+    "additionalProperties": False,
+}
+
+
+class _Strict(yaml.SafeLoader):
+    """Without aliases, mappings that name a key twice, keys that are no text, and nesting that means nothing."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read: write it out", problem_mark=mark)
+        if self.depth == DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"it is nested deeper than {DEEPEST} levels", problem_mark=mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:str":
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r:.60} is a name, and no text to YAML: quote it", problem_mark=key.start_mark
+                )
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def parse(text: str) -> Recipe:
+    """The recipe of a file. PlanError at the line that is no YAML, or the field that cannot be."""
+    if len(text.encode(errors="surrogatepass")) > LARGEST:
+        raise PlanError("yaml", f"it is longer than {LARGEST // 1024} KiB", hint="a recipe is a page or two")
+    read = _loaded(text)
+    _check_plain(WHOLE, read)
+    _check_schema(read)
+    for place, factor in enumerate(read["factors"]):
+        _check_factor(f"factors.{place}", factor)
+    return dict(read)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Strict)  # noqa: S506 - a safe loader, and stricter
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise PlanError("yaml", f"{where}{error.problem or error.context}", hint="docs/recipes.md shows one") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise PlanError("yaml", f"{error}"[:300], hint="plain YAML in UTF-8") from error
+
+
+def _check_plain(path: str, value: Any) -> None:
+    """PlanError for what JSON, and so the database, has no word for."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            _check_plain("name", name)
+            _check_plain(_below(path, name), each)
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            _check_plain(_below(path, place), each)
+    elif isinstance(value, str):
+        strange = next((c for c in value if (c < " " and c not in "\n\t") or "\ud800" <= c <= "\udfff"), "")
+        if strange:
+            raise PlanError(path, f"there is the character {strange!r} in it", hint="leave control characters out")
+    elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 63:
+        raise PlanError(path, "it is a number of more than 64 bits", hint="quote it, if it is a text")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise PlanError(path, f"{value} is no number to measure with", hint="a finite one")
+    elif value is not None and not isinstance(value, int | float):
+        raise PlanError(path, f"{str(value)[:60]!r} is a {type(value).__name__} to YAML", hint="quote it")
+
+
+def _below(path: str, name: Any) -> str:
+    return str(name) if path == WHOLE else f"{path}.{name}"
+
+
+def _check_schema(read: Any) -> None:
+    try:
+        rules.check_schema(WHOLE, read, SCHEMA)
+    except PlanError as error:
+        error.subject = error.subject.removeprefix(f"{WHOLE}.")
+        raise PlanError(error.subject, error.message[:300], hint=error.hint or "see docs/recipes.md") from error
+
+
+def _check_factor(field: str, factor: Mapping[str, Any]) -> None:
+    if ("levels" in factor) == ("generate" in factor):
+        said = "both levels and generate" if "levels" in factor else "neither levels nor generate"
+        raise PlanError(field, f"{factor['name']!r} has {said}", hint="write its levels out, or have them generated")
+    if ("generate" in factor) != ("path" in factor):
+        hint = "generate: NAME with path: settings.postgresql.shared_buffers; levels name their paths themselves"
+        raise PlanError(f"{field}.path", f"{factor.get('path')!r} does not go with that", hint=hint)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Scripts as blocks of lines; nothing as an alias, which nobody would read."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def dump(recipe: Recipe) -> str:
+    """As YAML that `parse` reads again."""
+    return str(yaml.dump(recipe, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))

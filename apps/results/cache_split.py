@@ -1,0 +1,53 @@
+"""SELECT only: a campaign of the recipe cache-split as the table that its published experiment kept.
+
+Pages of 2 MiB that were reserved, size of shared_buffers, mean latency of the look-ups before and after the scan, the
+scan, and blocks of the table and its index. A run whose huge pages the kernel did not grant has two fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.recipes.scale import spelled
+from apps.results.formats.huge_page_csv import HUGEPAGE_ERROR
+from apps.tuning import gucs
+
+BLOCKS = ("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit")
+LATENCIES = (("idx1", "latency_avg"), ("seq", "elapsed_mean"), ("idx2", "latency_avg"))
+FIGURES = (*LATENCIES, ("blocks", "huge_pages"), *(("blocks", name) for name in BLOCKS))
+BLOCK_KB = 8  # what a shared_buffers without a unit counts
+
+
+def has(campaign: Campaign) -> bool:
+    """Whether its workload measures what the table has."""
+    return {step for step, _ in FIGURES} <= {step["name"] for step in campaign.steps}
+
+
+def rows(runs: Iterable[Run]) -> Iterator[Sequence[Any]]:
+    """One of each run, in their order; such that failed for other reasons, or measured something else, have none."""
+    for run in runs:
+        figures = {(one.step, one.name): one.value for one in run.measurements.all()}
+        if run.outcome == Run.Outcome.NOT_IN_EFFECT and run.ended_at:
+            yield HUGEPAGE_ERROR, run.ended_at.isoformat()
+        elif run.outcome == Run.Outcome.OK and set(FIGURES) <= figures.keys() and _kib(run):
+            yield _row(run, figures)
+
+
+def _row(run: Run, figures: dict[tuple[str, str], float]) -> Sequence[Any]:
+    whole = {name: int(figures["blocks", name]) for name in ("huge_pages", *BLOCKS)}
+    kib = _kib(run)
+    latencies = [figures[each] for each in LATENCIES]
+    ended = run.ended_at.isoformat() if run.ended_at else ""
+    return [whole["huge_pages"], spelled(kib), kib, *latencies, *(whole[name] for name in BLOCKS), ended]
+
+
+def _kib(run: Run) -> int:
+    """Of its shared_buffers; 0 where the run leaves it to PostgreSQL."""
+    said = str(run.spec["settings"].get("postgresql", {}).get("shared_buffers", ""))
+    found = gucs.QUANTITY.match(said)
+    if not found:
+        return 0
+    number, unit = float(found.group(1)), found.group(2)
+    return round(number * gucs.MEMORY[unit] / 1024 if unit else number * BLOCK_KB)

@@ -1,0 +1,84 @@
+"""Many runs of a campaign: a box for each level, of all of its runs, and points for those beyond its whiskers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from apps.results.charts.themes import Figure, Theme
+from apps.results.queries import CampaignTable, LevelRow
+
+# More points than these hide each other, and a browser takes seconds to draw them.
+MOST_POINTS = 2000
+# A box of fewer runs says less than its points do.
+LEAST_IN_BOX = 8
+WHISKER = 1.5  # interquartile ranges, as Tukey has it
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Quartiles, and the values farthest out that are within the whiskers; named as Plotly names them."""
+
+    q1: float
+    median: float
+    q3: float
+    lowerfence: float
+    upperfence: float
+
+    def holds(self, value: float) -> bool:
+        return self.lowerfence <= value <= self.upperfence
+
+
+def box_of(values: Sequence[float]) -> Box:
+    """Quartiles as NumPy interpolates them, whiskers as Tukey's: to the last value within WHISKER of the box."""
+    array = np.asarray(values)
+    q1, median, q3 = np.quantile(array, (0.25, 0.5, 0.75)).tolist()
+    reach = WHISKER * (q3 - q1)
+    within = array[(array >= q1 - reach) & (array <= q3 + reach)]
+    return Box(q1, median, q3, float(within.min()), float(within.max()))
+
+
+def drawn_of(boxes: Sequence[Box]) -> Figure:
+    """Of a trace of boxes what is computed here: for thousands of runs the browser would take long."""
+    return {each.name: [getattr(box, each.name) for box in boxes] for each in fields(Box)}
+
+
+def crowded(table: CampaignTable) -> bool:
+    return sum(len(level.points) for level in table.levels) > MOST_POINTS
+
+
+def thinned(rows: Sequence[Row], table: CampaignTable, look: Theme) -> tuple[list[Figure], list[Row], str]:
+    """(boxes, the rows that stay points, what the chart has to say of it)."""
+    boxes = {place: box_of(_values(lv)) for place, lv in enumerate(table.levels) if len(lv.points) >= LEAST_IN_BOX}
+    alone = {
+        point.run
+        for place, lv in enumerate(table.levels)
+        for point in lv.points
+        if place not in boxes or not boxes[place].holds(point.value)
+    }
+    kept = [row for row in rows if row["point"].run in alone]
+    step = -(-len(kept) // MOST_POINTS) or 1
+    shown = kept[::step]
+    told = f"boxes: all {len(rows)} runs; points: those beyond 1.5 interquartile ranges"
+    return [_trace(boxes, look)], shown, told + (f", 1 in {step} of {len(kept)}" if step > 1 else "")
+
+
+def _values(level: LevelRow) -> list[float]:
+    return [point.value for point in level.points]
+
+
+def _trace(boxes: Mapping[int, Box], look: Theme) -> Figure:
+    return {
+        "type": "box",
+        "name": "quartiles of the runs",
+        "x": [place - 0.12 for place in boxes],
+        **drawn_of(list(boxes.values())),
+        "width": 0.3,
+        "marker": {"color": look.series[0]},
+        "line": {"width": 1.5},
+    }

@@ -1,0 +1,100 @@
+"""How latencies were spread: on an axis of nines, over time, and statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from apps.results import thin
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, layout, note, shown
+from apps.results.latencies import Curve, Heat, Statement
+from apps.results.timeline import Axis
+
+TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
+MOST_CURVES, MOST_COLUMNS = 6, 1000
+LONGEST_SQL = 46
+
+
+def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
+    """Latency by percentile, each nine as far as the one before: the tail is where runs differ."""
+    shown = curves[:MOST_CURVES]
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": f"{curve.name}, n {curve.count:,}".replace("<", "&lt;"),
+            "x": [_nine(percent) for percent in curve.percents],
+            "y": curve.ms,
+            "text": [f"p{percent:g}" for percent in curve.percents],
+            "hovertemplate": "%{text}: %{y:,.4g} ms<extra></extra>",
+            "line": {"color": look.series[place], "dash": DASHES[place], "width": 2},
+            "marker": {"symbol": SYMBOLS[place], "size": 5},
+        }
+        for place, curve in enumerate(shown)
+    ]
+    last = max((percent for curve in shown for percent in curve.percents), default=99.9)
+    ticks = [percent for percent in TICKS if percent <= last]
+    across = {"title": {"text": "percentile"}, "tickvals": [_nine(percent) for percent in ticks], "zeroline": False}
+    across |= {"ticktext": [f"{percent:g} %" for percent in ticks]}
+    down = {"title": {"text": "latency (ms)"}, "type": "log", "exponentformat": "none", "dtick": "D2"}
+    drawn = layout(look, xaxis=across, yaxis=down)
+    drawn |= {"height": 400, "showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
+    if len(curves) > MOST_CURVES:
+        drawn["annotations"] = [note(f"the first {MOST_CURVES} of {len(curves)} curves", look)]
+    return {"data": data, "layout": drawn}
+
+
+def _nine(percent: float) -> float:
+    """0 at 0 %, 1 at 90 %, 2 at 99 %, and so on."""
+    return float(-np.log10(1 - percent / 100))
+
+
+def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
+    """Transactions by time and latency; the more, the lighter, on a logarithmic scale: a band is a mode of its own. Who
+    looks closer asks again with a part of the time."""
+    columns = [thin.peaks(row, MOST_COLUMNS) for row in heat.counts]
+    times = thin.begins(np.asarray(heat.t, dtype=np.float64), MOST_COLUMNS)
+    counts = np.asarray(columns)
+    with np.errstate(divide="ignore"):
+        z = np.where(counts > 0, np.log10(np.maximum(counts, 1)), np.nan).astype(np.float32)
+    most = int(np.ceil(np.nanmax(z))) if np.isfinite(z).any() else 0
+    bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
+    bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
+    trace = {
+        "type": "heatmap",
+        "colorscale": "Cividis",
+        "x": times,
+        "y": heat.edges,
+        "z": z,
+        "text": counts,
+        "colorbar": bar,
+        "hovertemplate": "at %{x} s, about %{y:.3g} ms: %{text:,.0f} transactions<extra></extra>",
+    }
+    down = {"title": {"text": "latency (ms)"}, "type": "log", "exponentformat": "none", "dtick": "D2"}
+    across = {"title": {"text": axis.title}, **shown(axis)}
+    return {"data": [trace], "layout": layout(look, xaxis=across, yaxis=down) | {"height": 360}}
+
+
+def statement_chart(statements: Sequence[Statement], look: Theme) -> Figure:
+    """A bar for each statement in the order of its script, from 0."""
+    names = [f"{each.name}: {_short(each.sql)}".replace("<", "&lt;") for each in statements]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "mean latency",
+        "x": [each.ms for each in statements],
+        "y": list(range(len(statements))),
+        "text": [f"{each.ms:.3g} ms" for each in statements],
+        "customdata": [each.sql.replace("<", "&lt;") for each in statements],
+        "hovertemplate": "%{x:.4g} ms<br>%{customdata}<extra></extra>",
+        "marker": {"color": look.series[0]},
+    }
+    down = {"tickvals": list(range(len(names))), "ticktext": names, "autorange": "reversed", "tickfont": {"size": 11}}
+    across = {"title": {"text": "mean latency (ms)"}, "rangemode": "tozero"}
+    drawn = layout(look, xaxis=across, yaxis=down)
+    return {"data": [trace], "layout": drawn | {"height": 110 + 26 * len(names), "showlegend": False}}
+
+
+def _short(sql: str) -> str:
+    return sql if len(sql) <= LONGEST_SQL else f"{sql[: LONGEST_SQL - 1]}…"

@@ -1,0 +1,123 @@
+"""The levels of a campaign: a point for each run, means and their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apps.results.charts.boxes import crowded, thinned
+from apps.results.charts.compare import forest_chart
+from apps.results.charts.shades import laid, noise_band
+from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout, note
+from apps.results.queries import CampaignTable
+
+MOST_DIFFERENCES = 24
+
+
+def level_chart(table: CampaignTable, look: Theme) -> Figure:
+    """One point per run, or a box where they are very many, and beside them the geometric mean with its 95 % interval,
+    level by level."""
+    runs: list[Mapping[str, Any]] = []
+    means: list[Mapping[str, Any]] = []
+    for place, level in enumerate(table.levels):
+        runs += [{"x": place - 0.12, "point": point} for point in level.points]
+        if level.mean is not None:
+            means.append({"x": place + 0.12, "level": level})
+    boxes: list[Figure] = []
+    words = "the axis does not start at 0"
+    if crowded(table):
+        boxes, runs, told = thinned(runs, table, look)
+        words = f"{told}; {words}"
+    data = [*boxes, *_of_hosts(runs, table, look), *_means(means, table, look)]
+    axis = {
+        "tickvals": list(range(len(table.levels))),
+        "ticktext": [level.label for level in table.levels],
+        "range": [-0.5, len(table.levels) - 0.5],
+        "title": {"text": table.factor_names},
+        "zeroline": False,
+    }
+    quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
+    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
+    drawn["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    drawn["annotations"] = [note(words, look)]
+    return laid({"data": data, "layout": drawn}, noise_band(table, look))
+
+
+def difference_chart(table: CampaignTable, look: Theme) -> Figure:
+    """Each level against the baseline, with its interval and the margin: the MOST_DIFFERENCES that differ most."""
+    shown = sorted(table.told, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
+    rows = [
+        (level.label, level.relative_percent or 0.0, (level.relative_low, level.relative_high), level.verdict)
+        for level in table.told
+        if level in shown
+    ]
+    figure = forest_chart(rows, table.delta, f"{table.metric}, % against {table.baseline}", look)
+    if len(table.told) > len(rows):
+        figure["layout"]["annotations"].append(note(f"the {len(rows)} of {len(table.told)} that differ most", look))
+    return figure
+
+
+def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+    """One trace, and of several hosts one each: side by side, with a symbol and a colour of its own."""
+    hosts = sorted({row["point"].host for row in rows})
+    if len(hosts) < 2:
+        return [_run_points(rows, table, look)]
+    traces = []
+    for place, host in enumerate(hosts):
+        aside = 0.16 * (place / (len(hosts) - 1) - 0.5)
+        own = [{**row, "x": row["x"] + aside} for row in rows if row["point"].host == host]
+        marker = {"color": _beside_means(look, place), "symbol": f"{SYMBOLS[place % len(SYMBOLS)]}-open"}
+        trace = _run_points(own, table, look)
+        traces.append({**trace, "name": f"one run on {host}", "marker": trace["marker"] | marker})
+    return traces
+
+
+def _beside_means(look: Theme, place: int) -> str:
+    """A colour that the means do not have."""
+    free = [colour for colour in look.series if colour != look.series[1]]
+    return free[place % len(free)]
+
+
+def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
+    points = [row["point"] for row in rows]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "one run",
+        "x": [row["x"] for row in rows],
+        "y": [point.value for point in points],
+        "customdata": [[str(point.run), point.block + 1, point.position + 1] for point in points],
+        "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}<extra></extra>",
+        "marker": {"color": look.series[0], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
+    }
+
+
+def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+    """Levels with an interval, and apart those with too few runs for one: Plotly caps even a whisker of no length."""
+    bounded = [row for row in rows if row["level"].low is not None]
+    bare = [row for row in rows if row["level"].low is None]
+    traces = []
+    if bounded:
+        traces.append(_diamonds("geometric mean, 95 % interval", bounded, table, look) | _whiskers(bounded, look))
+    if bare:
+        traces.append(_diamonds("geometric mean, too few runs for an interval", bare, table, look))
+    return traces
+
+
+def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [row["x"] for row in rows],
+        "y": [row["level"].mean for row in rows],
+        "hovertemplate": f"%{{y:,.5g}} {table.unit}<extra>geometric mean</extra>",
+        "marker": {"color": look.series[1], "size": 10, "symbol": "diamond"},
+    }
+
+
+def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
+    levels = [row["level"] for row in rows]
+    above, below = [lv.high - lv.mean for lv in levels], [lv.mean - lv.low for lv in levels]
+    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}

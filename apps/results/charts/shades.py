@@ -1,0 +1,58 @@
+"""What was judged, drawn behind what was measured: the noise floor of a campaign, warm-up and stalls of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apps.results.charts.themes import Figure, Theme, note
+from apps.results.models import Within
+from apps.results.queries import CampaignTable
+from apps.results.timeline import Axis
+
+
+def noise_band(table: CampaignTable, look: Theme) -> Figure:
+    """Layout: a grey band around the baseline's mean, in which levels that are the same differ; {} without one."""
+    mean = next((level.mean for level in table.levels if level.label == table.baseline), None)
+    floor = table.noise_floor_percent
+    if mean is None or floor is None:
+        return {}
+    ratio = 1 + floor / 100
+    band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": mean / ratio, "y1": mean * ratio, "layer": "below"}
+    shape = band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}}
+    words = note(f"grey: noise floor, ±{floor:.2f} % around {table.baseline}".replace("<", "&lt;"), look)
+    return {"shapes": [shape], "annotations": [words | {"yshift": 15}]}
+
+
+def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:
+    """Layout: shades from each step's beginning to where it was steady, and where it stalled, each with its name."""
+    shapes, words, offsets = list[Figure](), list[Figure](), axis.offsets()
+    for row in rows:
+        if row.step not in offsets:
+            continue
+        begin = offsets[row.step]
+        spans = [("warm-up", 0.0, row.data.get("warm_up_s") or 0.0)]
+        spans += [("stall", *stall) for stall in row.data.get("stalls", [])]
+        for name, t, until in spans:
+            if until > t:
+                shapes.append(_shade(begin + t, begin + until, name, look))
+                words.append(_word(begin + t, name, look))
+    return {"shapes": shapes, "annotations": words}
+
+
+def _shade(x0: float, x1: float, name: str, look: Theme) -> Figure:
+    colour, opacity = (look.text, 0.08) if name == "warm-up" else (look.series[1], 0.25)
+    place = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": x0, "x1": x1, "layer": "below"}
+    return place | {"fillcolor": colour, "opacity": opacity, "line": {"width": 0}}
+
+
+def _word(x: float, name: str, look: Theme) -> Figure:
+    """At the foot of the chart, where no legend is."""
+    place = {"xref": "x", "yref": "paper", "x": x, "y": 0, "xanchor": "left", "yanchor": "bottom", "yshift": 16}
+    return place | {"text": name, "showarrow": False, "font": {"size": 11, "color": look.text}}
+
+
+def laid(figure: Figure, more: Figure) -> Figure:
+    """The figure with more shapes and words."""
+    for name, listed in more.items():
+        figure["layout"][name] = [*figure["layout"].get(name, []), *listed]
+    return figure

@@ -1,0 +1,57 @@
+"""One palette for light and one for dark pages, and what every figure's layout shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.results.timeline import Axis
+
+Figure = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Series colours in order, then text, grid, and paper."""
+
+    series: tuple[str, ...]
+    text: str
+    grid: str
+    paper: str
+
+
+LIGHT = Theme(("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1F2328", "#7A4B00"), "#1F2328", "#D9DDE3", "#FFFFFF")
+DARK = Theme(("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#E6E8EB"), "#E6E8EB", "#33383E", "#121417")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
+
+
+# Of a chart, unless its page says it.
+WIDTH_PX = 1200
+
+
+def theme(name: str) -> Theme:
+    return DARK if name == "dark" else LIGHT
+
+
+def layout(look: Theme, **axes: Figure) -> Figure:
+    grid = {"gridcolor": look.grid, "linecolor": look.grid, "automargin": True}
+    return {
+        "paper_bgcolor": look.paper,
+        "plot_bgcolor": look.paper,
+        "font": {"color": look.text, "family": "system-ui, sans-serif", "size": 13},
+        "margin": {"l": 70, "r": 16, "t": 40, "b": 50},
+        "hovermode": "closest",
+        "colorway": list(look.series),
+        **{name: grid | axis for name, axis in axes.items()},
+    }
+
+
+def note(text: str, look: Theme) -> Figure:
+    place = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "right", "yanchor": "bottom"}
+    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, "opacity": 0.8, **place}
+
+
+def shown(axis: Axis) -> Figure:
+    """Of a time axis the part that is shown; all of it is Plotly's own choice."""
+    return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}

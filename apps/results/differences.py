@@ -1,0 +1,106 @@
+"""SELECT only: what was set for sets of runs, and what else differed between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.campaigns.models import Campaign, Run
+from apps.hosts import changes
+from apps.hosts.models import Facts
+
+MOST_CHANGES = 60
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A path whose values differ from side to side; `planned` where a factor of a campaign, or a profile, says so."""
+
+    path: str
+    values: list[str]
+    planned: bool
+
+
+def of_settings(sides: Sequence[Sequence[Run]]) -> list[Difference]:
+    """Settings and options of the tools, as the runs' specs have them."""
+    specs = _specs(sides)
+    told = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
+    planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
+    profiles = len({run.campaign.profile_id for runs in sides for run in runs}) > 1
+    found = []
+    for path in sorted({path for each in told for path in each}):
+        values = [" or ".join(sorted(each.get(path, {"not set"}))) for each in told]
+        if len(set(values)) > 1:
+            by_design = any(path == name or path.startswith(f"{name}.") for name in planned)
+            found.append(Difference(path, values, by_design or (profiles and path.startswith("settings."))))
+    return found
+
+
+def _specs(sides: Sequence[Sequence[Run]]) -> dict[str, dict[str, str]]:
+    """digest -> the settings and options of the spec that has it."""
+    first = {run.digest: run.pk for runs in sides for run in runs}
+    known = Run.objects.filter(pk__in=first.values()).values_list("digest", "spec")
+    return {digest: _flat(_told(spec)) for digest, spec in known}
+
+
+def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
+    steps = {step["name"]: step.get("options", {}) for step in spec.get("steps", [])}
+    return {"settings": spec.get("settings", {}), "steps": steps}
+
+
+def _planned(campaign: Campaign) -> Iterator[str]:
+    """The paths that its factors set, in the words of a spec."""
+    for factor in campaign.factors:
+        for level in factor["levels"]:
+            for path in level.get("set", {}):
+                yield path
+                if path.startswith("workload."):
+                    yield from (f"steps.{step['name']}.{path.removeprefix('workload.')}" for step in campaign.steps)
+
+
+def _flat(value: Any, path: str = "") -> dict[str, str]:
+    if isinstance(value, dict):
+        found: dict[str, str] = {}
+        for name, inner in value.items():
+            found |= _flat(inner, f"{path}.{name}" if path else str(name))
+        return found
+    return {path: value if isinstance(value, str) else json.dumps(value)}
+
+
+def _values(told: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for each in told:
+        for path, value in each.items():
+            found.setdefault(path, set()).add(value)
+    return found
+
+
+def of_hosts(sides: Sequence[Sequence[Run]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
+    """(what nobody set and yet differs: kernel, versions, hardware; warnings), by the facts of each run's host."""
+    ids = [sorted({run.facts_id for run in runs if run.facts_id}) for runs in sides]
+    known = Facts.objects.in_bulk({pk for each in ids for pk in each})
+    facts = [[known[pk].data for pk in own] for own in ids]
+    mixed = [_mixed(name, runs, own) for name, runs, own in zip(names, sides, facts, strict=True)]
+    unknown = [] if all(facts) else ["Of some runs no facts of the host were kept: what else differed cannot be told."]
+    return _between(facts)[:MOST_CHANGES], [text for text in [*mixed, *unknown] if text]
+
+
+def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
+    """What the newest facts of each side say against those of the first."""
+    rows: dict[str, list[str]] = {}
+    for place, own in enumerate(facts):
+        if place and own and facts[0]:
+            for change in changes.weighty(facts[0][-1], own[-1]):
+                rows.setdefault(change.path, [change.was] * len(facts))[place] = change.now
+    return [Difference(path, values, planned=False) for path, values in rows.items()]
+
+
+def _mixed(name: str, runs: Sequence[Run], facts: Sequence[dict[str, Any]]) -> str:
+    """Runs of one side on unlike hosts, or before and after a change, are no repetitions of each other."""
+    hosts = sorted({run.host.name for run in runs})
+    if len(hosts) > 1:
+        return f"{name} mixes runs of {len(hosts)} hosts: {', '.join(hosts)}."
+    told = sorted({change.path for other in facts[1:] for change in changes.weighty(facts[0], other)})
+    return f"{name} mixes runs before and after a change of the host: {', '.join(told[:3])}." if told else ""

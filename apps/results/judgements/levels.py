@@ -1,0 +1,76 @@
+"""Levels against the baseline: the verdicts of the table, which is best, and how many comparisons there were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from apps.results import stats
+from apps.results.judgements.asked import Asked, first_of
+from apps.results.queries import LevelRow
+from apps.results.sentences import Judgement, tone_of
+from apps.results.stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW, percent
+
+# A comparison of the best two asks for a range of all levels, whose tables end at about so many.
+MOST_RANKED = 20
+
+
+def too_few(asked: Asked) -> Iterator[Judgement]:
+    """How many runs there are of each level where they are too few for a verdict."""
+    counts = {level.label: level.ok for level in asked.table.levels}
+    few = [f"{label} has {count}" for label, count in counts.items() if count < POINTS_ONLY_BELOW]
+    least = min(counts.values())
+    if few:
+        sentence = (
+            f"Too little data for a verdict on all levels, which takes {PRELIMINARY_BELOW} runs of each: "
+            f"{first_of(few)}. Of fewer than {POINTS_ONLY_BELOW} only the points are told."
+        )
+        yield Judgement("data", sentence, "unknown", {"runs": counts})
+    elif least < PRELIMINARY_BELOW:
+        sentence = f"Preliminary: a verdict takes {PRELIMINARY_BELOW} runs of each level, and there are {least} of one."
+        yield Judgement("data", sentence, "unknown", {"runs": counts})
+
+
+def comparisons(asked: Asked) -> Iterator[Judgement]:
+    for level in asked.others:
+        if level.sentence:
+            yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
+
+
+def _figures(level: LevelRow) -> dict[str, Any]:
+    names = ("relative_percent", "relative_low", "relative_high", "verdict", "preliminary", "method")
+    return {"level": level.label, **{name: getattr(level, name) for name in names}}
+
+
+def best(asked: Asked) -> Iterator[Judgement]:
+    """Whether the best of several is any better than the one after it."""
+    measured = [level for level in asked.table.levels if level.mean is not None]
+    if not 3 <= len(measured) <= MOST_RANKED or min(level.ok for level in measured) < POINTS_ONLY_BELOW:
+        return
+    ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=asked.metric.better == "higher")
+    found = stats.pair_of_all(asked.rows, ranked[1].label, ranked[0].label, asked.metric, asked.campaign.delta)
+    first, second = ranked[0].label, ranked[1].label
+    low, high = found.interval or (math.nan, math.nan)
+    size = f"{percent(found.ratio_percent)} [{low:.2f}, {high:.2f}] against {second}, which comes after it"
+    figures = {"best": first, "second": second, "ratio_percent": found.ratio_percent, "low": low, "high": high}
+    again = f"The best of {len(measured)} looks better than it is: confirm it in a campaign of its own."
+    if low * high > 0:
+        yield Judgement("best", f"{first} is the best of {len(measured)}: {size}. {again}", "note", figures)
+    else:
+        sentence = f"{first} has the best mean, but cannot be told from others: {size}. {again}"
+        yield Judgement("best", sentence, "unknown", figures)
+
+
+def many(asked: Asked) -> Iterator[Judgement]:
+    """How often one of several comparisons is wrong."""
+    bounded = [level for level in asked.others if level.relative_low is not None]
+    if len(bounded) < 2:
+        return
+    by = "Dunnett" if "Dunnett" in bounded[0].method else "Holm and Bonferroni"
+    sentence = (
+        f"{len(bounded)} levels were compared with {asked.table.baseline}, as planned: by {by} all intervals hold "
+        "together in 95 % of such campaigns. What else catches the eye was not planned: it is a guess, to be "
+        "tested afresh."
+    )
+    yield Judgement("many comparisons", sentence, "note", {"comparisons": len(bounded)})

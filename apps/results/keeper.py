@@ -1,0 +1,126 @@
+"""What pages show of a campaign and takes all its runs, as it is kept: table, summary, judgements, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import orjson
+from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max, Sum
+
+from agents.protocol import digest
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import Break, Progress, breaks, progress
+from apps.errors import PlanError
+from apps.results import charts, queries
+from apps.results.judgements import judgements
+from apps.results.kept import json_of, kept, program, revived
+from apps.results.models import Kept
+from apps.results.queries import CampaignTable
+from apps.results.sentences import Judgement
+from apps.results.summary import SummaryTable, summary_table
+
+# From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
+FILLED_FROM = 500
+ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
+ASKED_FOR, MOST_ASKED = "asked ", 40
+_OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
+
+
+class _Content(Func):
+    """A number for a row's columns that another content does not have."""
+
+    template = "hash_record_extended(ROW(%(expressions)s), 0)"
+    output_field = BigIntegerField()
+
+
+@dataclass
+class Keeper:
+    """What is kept of a campaign: of one of its hosts, or of all."""
+
+    campaign: Campaign
+    host: int | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Of all that its answers come from: one query, two where a rule looks on."""
+        runs = Run.objects.filter(campaign=self.campaign).order_by()
+        content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
+        found = runs.aggregate(count=Count("pk"), content=content)
+        look = self.campaign.looks.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
+        asked = [getattr(self.campaign, name) for name in ASKED]
+        return digest([asked, found["count"], str(found["content"]), look, program()])
+
+    def table(self) -> CampaignTable:
+        """The table without its points: of many runs they are most of it, and a page shows them as a chart."""
+        told = self._get("table", lambda: _bare(self._whole))
+        return cast(CampaignTable, revived(CampaignTable, orjson.loads(told)))
+
+    def summary(self) -> SummaryTable:
+        told = self._get("summary", lambda: summary_table(self.campaign, self.host))
+        return cast(SummaryTable, revived(SummaryTable, orjson.loads(told)))
+
+    def progress(self) -> Progress:
+        """How far it is; what is left of it, as it was when the last run began or ended."""
+        told = self._get("progress", lambda: progress(self.campaign))
+        return cast(Progress, revived(Progress, orjson.loads(told)))
+
+    def breaks(self) -> list[Break]:
+        told = self._get("breaks", lambda: breaks(self.campaign.pk))
+        return cast(list[Break], revived(list[Break], orjson.loads(told)))
+
+    def judgements(self) -> list[Judgement]:
+        told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
+        return cast(list[Judgement], revived(list[Judgement], orjson.loads(told)))
+
+    def figure(self, theme: str, differences: bool = False) -> bytes:
+        """The campaign's chart as JSON: its runs level by level, or how the levels differ."""
+        look, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
+        name = f"{'differences' if differences else 'figure'}{' dark' if look is charts.DARK else ''}"
+        return self._get(name, lambda: draw(self._whole, look))
+
+    def answer(self, told: Callable[[CampaignTable], Any]) -> bytes:
+        """The whole table with all its points, as the API tells it."""
+        return self._get("answer", lambda: told(self._whole))
+
+    def asked(self, what: str, compute: Callable[[], Any]) -> bytes:
+        """What somebody asked for in words of an address: as JSON, of each campaign the newest MOST_ASKED."""
+        name = f"{ASKED_FOR}{digest(what)[:16]}"
+        told = self._get(name, compute)
+        newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
+        Kept.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
+        return told
+
+    def fill(self) -> None:
+        """What a page asks for first."""
+        self.table(), self.summary(), self.figure("light")
+
+    @cached_property
+    def _whole(self) -> CampaignTable:
+        return queries.campaign_table(self.campaign, self.host)
+
+    @cached_property
+    def _known(self) -> bool:
+        """Whether there is such a host here: of others nothing is kept, or whoever asks could fill the table."""
+        return self.host is None or self.campaign.runs.filter(host=self.host).exists()
+
+    def _get(self, name: str, compute: Callable[[], Any]) -> bytes:
+        if not self._known:
+            return json_of(compute())
+        name = name if self.host is None else f"{name} on {self.host}"
+        # The key is made before the runs are read: what changes meanwhile makes another one.
+        return kept(self.campaign, name, self.key, compute)
+
+
+def _bare(table: CampaignTable) -> CampaignTable:
+    return replace(table, levels=[replace(level, points=[]) for level in table.levels])
+
+
+def fill(campaign: Campaign) -> None:
+    """After a run of a large campaign was read."""
+    if campaign.metric and campaign.runs.count() >= FILLED_FROM:
+        with suppress(PlanError):  # figures that cannot be compared: the page says so
+            Keeper(campaign).fill()

@@ -1,0 +1,34 @@
+"""Look again into the samples of runs that were read by an older release, or all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
+
+from apps.campaigns.models import Run
+from apps.results import within
+from apps.results.models import Kept, Within
+
+
+class Command(BaseCommand):
+    help = "Find warm-up, trend, stalls and checkpoints in the samples of runs that were read before that was done."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--all", action="store_true", help="again, of every run")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=within.RATES)
+        runs = runs if options["all"] else runs.filter(within=None)
+        keys = list(runs.order_by().values_list("pk", flat=True).distinct())
+        for key in keys:
+            self._judge(Run.objects.select_related("campaign").get(pk=key))
+        # What is kept of a campaign has a key of its runs, which are what they were.
+        Kept.objects.filter(name__startswith="judgements").delete()
+        self.stdout.write(f"{len(keys)} runs were looked at")
+
+    @transaction.atomic
+    def _judge(self, run: Run) -> None:
+        run.within.all().delete()
+        Within.objects.bulk_create(within.judge(run))

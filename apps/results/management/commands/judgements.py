@@ -1,0 +1,34 @@
+"""Say what the data of a campaign say, in the sentences of its page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.campaigns.models import Campaign
+from apps.results.judgements import judgements
+from apps.results.sentences import by_topic
+
+
+class Command(BaseCommand):
+    help = "Print what the data of a campaign say, topic by topic, in the sentences of its page."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("campaign", type=UUID, help="its id, as its address has it")
+        parser.add_argument("--json", action="store_true", help="with the figures, as the API tells them")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        campaign = Campaign.objects.select_related("workload").filter(pk=options["campaign"]).first()
+        if campaign is None:
+            raise CommandError(f"no campaign has the id {options['campaign']}")
+        found = judgements(campaign)
+        if options["json"]:
+            self.stdout.write(json.dumps([each.as_dict() for each in found], indent=2, ensure_ascii=False))
+            return
+        for topic, told in by_topic(found):
+            self.stdout.write(topic)
+            for each in told:
+                self.stdout.write(f"  {each.sentence}")

@@ -1,0 +1,148 @@
+"""SELECT only: what a report says, in order; its three forms differ in how they show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from apps.campaigns import words
+from apps.campaigns.history import Entry, history
+from apps.campaigns.models import Campaign, Run
+from apps.hosts import topology
+from apps.hosts.models import Facts
+from apps.results import exports, queries
+from apps.results.judgements import judgements
+from apps.results.queries import CampaignTable, LevelRow
+from apps.results.sentences import Judgement
+from apps.results.summary import SummaryTable, summary_table
+
+MOST_FAILED = 50
+METHOD = (
+    "The run is the unit, never a second or a transaction of it. Everything is computed on logarithms, so that means "
+    "are geometric and changes are ratios. Only runs that ended ok count; those have their settings proven, and the "
+    "others are listed."
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a host was when its runs ran: (what, value); `versions`: how many versions of its facts they saw."""
+
+    host: str
+    facts: list[tuple[str, str]]
+    versions: int
+
+
+@dataclass(frozen=True)
+class Report:
+    campaign: Campaign
+    made_at: str
+    table: CampaignTable
+    summary: SummaryTable | None
+    said: list[Judgement]
+    environments: list[Environment]
+    design: list[str]
+    threats: list[str]
+    failed: list[Run]
+    outcomes: dict[str, int]
+    history: list[Entry]
+    csv: str
+
+    @property
+    def title(self) -> str:
+        return self.campaign.name
+
+    @property
+    def method(self) -> list[str]:
+        told = [f"{self.table.method[:1].upper()}{self.table.method[1:]}."] if self.table.method else []
+        definition = [f"{self.table.metric} is {self.table.definition}."] if self.table.definition else []
+        return [METHOD, *told, *definition, f"The margin that matters is {100 * self.table.delta:g} %."]
+
+    @property
+    def counted(self) -> str:
+        """ "40 runs: 38 ok, 2 failed"."""
+        total = sum(self.outcomes.values())
+        told = ", ".join(f"{count} {outcome or 'not ended'}" for outcome, count in self.outcomes.items())
+        return f"{total} run{'' if total == 1 else 's'}: {told}"
+
+
+def report_of(campaign: Campaign) -> Report:
+    """A dozen queries, whatever the number of runs, and the table of runs as CSV."""
+    table = queries.campaign_table(campaign)
+    summary = summary_table(campaign)
+    failed = (
+        campaign.runs.exclude(outcome__in=("", Run.Outcome.OK)).select_related("campaign", "host").order_by("position")
+    )
+    outcomes = Counter(campaign.runs.order_by().values_list("outcome", flat=True))
+    return Report(
+        campaign=campaign,
+        made_at=f"{timezone.now():%Y-%m-%d %H:%M} UTC",
+        table=table,
+        summary=summary if summary.adds else None,
+        said=judgements(campaign, table),
+        environments=_environments(campaign),
+        design=words.told(campaign),
+        threats=words.threats(campaign),
+        failed=list(failed.defer("spec", "manifest")[:MOST_FAILED]),
+        outcomes=dict(outcomes.most_common()),
+        history=history(campaign),
+        csv="".join(exports.runs_csv(campaign)),
+    )
+
+
+def _environments(campaign: Campaign) -> list[Environment]:
+    """Each host by the newest facts that a run of the campaign saw."""
+    seen = campaign.runs.exclude(facts=None).order_by().values_list("host__name", "facts").distinct()
+    by_host: dict[str, list[int]] = {}
+    for host, facts in seen:
+        by_host.setdefault(host, []).append(facts)
+    known = Facts.objects.in_bulk({max(ids) for ids in by_host.values()})
+    found = [Environment(host, _told(known[max(ids)].data), len(ids)) for host, ids in sorted(by_host.items())]
+    return found or [Environment(campaign.host.name, [], 0)]
+
+
+def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The facts that a reader asks for first; what an old agent did not tell is left out."""
+    memory = (facts.get("memory") or {}).get("total_kb")
+    clusters = sorted({str(each.get("version", "")) for each in facts.get("postgresql") or []} - {""})
+    pages = facts.get("transparent_huge_pages") or {}
+    firmware = facts.get("firmware") or {}
+    machine = " ".join(filter(None, [firmware.get("sys_vendor"), firmware.get("product_name")]))
+    rows = [
+        ("Machine", machine or facts.get("virtualization") or ""),
+        ("Topology", topology.line(facts)),
+        ("Memory", f"{memory / 1024**2:.1f} GiB" if memory else ""),
+        ("System", (facts.get("os") or {}).get("pretty", "")),
+        ("Kernel", (facts.get("kernel") or {}).get("release", "")),
+        ("PostgreSQL installed", ", ".join(clusters)),
+        ("Transparent huge pages", pages.get("enabled", "")),
+    ]
+    return [(name, str(value)) for name, value in rows if value]
+
+
+def relative(level: LevelRow, baseline: str) -> str:
+    """ "+2.94 % [+2.01, +3.87]", "baseline", or "" where nothing can be said."""
+    if level.label == baseline:
+        return "baseline"
+    if level.relative_percent is None:
+        return ""
+    if level.relative_low is None or level.relative_high is None:
+        return f"{level.relative_percent:+.2f} %"
+    return f"{level.relative_percent:+.2f} % [{level.relative_low:+.2f}, {level.relative_high:+.2f}]"
+
+
+def mean(level: LevelRow) -> str:
+    if level.mean is None:
+        return ""
+    if level.low is None or level.high is None:
+        return f"{level.mean:,.5g}"
+    return f"{level.mean:,.5g} [{level.low:,.5g}, {level.high:,.5g}]"
+
+
+def verdict(level: LevelRow) -> str:
+    said = {"direction_better": "better, size uncertain", "direction_worse": "worse, size uncertain"}
+    told = said.get(level.verdict, level.verdict.replace("_", " "))
+    return f"{told} (preliminary)" if told and level.preliminary else told

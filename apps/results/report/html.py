@@ -1,0 +1,74 @@
+"""A report as one HTML file: no address in it leads anywhere, so that it opens without a network, years later."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+
+from apps.campaigns.models import Campaign
+from apps.errors import PlanError
+from apps.results import charts, explorer
+from apps.results.assets import NAME
+from apps.results.report.content import Report, mean, relative, report_of, verdict
+
+LEVELS_PX = 420
+DRAW = """
+for (const plot of document.querySelectorAll("[data-plot]")) {
+  const figure = JSON.parse(document.getElementById(plot.dataset.plot).textContent);
+  Plotly.newPlot(plot, figure.data, figure.layout, {responsive: true, displaylogo: false});
+}
+"""
+
+
+def report_html(campaign: Campaign) -> Iterator[str]:
+    """In a few pieces; the program that draws the charts is most of it."""
+    report = report_of(campaign)
+    figures = {name: _embedded(figure) for name, figure in _figures(report).items()}
+    context: dict[str, Any] = {
+        "report": report,
+        "campaign": campaign,
+        "table": report.table,
+        "figures": figures,
+        "rows": [
+            (level, mean(level), relative(level, report.table.baseline), verdict(level))
+            for level in report.table.levels
+        ],
+        "csv": base64.b64encode(report.csv.encode()).decode(),
+    }
+    body = render_to_string("results/report.html", context)
+    before, after = body.split("<!-- scripts -->")
+    yield before
+    yield f"<script>{_plotly()}</script><script>{DRAW}</script>"
+    yield after
+
+
+def _figures(report: Report) -> dict[str, dict[str, Any]]:
+    """What is drawn, by title: where there are two factors, one over the other as well."""
+    levels = charts.level_chart(report.table, charts.LIGHT)
+    levels["layout"]["height"] = LEVELS_PX
+    drawn = {f"{report.table.metric} by {report.table.factor_names}": levels}
+    if report.table.told:
+        drawn["Differences"] = charts.difference_chart(report.table, charts.LIGHT)
+    if len(report.campaign.factors) > 1 and report.campaign.metric:
+        try:
+            found = explorer.explore(report.campaign, explorer.read(report.campaign, {}))
+        except PlanError:
+            return drawn
+        drawn["Factors together"] = charts.explorer_chart(found, charts.LIGHT)
+    return drawn
+
+
+def _embedded(figure: dict[str, Any]) -> str:
+    """JSON that cannot end the script element that it stands in."""
+    told = orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return told.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _plotly() -> str:
+    return Path(str(finders.find(NAME))).read_text(encoding="utf-8").replace("</script", "<\\/script")

@@ -1,0 +1,70 @@
+"""A report for a wiki: the same words and tables, without charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apps.campaigns.models import Campaign
+from apps.results.report.content import Report, mean, relative, report_of, verdict
+
+SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
+
+
+def report_markdown(campaign: Campaign) -> Iterator[str]:
+    """Line by line; whatever people typed is escaped."""
+    report = report_of(campaign)
+    yield from (f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    campaign, table = report.campaign, report.table
+    yield f"# {_plain(report.title)}"
+    yield f"\n{_plain(campaign.question)}\n"
+    yield f"> {_plain(table.sentence)}\n"
+    yield f"{report.counted}. Made {report.made_at}, campaign `{campaign.pk}`."
+    yield "\n## Results\n"
+    head = [table.factor_names, "ok", f"{table.metric} ({table.unit})", f"against {table.baseline}", "verdict"]
+    rows = [
+        [level.label, f"{level.ok} of {level.planned}", mean(level), relative(level, table.baseline), verdict(level)]
+        for level in table.levels
+    ]
+    yield from _table(head, rows)
+    yield from _section("What the data say", [each.sentence for each in report.said])
+    yield from _section("Method", report.method)
+    yield from _section("Design", [*report.design, *_factors(campaign)])
+    yield "\n## Environment\n"
+    for each in report.environments:
+        yield from _table(["host", each.host], [[name, value] for name, value in each.facts])
+        if each.versions > 1:
+            yield f"\n{_plain(each.host)} changed during the campaign: {each.versions} versions of its facts."
+    yield from _section("Threats to validity", report.threats)
+    if report.failed:
+        yield "\n## Runs that did not end ok\n"
+        told = [
+            [str(run.position + 1), run.label, run.outcome, (run.error or {}).get("message", "")]
+            for run in report.failed
+        ]
+        yield from _table(["run", "levels", "outcome", "why"], told)
+
+
+def _factors(campaign: Campaign) -> Iterator[str]:
+    for factor in campaign.factors:
+        yield f"{factor['name']}: {', '.join(level['label'] for level in factor['levels'])}."
+
+
+def _section(title: str, sentences: Sequence[str]) -> Iterator[str]:
+    if sentences:
+        yield f"\n## {title}\n"
+        yield from (f"- {_plain(each)}" for each in sentences)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(_plain(cell) for cell in head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(_plain(cell) for cell in row)} |"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.translate(SPECIAL).split())

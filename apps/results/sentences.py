@@ -1,0 +1,42 @@
+"""What is told of data: a sentence with its topic, its tone and its figures, the same wherever it is shown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Tone = Literal["better", "worse", "equivalent", "unknown", "warning", "note"]
+TONES: Mapping[str, Tone] = {
+    "better": "better",
+    "direction_better": "better",
+    "worse": "worse",
+    "direction_worse": "worse",
+    "equivalent": "equivalent",
+}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`tone`: that of a verdict; a warning; or a note, which is neither good nor bad. `figures` are those of the
+    sentence, with their units in their names."""
+
+    topic: str
+    sentence: str
+    tone: Tone
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def tone_of(verdict: str) -> Tone:
+    return TONES.get(verdict, "unknown")
+
+
+def by_topic(found: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:
+    """In the order in which their topics come first."""
+    topics: dict[str, list[Judgement]] = {}
+    for each in found:
+        topics.setdefault(each.topic, []).append(each)
+    return list(topics.items())

@@ -1,0 +1,169 @@
+"""SELECT only: how long fio's I/Os took, of a run section by section, or of a section level by level."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.campaigns.models import Artefact, Campaign, Run
+from apps.errors import ProvingError
+from apps.results.formats.histogram import FINEST, Histogram
+from apps.results.measure import fio
+from apps.results.models import Measurement
+from apps.results.queries import labels_of
+
+MARKS = (50.0, 99.0, 99.9)
+MOST_PARTS = 160  # of one outline: about as many as can be told apart
+MOST_LEVELS, MOST_RUNS = 12, 10
+REPORT = "fio.json"
+HEAD = ("from (ms)", "to (ms)", "I/Os", "share (%)")
+PER_MS = 1e6  # ns
+
+_SECTION = re.compile(r" ?(read|write|trim|mixed) clat_mean$")
+
+Part = tuple[float, float, float]  # from and to in ms, and which share of all; to is inf in fio's last bucket
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Completion latencies of `count` I/Os in one direction, or of all together where `way` is empty, as an old report
+    has them. `marks`: percentile -> ms. `histogram` is None where only fio's coarse buckets are known."""
+
+    row: str
+    way: str
+    count: int
+    parts: list[Part]
+    marks: dict[float, float]
+    histogram: Histogram | None = None
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """Rows that stand below each other; `note` tells what they leave out."""
+
+    found: list[Spread]
+    note: str = ""
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(one.row for one in self.found))
+
+
+def of_run(run: Run, step: str) -> Spreads:
+    """A row for each section of a fio step."""
+    file = run.artefacts.filter(path=f"out/{step}/{REPORT}").exclude(content=None).first()
+    told = _read(file) if file else []
+    return Spreads([one for section in told for one in _of(section.section or step, [section])])
+
+
+def of_levels(campaign: Campaign, step: str, section: str, host: int | None = None) -> Spreads:
+    """A row for each level: of its first MOST_RUNS ok runs all I/Os together."""
+    runs = campaign.runs.filter(outcome=Run.Outcome.OK, **({"host": host} if host else {})).order_by("position")
+    of: dict[str, list[Any]] = {}
+    for run in runs.only("pk", "campaign", "cell", "position"):
+        run.campaign = campaign
+        of.setdefault(run.label, []).append(run)
+    # The design has levels that nothing ran of yet.
+    labels = [label for label in labels_of(campaign, [runs[0] for runs in of.values()]) if label in of]
+    wanted = {run.pk: label for label in labels[:MOST_LEVELS] for run in of[label][:MOST_RUNS]}
+    told: dict[str, list[fio.Latencies]] = {}
+    files = Artefact.objects.filter(run__in=list(wanted), path=f"out/{step}/{REPORT}").exclude(content=None)
+    for file in files.order_by("run__position").iterator(chunk_size=20):
+        told.setdefault(wanted[file.run_id], []).extend(one for one in _read(file) if one.section == section)
+    found = [one for label in labels if label in told for one in _of(label, told[label])]
+    return Spreads(found, _note(labels, of))
+
+
+def _note(labels: Sequence[str], of: dict[str, list[Any]]) -> str:
+    told = [f"the first {MOST_LEVELS} of {len(labels)} levels"] if len(labels) > MOST_LEVELS else []
+    if any(len(runs) > MOST_RUNS for runs in of.values()):
+        told.append(f"the first {MOST_RUNS} runs of each level")
+    return ", ".join(told)
+
+
+def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
+    """Value for an address -> (step, section) of what fio reported of the campaign's first ok run; a lone section has
+    no name. No query where no step is fio."""
+    names = [step["name"] for step in campaign.steps if step.get("kind") == "fio"]
+    first = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("position").values("pk")[:1]
+    if not names:
+        return {}
+    files = Artefact.objects.filter(run__in=first, path__in=[f"out/{name}/{REPORT}" for name in names])
+    told = Measurement.objects.filter(run__in=first, step__in=names, name__endswith="clat_mean").order_by("pk")
+    known = {path.split("/")[1] for path in files.exclude(content=None).values_list("path", flat=True)}
+    found = [(step, _SECTION.sub("", name)) for step, name in told.values_list("step", "name") if step in known]
+    return {"/".join(each): each for each in found}
+
+
+def spoken(section: tuple[str, str]) -> str:
+    return " ".join(filter(None, section))
+
+
+def _read(file: Artefact) -> list[fio.Latencies]:
+    """What cannot be read has no latencies: the measurements of its run say why."""
+    try:
+        return fio.latencies(bytes(file.content or b""))
+    except ProvingError:
+        return []
+
+
+def _of(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
+    """One report, or several together: from their histograms where all have them, else from fio's buckets."""
+    ways = [one for section in told for one in section.ways]
+    if not all(one.histogram for one in ways):
+        yield from _coarse(row, told)
+        return
+    for way in dict.fromkeys(one.way for one in ways):
+        together = Histogram.merged([one.histogram for one in ways if one.way == way and one.histogram])
+        marks = {at: together.percentile(at) / PER_MS for at in MARKS if _known(at, together.count)}
+        yield Spread(row, way, together.count, _parts(together), marks, together)
+
+
+def _known(percent: float, count: int) -> bool:
+    """Whether more than one I/O lies beyond it, as for the curves."""
+    return count * (100 - percent) > 100
+
+
+def _parts(histogram: Histogram) -> list[Part]:
+    """As fine as fio counted, or in fewer parts of whole bins where they would be too many."""
+    per = FINEST
+    while per > 1 and len(histogram.stretches(per)) > MOST_PARTS:
+        per //= 2
+    return [(low / PER_MS, high / PER_MS, count / histogram.count) for low, high, count in histogram.stretches(per)]
+
+
+def _coarse(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
+    """What JSON without bins has: one outline of all directions, and the percentiles that fio printed of a lone report
+    of each."""
+    buckets = [clone for section in told for clone in section.buckets]
+    total = sum(ios for ios, _ in buckets)
+    shares: dict[tuple[float, float], float] = {}
+    for ios, each in buckets:
+        for bucket in each:
+            place = bucket.low_ns, bucket.high_ns
+            shares[place] = shares.get(place, 0.0) + bucket.percent / 100 * ios / total
+    if shares:
+        yield Spread(
+            row, "", total, [(low / PER_MS, high / PER_MS, share) for (low, high), share in sorted(shares.items())], {}
+        )
+    for way in [one for section in told for one in section.ways] if len(told) == 1 else []:
+        known = {
+            at: way.percentiles_ns[at] / PER_MS for at in MARKS if at in way.percentiles_ns and _known(at, way.count)
+        }
+        if known:
+            yield Spread(row, way.way, way.count, [], known)
+
+
+def lines_of(spreads: Spreads) -> Iterator[list[Any]]:
+    """For a CSV, as fine as it is known: row, direction, from, to, how many, share."""
+    for one in spreads.found:
+        if one.histogram:
+            for low, high, count in one.histogram.stretches():
+                if count:
+                    yield [one.row, one.way, low / PER_MS, high / PER_MS, count, 100 * count / one.count]
+        else:
+            for begin, end, share in one.parts:
+                yield [one.row, one.way or "all", begin, "" if math.isinf(end) else end, "", 100 * share]

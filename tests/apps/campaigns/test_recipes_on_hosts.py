@@ -1,0 +1,230 @@
+"""Every recipe on hosts of many kinds: planned without an error, or refused in words that say what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.facts import full
+from agents.system import System
+from apps.accounts.models import User
+from apps.campaigns import recipe_hosts, recipes, services
+from apps.campaigns.recipes.levels import GENERATORS
+from apps.errors import PlanError
+from apps.hosts.models import Host
+from tests import machine
+from tests.factories import make_host
+
+pytestmark = pytest.mark.django_db
+
+GB = 1024 * 1024
+TOOLS = {name: {"path": f"/usr/bin/{name}", "version": ""} for name in ("taskset", "fio", "numactl", "strace")}
+OLDER = {**machine.facts()["postgresql"][0], "bin_dir": "/usr/lib/postgresql/16/bin", "version": "16.9", "major": 16}
+
+
+def large() -> dict[str, Any]:
+    """64 cpus on four nodes, 512 GB, two versions of PostgreSQL."""
+    cpus = machine.facts()["cpus"] | {"allowed": "0-63", "online": "0-63"}
+    cpus["topology"] = [
+        {"cpu": c, "socket": c // 32, "core": c % 32, "node": c // 16, "siblings": str(c)} for c in range(64)
+    ]
+    nodes = [{"id": n, "cpus": f"{16 * n}-{16 * n + 15}", "mem_kb": 128 * GB} for n in range(4)]
+    memory = {"total_kb": 512 * GB, "available_kb": 500 * GB, "free_kb": 400 * GB, "swap_kb": 0}
+    thp = {"enabled": ["always", "madvise", "never"], "shmem_enabled": ["always", "never"]}
+    return machine.facts(
+        cpus=cpus,
+        numa={"nodes": nodes, "distances": [[10] * 4] * 4},
+        memory=memory,
+        transparent_huge_pages={"enabled": "madvise", "choices": thp},
+        postgresql=[*machine.facts()["postgresql"], OLDER],
+        tools=TOOLS,
+    )
+
+
+def two_nodes() -> dict[str, Any]:
+    """A virtual machine of four cpus and two nodes, on one disk, with one PostgreSQL and pages of one size."""
+    nodes = [{"id": n, "cpus": f"{2 * n}-{2 * n + 1}", "mem_kb": GB} for n in range(2)]
+    cpus = machine.facts()["cpus"] | {"allowed": "0-3", "online": "0-3"}
+    cpus["topology"] = [
+        {"cpu": c, "socket": c // 2, "core": c % 2, "node": c // 2, "siblings": str(c)} for c in range(4)
+    ]
+    disk = machine.facts()["block_devices"][1]
+    part = {"name": "sda1", "kb": 9 * GB, "holders": [], "mounted_on": ["/"]}
+    return machine.facts(
+        cpus=cpus,
+        numa={"nodes": nodes, "distances": [[10, 20], [20, 10]]},
+        memory={"total_kb": 2 * GB, "available_kb": 1_800_000, "free_kb": GB, "swap_kb": 0},
+        huge_pages={"default_kb": 2048, "sizes": [machine.facts()["huge_pages"]["sizes"][0]]},
+        transparent_huge_pages={},
+        block_devices=[disk | {"partitions": [part]}],
+        file_systems=[
+            {"mounted_on": "/", "device": "/dev/sda1", "type": "ext4", "options": [], "kb": 9 * GB, "free_kb": 6 * GB}
+        ],
+        tools=TOOLS,
+    )
+
+
+STANDBYS = "'ANY 1 [(][*][)]' is not possible"  # its hint: choose hosts for standbys
+LACKING: dict[str, dict[str, str]] = {
+    "large": {"synchronous-replication": STANDBYS},
+    "two nodes": {
+        "synchronous-replication": STANDBYS,
+        "huge-page-size": "only huge pages of 2MB",
+        "postgresql-version": "PostgreSQL 17.6 alone",
+        "transparent-huge-pages": "no transparent huge pages",
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(recipes.texts()))
+@pytest.mark.parametrize(
+    ("kind", "facts"), [("large", large()), ("two nodes", two_nodes())], ids=["large", "two nodes"]
+)
+def test_a_recipe_is_planned_or_says_what_the_host_lacks(
+    kind: str, facts: dict[str, Any], name: str, operator: User
+) -> None:
+    host, lacking = make_host(level="root", facts=facts), LACKING[kind].get(name, "")
+
+    if lacking:
+        with pytest.raises(PlanError, match=lacking) as refused:
+            services.create_from_recipe(by=operator, host=host, recipe=name)
+        assert refused.value.hint
+    else:
+        campaign = services.create_from_recipe(by=operator, host=host, recipe=name)
+        planned = services.preview(campaign)
+        assert planned.seconds > 0 and len(planned.runs) >= 3
+
+
+@pytest.mark.parametrize("name", list(recipes.texts()))
+def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> None:
+    host = make_host(level="root", facts=here() | {"level": "root"})
+
+    try:
+        planned = recipe_hosts.preview(recipes.get(name), host)
+    except PlanError as refused:
+        expected = ("this host has", "has no scheduler", "is not on", "'ANY 1 (*)' is not possible")
+        assert any(words in refused.message for words in expected) and refused.hint
+    else:
+        assert planned.runs
+
+
+def here() -> dict[str, Any]:
+    """What the agent tells of the machine that the tests run on."""
+    return full(System(), ["/usr/lib/postgresql/15/bin"])
+
+
+def labels(name: str, facts: dict[str, Any]) -> list[str]:
+    return [label for label, _ in GENERATORS[name](facts)]
+
+
+def on(**changes: Any) -> dict[str, Any]:
+    return machine.facts(directories=["/srv/pg/clusters"], **changes)
+
+
+def test_sizes_of_shared_buffers_halve_from_what_can_be_had() -> None:
+    laptop = on(memory={"total_kb": 16 * GB, "available_kb": 16 * GB})
+
+    assert labels("shared_buffers", laptop) == [
+        *("13GB", "8GB", "4GB", "2GB", "1GB", "512MB", "256MB", "128MB", "64MB", "32MB", "16MB", "8MB", "4MB", "2MB"),
+        *("1MB", "512kB", "256kB", "128kB"),
+    ]
+
+
+def test_no_size_is_more_than_huge_pages_could_have() -> None:
+    busy = on(memory={"total_kb": 16 * GB, "available_kb": 5 * GB})
+
+    assert labels("shared_buffers", busy)[:2] == ["4GB", "2GB"]
+    assert labels("shared_buffers", on(limits={"memory_max_kb": GB}))[:2] == ["896MB", "512MB"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "scale"),
+    [
+        (on(memory={"total_kb": 16 * GB, "available_kb": GB}), 1272),
+        (on(memory={"total_kb": 512 * GB, "available_kb": GB}), 5090),
+        (
+            on(
+                memory={"total_kb": 16 * GB},
+                file_systems=[{"mounted_on": "/", "device": "x", "type": "x", "free_kb": 6 * GB}],
+            ),
+            159,
+        ),
+    ],
+)
+def test_the_table_is_as_large_as_memory_within_what_can_be_made(facts: dict[str, Any], scale: int) -> None:
+    own = recipes.dataset(recipes.get("cache-split"), facts)
+
+    assert own == {"kind": "pgbench", "options": {"scale": scale}}
+
+
+def test_clients_are_multiples_of_the_cpus() -> None:
+    assert labels("clients", on()) == ["1 client", "8 clients", "16 clients", "32 clients", "64 clients", "128 clients"]
+    one = on(cpus={"allowed": "3", "topology": []})
+    assert labels("clients", one) == ["1 client", "2 clients", "4 clients", "8 clients"]
+    huge = on(cpus={"allowed": "0-511", "topology": []})
+    assert labels("clients", huge)[-1] == "900 clients"
+
+
+def test_wal_may_take_a_quarter_of_what_is_free() -> None:
+    def free(kb: int) -> dict[str, Any]:
+        return on(file_systems=[{"mounted_on": "/", "device": "x", "type": "x", "free_kb": kb}])
+
+    assert labels("wal_sizes", free(600 * GB)) == ["1GB", "4GB", "16GB", "64GB"]
+    assert labels("wal_sizes", free(17 * GB)) == ["1GB", "4GB"]
+    assert labels("wal_sizes", free(GB)) == ["1GB"]
+
+
+def test_the_device_below_the_cluster_directory_is_asked() -> None:
+    on_partition = machine.facts(directories=["/var/lib/x"])
+
+    assert labels("schedulers", on()) == ["none", "mq-deadline"]
+    assert labels("schedulers", on_partition) == ["mq-deadline", "none"]
+    assert labels("read_ahead", on()) == ["128kB", "none", "1MB", "4MB"]
+
+
+def test_a_volume_has_the_scheduler_of_the_disk_that_holds_it() -> None:
+    nvme = {**on()["block_devices"][0], "mounted_on": [], "holders": ["dm-0"]}
+    volume = {**nvme, "name": "dm-0", "scheduler": "", "schedulers": [], "holders": [], "mounted_on": ["/srv/pg"]}
+
+    assert labels("schedulers", on(block_devices=[volume, nvme])) == ["none", "mq-deadline"]
+    with pytest.raises(PlanError, match="dm-0 has no scheduler"):
+        labels("schedulers", on(block_devices=[volume]))
+
+
+def test_a_file_system_without_a_device_has_nothing_to_schedule() -> None:
+    with pytest.raises(PlanError, match="lies on tmpfs on tmpfs, below which no block device"):
+        labels("schedulers", machine.facts(directories=["/dev/shm/clusters"]))
+
+
+def test_versions_come_from_what_is_installed_and_become_the_server(operator: User) -> None:
+    host = make_host(level="root", facts=large())
+
+    campaign = services.create_from_recipe(by=operator, host=host, recipe="postgresql-version", repetitions=1)
+
+    runs = services.preview(campaign).runs
+    found = {run.cell["PostgreSQL"]: run.spec["target"]["bin_dir"] for run in runs}
+    assert found == {"PostgreSQL 16.9": OLDER["bin_dir"], "PostgreSQL 17.6": machine.BIN_DIR}
+
+
+@pytest.fixture
+def host() -> Host:
+    return make_host(level="root", facts=machine.facts(clusters=[{**machine.CLUSTER, "running": True}]))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "target", "words"),
+    [
+        ("target.bin_dir", "/opt/pg", {}, "no PostgreSQL in /opt/pg"),
+        ("target.data_dir", "/data", {}, "'/data' cannot be chosen by a factor"),
+        ("target.bin_dir", 15, {}, "15 cannot be chosen by a factor"),
+        ("target.bin_dir", machine.BIN_DIR, {"data_dir": machine.CLUSTER["data_dir"]}, "only a private cluster"),
+    ],
+)
+def test_a_factor_chooses_only_what_a_private_cluster_can_be_made_of(
+    host: Host, operator: User, path: str, value: Any, target: dict[str, str], words: str
+) -> None:
+    factor = {"name": "server", "levels": [{"label": "one", "set": {path: value}}]}
+
+    with pytest.raises(PlanError, match=words):
+        services.create_from_recipe(by=operator, host=host, recipe="cpu-scaling", factors=[factor], target=target)

@@ -1,0 +1,225 @@
+"""Two or more sides: what their figures carry, what was set, and what else differed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from agents.protocol import digest
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.hosts.models import Facts
+from apps.results import charts, queries
+from apps.results.compare import compare
+from apps.results.models import Measurement
+from tests import split
+from tests.factories import make_campaign
+from tests.machine import facts, kernel
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def campaign(admin: User) -> Campaign:
+    return split.finished(admin, split.host())
+
+
+def level(campaign: Campaign, label: str) -> str:
+    return f"level:{campaign.pk}:{label}"
+
+
+def test_two_levels_of_a_campaign_are_paired_within_its_blocks(campaign: Campaign) -> None:
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+    (one,) = found.comparisons
+    assert (found.paired, one.verdict, one.n) == (True, "better", 5)
+    assert one.ratio_percent == pytest.approx(-32.5, abs=2)
+    assert one.method.startswith("paired t")
+
+
+def test_each_further_side_is_compared_with_the_first_as_the_campaigns_page_does(campaign: Campaign) -> None:
+    labels = queries.labels_of(campaign, [])
+    table = {row.label: row for row in queries.campaign_table(campaign).levels}
+
+    found = compare([level(campaign, label) for label in labels[:6]])
+
+    assert len(found.comparisons) == 5
+    assert found.comparisons[0].ratio_percent == pytest.approx(table[labels[1]].relative_percent)
+
+
+def test_single_runs_are_points_without_a_ranking(campaign: Campaign) -> None:
+    first, second = campaign.runs.order_by("position")[:2]
+
+    found = compare([f"run:{first.pk}", f"run:{second.pk}"])
+
+    assert [one.verdict for one in found.comparisons] == ["points_only"]
+    assert "no ranking can be made" in found.sentence
+
+
+def test_campaigns_are_compared_at_a_level_that_both_have(admin: User, campaign: Campaign) -> None:
+    later = split.finished(admin, split.host(), name="after the upgrade")
+
+    found = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"])
+
+    assert (len(found.whats), found.paired) == (8, False)
+    assert {run.cell["huge pages"] for arm in found.arms for run in arm.runs} != {"off", "on"}
+    other = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"], what=found.whats[-1][0])
+    assert other.arms[0].runs[0].cell != found.arms[0].runs[0].cell
+
+
+def test_campaigns_of_one_name_stay_two_sides(admin: User, campaign: Campaign) -> None:
+    again = split.finished(admin, split.host())
+
+    found = compare([f"campaign:{campaign.pk}", f"campaign:{again.pk}"])
+
+    assert [arm.n for arm in found.arms] == [5, 5]
+
+
+def test_hosts_are_compared_on_what_both_have_run(admin: User) -> None:
+    here, there = split.host("rack-1"), split.host("rack-2")
+    split.finished(admin, here)
+    split.finished(admin, there)
+
+    found = compare(["host:rack-1", "host:rack-2"])
+
+    assert [{run.host.name for run in arm.runs} for arm in found.arms] == [{"rack-1"}, {"rack-2"}]
+
+
+def test_what_the_design_set_is_told_apart_from_what_it_did_not(campaign: Campaign) -> None:
+    run = campaign.runs.filter(cell={"shared_buffers": "8GB", "huge pages": "on"}).first()
+    assert run is not None
+    run.spec["settings"].setdefault("sysctl", {})["vm.swappiness"] = 1
+    run.digest = digest(run.spec)
+    run.save(update_fields=["spec", "digest"])
+
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+    told = {each.path: (each.values, each.planned) for each in found.differences}
+    assert told["settings.huge_pages.use"] == (["off", "on"], True)
+    assert told["settings.sysctl.vm.swappiness"][1] is False
+
+
+def test_another_kernel_is_a_difference_that_nobody_set(campaign: Campaign) -> None:
+    host = campaign.host
+    old = host.facts_history.order_by("-number")[0]
+    new = Facts.objects.create(host=host, number=99, digest="x", data=facts(kernel=kernel(release="6.99.0")))
+    for run in campaign.runs.all():
+        run.facts = new if run.cell["huge pages"] == "on" else old
+        run.save(update_fields=["facts"])
+
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+    assert [row.values[1] for row in found.unplanned if row.path == "kernel.release"] == ["6.99.0"]
+
+
+def test_a_side_that_mixes_hosts_says_so(admin: User) -> None:
+    host, other = split.host("rack-1"), split.host("rack-2")
+    campaign = split.finished(admin, host)
+    campaign.runs.filter(block=0).update(host=other)
+
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+    assert "mixes runs of 2 hosts: rack-1, rack-2" in found.warnings[0]
+    assert not found.paired
+
+
+def test_what_more_runs_would_cost_is_said_where_nothing_is_certain(admin: User) -> None:
+    campaign = split.finished(admin, split.host(), noise=0.08)
+
+    found = compare([level(campaign, "16MB, off"), level(campaign, "16MB, on")], delta=0.02)
+
+    assert found.comparisons[0].verdict == "undetectable"
+    assert "more runs of" in found.more[0] and " h, would find a difference of 2 %" in found.more[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        (["run:nonsense"], "1 things cannot be compared"),
+        (["run:nonsense", "host:x"], "'run:nonsense' is not known"),
+        (["planet:earth", "host:x"], "names nothing"),
+        (["host:nowhere", "host:x"], "'host:nowhere' is not known"),
+        (["profile:fast@one", "host:x"], "is not known"),
+    ],
+)
+def test_sides_that_do_not_exist_are_named(of: list[str], why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        compare(of)
+
+
+def test_a_level_that_is_none_is_refused_with_those_that_are(campaign: Campaign) -> None:
+    with pytest.raises(PlanError) as refused:
+        compare([level(campaign, "9GB, off"), level(campaign, "8GB, on")])
+
+    assert "8GB, off" in refused.value.hint
+
+
+def test_sides_without_a_level_in_common_are_refused(admin: User, campaign: Campaign) -> None:
+    other = make_campaign(Campaign.State.FINISHED, by=admin)
+
+    with pytest.raises(PlanError, match="never ran the same"):
+        compare([f"campaign:{campaign.pk}", f"campaign:{other.pk}"])
+
+
+def test_a_side_whose_runs_all_failed_is_refused(campaign: Campaign) -> None:
+    campaign.runs.filter(cell__contains={"huge pages": "on"}).update(outcome=Run.Outcome.FAILED)
+
+    with pytest.raises(PlanError, match="no run that ended well"):
+        compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+
+def test_a_figure_of_zero_is_shown_without_a_verdict(campaign: Campaign) -> None:
+    for run in campaign.runs.all():
+        Measurement.objects.create(run=run, step="measure", name="read", value=0.0, unit="blocks", better="lower")
+
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], figure="measure.read")
+
+    assert (found.comparisons, [arm.mean for arm in found.arms]) == ([], [0.0, 0.0])
+
+
+def test_the_charts_are_ones_that_plotly_accepts(campaign: Campaign) -> None:
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on"), level(campaign, "1GB, on")])
+
+    for chart in (charts.runs_chart, charts.interval_chart, charts.ecdf_chart):
+        assert go.Figure(chart(found, charts.DARK)).data
+
+
+def test_the_margin_is_drawn_around_nothing_at_all(campaign: Campaign) -> None:
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], delta=0.03)
+
+    layout = charts.interval_chart(found, charts.LIGHT)["layout"]
+
+    assert (layout["shapes"][0]["x0"], layout["shapes"][0]["x1"]) == (-3.0, 3.0)
+    assert layout["xaxis"]["range"][0] < 0 < layout["xaxis"]["range"][1]
+
+
+def test_the_page_names_both_sides_and_swaps_them(client: Client, campaign: Campaign, viewer: User) -> None:
+    client.force_login(viewer)
+    of = [level(campaign, "8GB, off"), level(campaign, "8GB, on")]
+
+    html = client.get(reverse("compare"), {"of": of}).content.decode()
+
+    assert "is better than" in html
+    sides = html[html.index('aria-label="Sides"') :]
+    assert sides.index(">8GB, off<") < sides.index(">8GB, on<")
+
+
+def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) -> None:
+    client.force_login(viewer)
+
+    answer = client.get(reverse("compare"), {"of": ["host:nowhere", "host:x"]})
+
+    assert answer.status_code == 422
+    assert "host:NAME" in answer.content.decode()
+
+
+def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_num_queries: Any) -> None:
+    for repetitions in (2, 9):
+        campaign = split.finished(admin, split.host(), repetitions=repetitions)
+        with django_assert_max_num_queries(17):
+            compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])

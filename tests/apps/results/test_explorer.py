@@ -1,0 +1,212 @@
+"""Any figure over any factor: what an address asks for, what is shown of it, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+from urllib.parse import urlencode
+
+import plotly.graph_objects as go
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.results import charts, explorer
+from apps.results.models import Measurement
+from tests import split
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def campaign(admin: User) -> Campaign:
+    return split.finished(admin, split.host())
+
+
+def explored(campaign: Campaign, **asked: str) -> explorer.Explored:
+    return explorer.explore(campaign, explorer.read(campaign, asked))
+
+
+def figure(found: explorer.Explored, stacked: bool = False) -> dict[str, Any]:
+    drawn = charts.explorer_chart(found, charts.LIGHT, stacked)
+    go.Figure(drawn)  # refuses what Plotly does not know
+    return drawn
+
+
+def test_the_longest_factor_is_across_and_the_next_one_in_colours(campaign: Campaign) -> None:
+    view = explorer.read(campaign, {})
+
+    assert (view.figure, view.x, view.colour, view.facet) == ("measure.latency_avg", "shared_buffers", "huge pages", "")
+
+
+def test_each_place_has_its_runs_and_the_mean_that_the_campaigns_table_has(campaign: Campaign) -> None:
+    found = explored(campaign)
+
+    assert (found.xs, found.colours, {len(group.runs) for group in found.groups}) == (
+        [*split.SIZES],
+        ["off", "on"],
+        {5},
+    )
+    fork = {group.key: group.mean for group in found.groups}
+    assert fork["", "off", "8GB"] == pytest.approx(0.120, rel=0.02)
+    assert fork["", "on", "8GB"] == pytest.approx(0.081, rel=0.02)
+    assert all(group.low < group.mean < group.high for group in found.groups)
+
+
+def test_relative_figures_are_percent_of_the_baseline_of_the_same_colour(campaign: Campaign) -> None:
+    found = explored(campaign, x="huge pages", colour="shared_buffers", scale="relative", base="off")
+
+    on = {group.colour: group for group in found.groups if group.x == "on"}
+    assert on["8GB"].mean == pytest.approx(-32.5, abs=2)
+    assert on["16MB"].mean == pytest.approx(-1.2, abs=2)
+    assert on["8GB"].high < -25, "the interval is that of the comparison"
+    assert {round(group.mean, 9) for group in found.groups if group.x == "off"} == {0.0}
+
+
+def test_levels_of_a_factor_on_no_axis_are_taken_together_and_said_to_be(campaign: Campaign) -> None:
+    found = explored(campaign, x="huge pages", colour="", facet="")
+
+    assert found.over == ["shared_buffers"]
+    assert {group.x: len(group.runs) for group in found.groups} == {"off": 20, "on": 20}
+
+
+def test_a_filter_leaves_one_level(campaign: Campaign) -> None:
+    found = explored(campaign, x="huge pages", **{"only.shared_buffers": "1GB"})
+
+    assert {run.cell["shared_buffers"] for run in found.runs} == {"1GB"}
+    assert found.over == []
+
+
+def test_runs_that_did_not_end_well_are_not_points(campaign: Campaign) -> None:
+    failed = campaign.runs.order_by("position")[0]
+    Run.objects.filter(pk=failed.pk).update(outcome=Run.Outcome.FAILED)
+
+    assert failed.pk not in {run.run for run in explored(campaign).runs}
+
+
+def test_boxes_from_eight_runs_of_each_on(admin: User) -> None:
+    few, many = split.finished(admin, split.host(), repetitions=7), split.finished(admin, split.host(), repetitions=8)
+
+    assert (explored(few).view.shape, explored(many).view.shape) == ("strip", "box")
+    assert {trace["type"] for trace in figure(explored(many))["data"]} <= {"box", "scatter"}
+
+
+@pytest.mark.parametrize("shape", ["strip", "box", "lines", "heat"])
+@pytest.mark.parametrize("scale", ["absolute", "relative"])
+def test_every_shape_is_one_that_plotly_accepts(campaign: Campaign, shape: str, scale: str) -> None:
+    for stacked in (False, True):
+        drawn = figure(explored(campaign, shape=shape, scale=scale), stacked)
+
+        assert drawn["data"]
+
+
+def test_facets_stand_side_by_side_and_on_a_telephone_below_each_other(campaign: Campaign) -> None:
+    found = explored(campaign, x="huge pages", facet="shared_buffers")
+
+    wide, narrow = figure(found)["layout"], figure(found, stacked=True)["layout"]
+
+    assert wide["xaxis"]["domain"][1] < wide["xaxis4"]["domain"][0] and wide["yaxis4"]["matches"] == "y"
+    assert narrow["yaxis"]["domain"][0] > narrow["yaxis4"]["domain"][1]
+
+
+def test_a_heat_map_has_a_cell_for_each_pair_and_none_where_nothing_ran(campaign: Campaign) -> None:
+    campaign.runs.filter(cell={"shared_buffers": "16MB", "huge pages": "on"}).update(outcome=Run.Outcome.FAILED)
+
+    (heat,) = figure(explored(campaign, shape="heat"))["data"]
+
+    assert [row[3] is None for row in heat["z"]] == [False, True]
+
+
+def test_the_order_of_running_shows_every_run_where_it_ran(campaign: Campaign) -> None:
+    found = explored(campaign, x="@order", colour="huge pages")
+
+    traces = figure(found)["data"]
+    assert sorted(x for trace in traces for x in trace["x"]) == list(range(1, 41))
+
+
+def test_sizes_get_an_axis_on_which_doubling_is_a_step() -> None:
+    assert explorer.sizes(["14GB", "1GB", "128kB"]) == [14 * 2.0**30, 2.0**30, 128 * 2.0**10]
+    assert explorer.sizes(["1 cpu", "2 cpus", "4 cpus", "8 cpus"]) == [1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize("labels", [["off", "on"], ["8GB", "16GB"], ["8 cpus", "64 kB", "1GB"], ["10", "11", "12"]])
+def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
+    assert explorer.sizes(labels) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "hint"),
+    [
+        ({"x": "work_mem"}, "x", "shared_buffers"),
+        ({"x": "huge pages", "colour": "huge pages"}, "colour", "each axis its own"),
+        ({"shape": "pie"}, "shape", "strip"),
+        ({"scale": "relative", "x": "huge pages", "base": "maybe"}, "base", "off, on"),
+        ({"only.huge pages": "perhaps"}, "only.huge pages", "off, on"),
+        ({"figure": "measure.joy"}, "figure", "measure.latency_avg"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_with_what_can(
+    campaign: Campaign, asked: dict[str, str], field: str, hint: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        explored(campaign, **asked)
+
+    assert refused.value.subject == field
+    assert hint in refused.value.hint
+
+
+def test_a_figure_of_zero_has_a_mean_without_interval_and_no_ratio(campaign: Campaign) -> None:
+    for run in campaign.runs.all():
+        Measurement.objects.create(
+            run=run, step="measure", name="blocks read", value=0.0, unit="blocks", better="lower"
+        )
+
+    found = explored(campaign, figure="measure.blocks read")
+    assert {(group.mean, group.low) for group in found.groups} == {(0.0, None)}
+    with pytest.raises(PlanError, match="no ratio"):
+        explored(campaign, figure="measure.blocks read", scale="relative")
+
+
+def test_the_page_says_what_is_wrong_and_keeps_its_form(client: Client, campaign: Campaign, viewer: User) -> None:
+    client.force_login(viewer)
+
+    answer = client.get(reverse("campaign_explore", args=[campaign.pk]), {"shape": "pie"})
+
+    assert answer.status_code == 422
+    assert "&#x27;pie&#x27; is not known here" in answer.content.decode()
+    assert 'name="shape"' in answer.content.decode()
+
+
+def test_a_figure_that_no_column_can_hold_is_refused(client: Client, campaign: Campaign, viewer: User) -> None:
+    client.force_login(viewer)
+
+    answer = client.get(reverse("campaign_explore", args=[campaign.pk]), {"figure": "measure.\0"})
+
+    assert answer.status_code == 422
+    assert "is no figure" in answer.content.decode()
+
+
+def test_the_csv_has_every_run_of_the_view(client: Client, campaign: Campaign, viewer: User) -> None:
+    client.force_login(viewer)
+    asked = urlencode({"only.huge pages": "on"})
+
+    answer = client.get(reverse("campaign_explore_csv", args=[campaign.pk]) + f"?{asked}")
+
+    table = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
+    assert len(table) == 20
+    assert {row["huge pages"] for row in table} == {"on"}
+    assert float(table[0]["latency_avg (ms)"]) > 0
+
+
+def test_what_is_looked_at_does_not_cost_more_queries_with_more_runs(
+    admin: User, django_assert_num_queries: Any
+) -> None:
+    for repetitions in (2, 9):
+        campaign = split.finished(admin, split.host(), repetitions=repetitions)
+        campaign = Campaign.objects.select_related("workload").get(pk=campaign.pk)
+        with django_assert_num_queries(2):
+            explored(campaign)

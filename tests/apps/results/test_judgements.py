@@ -1,0 +1,318 @@
+"""What the data of a campaign say: the sentences, when they are said, and that page and API say the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.results.judgements import judgements
+from apps.results.models import Measurement, Within
+from apps.results.queries import campaign_table
+from apps.results.sentences import Judgement
+from tests.factories import browser, make_campaign, make_workload
+
+pytestmark = pytest.mark.django_db
+
+SIZES = {"8GB": (9800, 9750, 9900, 9700, 9850), "16GB": (10060, 10080, 10150, 9960, 10190)}
+SIZES |= {"32GB": (10310, 10130, 10370, 10150, 10200), "64GB": (10140, 10220, 10270, 10020, 10240)}
+A, C = (10120, 10080, 10240, 9990, 10170), (10150, 9980, 10290, 10070, 10210)
+CROSSED = {
+    "8GB, off": (9800, 9750, 9900, 9700),
+    "8GB, on": (9910, 9800, 10050, 9760),
+    "64GB, off": (10100, 10080, 10180, 9990),
+    "64GB, on": (10470, 10320, 10560, 10370),
+}
+
+
+def factor(name: str, *labels: str, path: str = "settings.postgresql.cluster_name") -> dict[str, Any]:
+    return {"name": name, "levels": [{"label": label, "set": {path: label}} for label in labels]}
+
+
+def measured(values: Mapping[str, tuple[float, ...]], by: User, *factors: dict[str, Any], **fields: Any) -> Campaign:
+    """A finished campaign whose runs of each level have these values, one a block; level by level `settings` differ."""
+    given = factors or (factor("shared_buffers", *values),)
+    made = make_campaign(
+        Campaign.State.FINISHED, by=by, factors=list(given), repetitions=max(map(len, values.values())), **fields
+    )
+    for run in made.runs.all():
+        own = values[run.label]
+        if run.block < len(own):
+            run.measurements.filter(name="tps").update(value=own[run.block])
+        else:
+            ended_badly(run)
+    return made
+
+
+def ended_badly(run: Run) -> None:
+    run.measurements.all().delete()
+    Run.objects.filter(pk=run.pk).update(outcome=Run.Outcome.FAILED)
+
+
+def of(topic: str, found: list[Judgement]) -> list[Judgement]:
+    return [each for each in found if each.topic == topic]
+
+
+def test_each_level_s_comparison_is_that_of_the_table(admin: User) -> None:
+    found = of("comparison", judgements(measured(SIZES, admin)))
+
+    assert [(each.figures["level"], each.tone) for each in found] == [
+        (name, "better") for name in ("16GB", "32GB", "64GB")
+    ]
+    assert found[0].sentence == (
+        "16GB is better than 8GB in tps: +2.94 % (95 % interval +2.01 to +3.87 %, 5 runs of each, p < .0001), "
+        "wholly beyond the margin of 2 %."
+    )
+
+
+def test_the_best_of_several_is_told_from_the_one_after_it_or_not(admin: User) -> None:
+    (found,) = of("best", judgements(measured(SIZES, admin)))
+
+    assert found.sentence == (
+        "32GB has the best mean, but cannot be told from others: +0.53 % [-0.47, 1.54] against 64GB, which comes after "
+        "it. The best of 4 looks better than it is: confirm it in a campaign of its own."
+    )
+
+
+def test_several_comparisons_say_how_often_one_of_them_is_wrong(admin: User) -> None:
+    (found,) = of("many comparisons", judgements(measured(SIZES, admin)))
+
+    assert found.sentence.startswith("3 levels were compared with 8GB, as planned: by Dunnett all intervals hold")
+
+
+def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> None:
+    campaign = measured(SIZES, admin)
+    for run in campaign.runs.all():
+        slower = 1.5 if run.label == "64GB" else 1.0
+        run.measurements.filter(name="latency_avg").update(value=slower * (2 + 0.01 * (run.position % 3)))
+
+    (found,) = of("other figures", judgements(campaign))
+
+    assert found.figures["comparisons"] == 3
+    assert found.sentence.startswith(
+        "Scanned beside tps: 3 comparisons of other figures, 1 of which differs: latency avg at 64GB +"
+    )
+
+
+def test_two_factors_tell_their_interaction_and_main_effects(admin: User) -> None:
+    campaign = measured(CROSSED, admin, factor("size", "8GB", "64GB"), switch())
+
+    found = judgements(campaign)
+
+    (interaction,) = of("interaction", found)
+    assert interaction.tone == "warning"
+    assert interaction.sentence.endswith(
+        "From size 8GB to 64GB, huge pages on against off goes from +0.94 % to +3.39 %, 2.43 % [1.60, 3.27] more, "
+        "p < .0001: the two factors do not act alone."
+    )
+    assert [each.sentence.split(":")[0] for each in of("main effect", found)] == [
+        "On average over huge pages",
+        "On average over size",
+    ]
+
+
+def switch() -> dict[str, Any]:
+    return factor("huge pages", "off", "on", path="settings.postgresql.jit")
+
+
+def test_one_factor_at_a_time_says_why_it_has_no_interaction(admin: User) -> None:
+    values = {label: CROSSED[label] for label in ("8GB, off", "64GB, off", "8GB, on")}
+    campaign = measured(values, admin, factor("size", "8GB", "64GB"), switch(), design="one_at_a_time")
+
+    (found,) = of("interaction", judgements(campaign))
+
+    assert (
+        found.sentence == "What size and huge pages do together is not told: not every combination of levels was run."
+    )
+
+
+def test_the_noise_floor_is_reckoned_from_the_spread(admin: User) -> None:
+    (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin)))
+
+    assert found.tone == "note"
+    assert found.sentence.startswith("Noise floor: with 5 runs of each, two levels that are the same differ by up to ")
+
+
+def test_noise_above_the_margin_is_warned_of(admin: User) -> None:
+    loud = {"A": A, "C": (10150, 9380, 10690, 9870, 10810)}
+
+    (found,) = of("noise", judgements(measured(loud, admin)))
+
+    assert found.tone == "warning" and found.sentence.endswith("noise hides what matters.")
+
+
+def test_levels_that_set_the_same_show_the_noise(admin: User) -> None:
+    same = {"name": "twice", "levels": [{"label": label, "set": {}} for label in ("A", "C")]}
+
+    (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin, same)))
+
+    assert found.sentence.startswith("A and C set the same, and differ by +0.20 % [")
+    assert "noise alone reaches" in found.sentence
+
+
+def test_what_cannot_be_detected_says_how_many_hours_would(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin, delta=0.002)
+    campaign.runs.update(started_at="2026-01-01T00:00Z", ended_at="2026-01-01T00:06Z")
+
+    found = judgements(campaign)
+
+    (needed,) = of("runs needed", found)
+    more = needed.figures["runs_needed"] - 5
+    assert more > 0 and needed.figures["hours"] == pytest.approx(2 * more * 0.1)
+    assert f"{more} more, about {2 * more * 0.1:,.1f} h" in needed.sentence
+    (sensitivity,) = of("sensitivity", found)
+    assert sensitivity.tone == "warning" and "though 0.2 % is what matters" in sensitivity.sentence
+
+
+def test_drift_is_told_either_way(admin: User) -> None:
+    (found,) = of("drift", judgements(measured(SIZES, admin)))
+    (early,) = of("drift", judgements(measured({"A": A[:1], "C": C[:1]}, admin)))
+
+    assert found.sentence.startswith(("No drift that matters", "The figures drifted"))
+    assert early.sentence == "Too few runs to tell whether the figures drifted with time: 6 are the least."
+
+
+def percentiles(campaign: Campaign, factor_of: Mapping[str, float], skip: int = 0) -> None:
+    for run in campaign.runs.order_by("position")[skip:]:
+        value = 5.0 * factor_of[run.label] * (1 + 0.01 * run.block)
+        Measurement.objects.create(run=run, step="measure", name="latency_p99", value=value, unit="ms", better="lower")
+
+
+def test_p99_is_compared_with_a_margin_of_its_own(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    percentiles(campaign, {"A": 1.0, "C": 1.2})
+
+    (found,) = of("latency", judgements(campaign))
+
+    assert (found.tone, found.figures["delta"]) == ("worse", 0.05)
+    assert found.sentence.startswith("C is worse than A in p99 latency: +20.00 %")
+
+
+def test_p99_is_not_compared_where_a_run_lacks_it(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    percentiles(campaign, {"A": 1.0, "C": 1.0}, skip=1)
+
+    (found,) = of("latency", judgements(campaign))
+
+    assert found.sentence.startswith("p99 latency is not compared: 1 run of 10 has none, as it takes 368 transactions")
+
+
+def test_without_logs_of_transactions_no_percentile_is_known(admin: User) -> None:
+    (found,) = of("latency", judgements(measured({"A": A, "C": C}, admin)))
+
+    assert "were not logged one by one" in found.sentence
+
+
+def test_a_closed_loop_bears_its_badge(admin: User) -> None:
+    (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin)))
+
+    assert found.sentence.startswith("Closed loop: a client begins a transaction when its last one has ended")
+
+
+def test_an_open_loop_has_none(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin, workload=make_workload(by=admin, rate=100))
+
+    assert of("closed loop", judgements(campaign)) == []
+
+
+def test_levels_with_a_rate_leave_the_badge_to_the_others(admin: User) -> None:
+    rate = {"name": "rate", "levels": [{"label": "A", "set": {}}, {"label": "C", "set": {"workload.rate": 100}}]}
+
+    (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin, rate)))
+
+    assert found.sentence.startswith("Closed loop at A: ")
+
+
+def test_too_little_data_is_said(admin: User) -> None:
+    few, some = measured({"A": A[:2], "C": C[:2]}, admin), measured({"A": A[:4], "C": C[:4]}, admin)
+
+    assert of("data", judgements(few))[0].sentence.startswith(
+        "Too little data for a verdict on all levels, which takes 5 runs of each: A has 2 and C has 2."
+    )
+    assert of("data", judgements(some))[0].sentence.startswith("Preliminary: a verdict takes 5 runs of each level")
+
+
+def test_before_the_first_run_there_is_one_sentence(admin: User) -> None:
+    campaign = make_campaign(Campaign.State.RUNNING, by=admin)
+
+    assert [each.sentence for each in judgements(campaign)] == ["No comparison can be made: it has not run yet."]
+
+
+def test_failed_runs_are_counted_and_where_they_are(admin: User) -> None:
+    (found,) = of("failed", judgements(measured({"A": A, "C": C[:3]}, admin)))
+
+    assert (
+        found.sentence == "2 of 10 runs did not end well, all of them C, and do not count: what is compared may be why."
+    )
+
+
+def test_runs_added_after_a_look_are_told(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    campaign.extensions = [{"at": "2026-02-03T10:00", "by": "olga", "repetitions": 5, "levels": [], "seen": 6}]
+
+    (found,) = of("looks", judgements(campaign))
+
+    assert found.sentence.startswith("Extended on 2026-02-03 when 6 runs had results")
+
+
+def test_what_samples_say_is_counted(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    for run in campaign.runs.all():
+        Within.objects.create(
+            run=run, step="measure", steady=run.position not in (3, 8), data={}, stalled_s=run.position == 4
+        )
+
+    found = judgements(campaign)
+
+    assert [each.sentence for each in of("warm-up", found)] == ["2 of 10 runs had no steady state: runs 4 and 9."]
+    assert [each.sentence for each in of("stalls", found)] == ["1 of 10 runs stood still for a while: run 5."]
+
+
+def test_page_and_api_say_the_same(client: Client, admin: User) -> None:
+    client.force_login(admin)
+    campaign = measured(SIZES, admin)
+
+    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+    assert [each["sentence"] for each in told] == [each.sentence for each in judgements(campaign)]
+    assert "What the data say" in page
+    assert all(escape(each["sentence"]) in page for each in told)
+
+
+def test_a_campaign_that_only_makes_data_says_nothing() -> None:
+    assert judgements(Campaign(kind=Campaign.Kind.PREPARATION, metric="")) == []
+
+
+def test_the_command_line_says_the_same(admin: User, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign = measured(SIZES, admin)
+
+    call_command("judgements", str(campaign.pk))
+    told = capsys.readouterr().out
+    call_command("judgements", str(campaign.pk), "--json")
+    as_json = json.loads(capsys.readouterr().out)
+
+    assert all(each.sentence in told for each in judgements(campaign))
+    assert [each["sentence"] for each in as_json] == [each.sentence for each in judgements(campaign)]
+
+
+def test_an_unknown_campaign_is_named(admin: User) -> None:
+    with pytest.raises(CommandError, match="no campaign has the id"):
+        call_command("judgements", str(uuid4()))
+
+
+def test_more_runs_take_no_more_queries(admin: User, django_assert_max_num_queries: Any) -> None:
+    campaign = Campaign.objects.select_related("workload").get(pk=measured({"A": A * 4, "C": C * 4}, admin).pk)
+    table = campaign_table(campaign)
+
+    with django_assert_max_num_queries(5):  # p99, other figures, within, breaks, how long a run takes
+        judgements(campaign, table)

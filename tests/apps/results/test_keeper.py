@@ -1,0 +1,210 @@
+"""What is kept of a campaign: computed once, told again as it was, and never after a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.accounts.models import Role, User
+from apps.campaigns import lifecycle
+from apps.campaigns.models import Campaign, Run
+from apps.results import keeper, queries
+from apps.results.keeper import Keeper
+from apps.results.models import Kept
+from apps.results.queries import CampaignTable, LevelRow
+from apps.results.summary import summary_table
+from tests.factories import browser, end_run, make_campaign, make_host, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def campaign(tuner: User) -> Campaign:
+    return make_campaign(Campaign.State.FINISHED, by=tuner, repetitions=5)
+
+
+@pytest.fixture
+def tuner() -> User:
+    return make_user(Role.TUNER)
+
+
+def bare(table: CampaignTable) -> Any:
+    """As JSON tells it, without its points."""
+    for level in table.levels:
+        level.points.clear()
+    return orjson.loads(orjson.dumps(table))
+
+
+def again(campaign: Campaign) -> Keeper:
+    """As the next request has it."""
+    return Keeper(Campaign.objects.get(pk=campaign.pk))
+
+
+def test_what_is_kept_is_what_was_computed(campaign: Campaign) -> None:
+    Keeper(campaign).table(), Keeper(campaign).summary()
+
+    table, whole = again(campaign).table(), queries.campaign_table(campaign)
+
+    assert [level.points for level in table.levels] == [[], []]
+    assert [level.ok for level in table.levels] == [5, 5]
+    assert bare(table) == bare(whole)
+    assert all(isinstance(level, LevelRow) for level in table.levels)
+    assert again(campaign).summary() == summary_table(campaign)
+
+
+def test_it_is_computed_once(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    Keeper(campaign).fill()
+    monkeypatch.setattr(queries, "campaign_table", None)  # whoever computes again falls over it
+
+    again(campaign).table()
+    again(campaign).figure("light")
+
+    assert set(campaign.kept.values_list("name", flat=True)) == {"table", "summary", "figure"}
+
+
+def test_a_hit_takes_two_queries(campaign: Campaign) -> None:
+    Keeper(campaign).table()
+    keeper = again(campaign)
+
+    with CaptureQueriesContext(connection) as captured:
+        keeper.table()
+
+    assert len(captured) == 2
+
+
+def changes() -> dict[str, Any]:
+    def run(campaign: Campaign) -> Run:
+        found = campaign.runs.order_by("position").first()
+        assert found
+        return found
+
+    def ingested(campaign: Campaign) -> None:
+        end_run(Run.objects.get(pk=run(campaign).pk), Run.Outcome.FAILED)
+
+    def reread(campaign: Campaign) -> None:
+        Run.objects.filter(pk=run(campaign).pk).update(ingested_at=None)
+
+    def retried(campaign: Campaign) -> None:
+        Run.objects.filter(pk=run(campaign).pk).update(outcome=Run.Outcome.FAILED)
+        again(campaign).table()
+        lifecycle.retry_failed(campaign, by=campaign.created_by)
+
+    def extended(campaign: Campaign) -> None:
+        lifecycle.extend_campaign(campaign, by=campaign.created_by, repetitions=1)
+
+    def another_margin(campaign: Campaign) -> None:
+        Campaign.objects.filter(pk=campaign.pk).update(delta=0.5)
+
+    def another_metric(campaign: Campaign) -> None:
+        Campaign.objects.filter(pk=campaign.pk).update(metric="latency_avg")
+
+    def moved(campaign: Campaign) -> None:
+        Run.objects.filter(pk=run(campaign).pk).update(host=make_host())
+
+    def removed(campaign: Campaign) -> None:
+        run(campaign).delete()
+
+    told = (ingested, reread, retried, extended, another_margin, another_metric, moved, removed)
+    return {each.__name__: each for each in told}
+
+
+@pytest.mark.parametrize("change", changes().values(), ids=changes().keys())
+def test_a_change_makes_another_key(campaign: Campaign, change: Any) -> None:
+    before = again(campaign).key
+    again(campaign).table()
+
+    change(campaign)
+
+    assert again(campaign).key != before
+    fresh = queries.campaign_table(Campaign.objects.get(pk=campaign.pk))
+    assert bare(again(campaign).table()) == bare(fresh)
+
+
+def test_another_program_makes_another_key(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = again(campaign).key
+
+    monkeypatch.setattr(keeper, "program", lambda: "newer")
+
+    assert again(campaign).key != before
+
+
+def test_nothing_that_is_not_asked_changes_the_key(campaign: Campaign) -> None:
+    before = again(campaign).key
+
+    Campaign.objects.filter(pk=campaign.pk).update(name="another", priority=7)
+    make_campaign(Campaign.State.FINISHED, by=campaign.created_by)
+
+    assert again(campaign).key == before
+
+
+def test_of_a_host_that_has_no_runs_here_nothing_is_kept(campaign: Campaign) -> None:
+    other = make_host()
+
+    Keeper(campaign, other.pk).table()
+    Keeper(campaign, campaign.host_id).table()
+
+    assert set(campaign.kept.values_list("name", flat=True)) == {f"table on {campaign.host_id}"}
+
+
+def test_a_figure_is_not_sent_twice(campaign: Campaign) -> None:
+    client = Client()
+    client.force_login(campaign.created_by)
+    address = reverse("campaign_figure", args=[campaign.pk])
+
+    first = client.get(address)
+    second = client.get(address, headers={"If-None-Match": first["ETag"]})
+    dark = client.get(f"{address}?theme=dark", headers={"If-None-Match": first["ETag"]})
+
+    assert (first.status_code, second.status_code, dark.status_code) == (200, 304, 200)
+    assert first.json()["data"] and not second.content
+
+
+def test_the_api_tells_the_points_that_pages_do_without(campaign: Campaign) -> None:
+    client = browser(campaign.created_by)
+    address = f"/api/v1/campaigns/{campaign.pk}/results/"
+
+    first, second = client.get(address).json(), client.get(address).json()
+
+    assert first == second
+    assert [len(level["points"]) for level in first["levels"]] == [5, 5]
+    assert first["levels"][0]["quartiles"] == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
+
+
+def test_a_run_of_a_large_campaign_fills_in_what_pages_ask_for(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper.fill(campaign)
+    assert not Kept.objects.exists()
+
+    monkeypatch.setattr(keeper, "FILLED_FROM", 10)
+    keeper.fill(campaign)
+
+    assert set(Kept.objects.values_list("name", flat=True)) == {"table", "summary", "figure"}
+
+
+def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "MOST_ASKED", 2)
+    computed: list[str] = []
+
+    def ask(what: str) -> bytes:
+        return again(campaign).asked(what, lambda: computed.append(what) or {"what": what})
+
+    for what in ("x=1", "x=2", "x=2", "x=3", "x=1"):
+        assert orjson.loads(ask(what)) == {"what": what}
+
+    assert computed == ["x=1", "x=2", "x=3", "x=1"]
+    assert campaign.kept.count() == 2
+
+
+def test_what_is_kept_is_json(campaign: Campaign) -> None:
+    Keeper(campaign).table()
+
+    value = orjson.loads(bytes(Kept.objects.get().value))
+
+    assert value["metric"] == "tps" and value["levels"][0]["points"] == []

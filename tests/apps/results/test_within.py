@@ -1,0 +1,196 @@
+"""What the samples of a run say of it: found when its results are read, told on its page and by the API."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+
+from apps.accounts.models import User
+from apps.campaigns.models import Artefact, Campaign, Run
+from apps.results import fold, within
+from apps.results.ingest import SERVER_LOG
+from apps.results.models import Mark, Measurement, Within
+from tests.factories import browser, make_campaign, make_workload
+
+pytestmark = pytest.mark.django_db
+
+WARMING = np.repeat([8200.0, 9100, 9600, 9900], 5)
+NOISE = np.random.default_rng(1).normal(0, 15, 100)
+STEADY = 10000 + NOISE
+
+
+@pytest.fixture
+def run(admin: User) -> Run:
+    """Of a workload that writes."""
+    workload = make_workload(by=admin, builtin="tpcb-like")
+    made = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=1, workload=workload).runs.first()
+    assert made is not None
+    return made
+
+
+def sampled(run: Run, tps: Sequence[float] | np.ndarray, source: str = "pgbench", column: str = "tps") -> None:
+    """One sample a second, each of the second before it."""
+    values = np.asarray(tps, dtype=np.float64)
+    fold.append(run, "measure", source, {"t": np.arange(1.0, len(values) + 1), column: values})
+
+
+def checkpoints(run: Run, *spans: tuple[float, float | None]) -> None:
+    Artefact.objects.create(run=run, path=SERVER_LOG, size=1, sha256="", content=b"x")
+    for t, until in spans:
+        Mark.objects.create(run=run, step="measure", kind="checkpoint", t=t, until=until, label="time", data={})
+
+
+def judged(run: Run) -> Within:
+    (row,) = within.judge(run)
+    return row
+
+
+def said(row: Within, topic: str) -> list[str]:
+    return [each.sentence for each in within.told([row], []) if each.topic == topic]
+
+
+def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
+    sampled(run, [*WARMING, *STEADY])
+
+    row = judged(run)
+
+    assert (row.steady, row.data["warm_up_s"]) == (True, 20)
+    assert said(row, "warm-up") == [
+        "Steady after 20 s of its 120 s. What the tool told is of all of it, -1.33 % from the rate of the steady part."
+    ]
+    assert within.told([row], [])[0].tone == "warning"  # half of the margin, and more
+
+
+def test_a_run_that_is_steady_from_the_start_says_so(run: Run) -> None:
+    sampled(run, STEADY)
+
+    row = judged(run)
+
+    assert said(row, "warm-up") == ["Steady from the first of its 100 s on."]
+    assert said(row, "stalls")[0].startswith("It never stalled; ")
+    assert not row.trending
+
+
+def test_a_run_that_never_settles_is_told(run: Run) -> None:
+    sampled(run, [*(1000 + NOISE[:55]), *(9000 + NOISE[:45])])
+
+    row = judged(run)
+
+    assert row.steady is False
+    assert said(row, "warm-up")[0].startswith("No steady state within its 100 s")
+
+
+def test_a_slow_slide_after_the_warm_up_is_told(run: Run) -> None:
+    sampled(run, STEADY - np.linspace(0, 800, 100))
+
+    row = judged(run)
+
+    assert row.trending
+    assert said(row, "trend")[0].startswith("It never came to rest: -5.")
+
+
+def test_stalls_are_told_with_their_place(run: Run) -> None:
+    rate = STEADY.copy()
+    rate[40:43] = rate[70] = 0
+
+    sampled(run, rate)
+    row = judged(run)
+
+    assert (row.stalled_s, row.data["stalls"]) == (4, [[40, 43], [70, 71]])
+    assert said(row, "stalls")[0].startswith("It stood still for 4 s in 2 stalls, first at 40 s; 4.")
+
+
+def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
+    rate = STEADY.copy()
+    rate[9:20] = rate[59:70] = 6000
+    sampled(run, rate)
+    checkpoints(run, (10, 20), (60, 70))
+
+    row = judged(run)
+
+    assert (row.data["warm_up_s"], row.data["checkpoints"], row.few_checkpoints) == (0, 2, False)
+    assert row.data["depth"] == pytest.approx(0.4, abs=0.001)
+    (sentence,) = said(row, "checkpoints")
+    assert sentence.startswith("During checkpoints its rate was -") and sentence.endswith("(2 whole checkpoints).")
+
+
+def test_a_load_that_writes_needs_two_checkpoints(run: Run) -> None:
+    sampled(run, STEADY)
+    checkpoints(run, (90, None))
+
+    row = judged(run)
+
+    assert row.few_checkpoints
+    assert said(row, "checkpoints")[0].startswith(
+        "It writes, and saw no whole checkpoints: what checkpoints cost shows"
+    )
+
+
+def test_a_load_that_only_reads_needs_none(run: Run) -> None:
+    run.spec["steps"][-1]["options"] |= {"builtin": "select-only"}
+    sampled(run, STEADY)
+    checkpoints(run)
+
+    assert not judged(run).few_checkpoints
+
+
+def test_few_samples_say_that_they_are_few(run: Run) -> None:
+    sampled(run, STEADY[:20])
+
+    row = judged(run)
+
+    assert row.steady is None
+    assert said(row, "warm-up") == ["Too short to tell a warm-up from noise: 20 samples at 1 s, and 60 are the least."]
+
+
+def test_the_directions_of_fio_add_up(run: Run) -> None:
+    t, reads = np.arange(1.0, 101), np.where(np.arange(100) == 5, np.nan, 700.0)
+    fold.append(run, "measure", "fio", {"t": t, "read_iops": reads, "write_iops": np.full(100, 300.0)})
+
+    assert judged(run).data["mean_of_all"] == pytest.approx((99 * 1000 + 300) / 100)
+
+
+def test_a_run_without_samples_has_nothing_to_say(run: Run) -> None:
+    assert within.judge(run) == []
+
+
+def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
+    rows = [
+        Measurement(run=run, step="measure", name=name, value=value)
+        for name, value in (("transactions", 980), ("skipped", 20))
+    ]
+
+    (found,) = within.told([], rows)
+
+    assert found.sentence.startswith("p99 of step measure is > limit: 2.00 % of its transactions were skipped")
+
+
+def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: User) -> None:
+    sampled(run, [*WARMING, *STEADY])
+    Within.objects.bulk_create(within.judge(run))
+    client.force_login(admin)
+
+    told = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
+    page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
+
+    assert [each["topic"] for each in told] == ["warm-up", "trend", "stalls"]
+    assert all(escape(each["sentence"]) in page for each in told)
+
+
+def test_runs_that_were_read_before_are_looked_at_once(run: Run) -> None:
+    sampled(run, STEADY)
+
+    call_command("judge_runs", stdout=io.StringIO())
+    first = Within.objects.get(run=run)
+    call_command("judge_runs", stdout=io.StringIO())
+
+    assert Within.objects.get(run=run).pk == first.pk
+    call_command("judge_runs", "--all", stdout=io.StringIO())
+    assert Within.objects.get(run=run).data == first.data

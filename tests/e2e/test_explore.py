@@ -1,0 +1,91 @@
+"""From a campaign to its decision without a mouse, and what a click on a point offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.results import exports, report
+from tests.e2e.conftest import shot
+
+pytestmark = pytest.mark.e2e
+
+
+def _to(page: Page, name: str) -> None:
+    """Tab until the link or button of this name has the focus."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            return
+    raise AssertionError(f"{name} is not reached with Tab")
+
+
+def test_from_a_campaign_to_a_decision_with_the_keyboard_alone(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["tuner"])
+    page.goto(reverse("campaign_detail", args=[team["split"].pk]))
+
+    _to(page, "Explore")
+    page.keyboard.press("Enter")
+    expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()
+    page.get_by_label("Drawn as").focus()
+    page.keyboard.type("heat")
+    page.wait_for_url("**shape=heat**")
+    expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()
+
+    page.goto(reverse("campaign_detail", args=[team["split"].pk]))
+    for key in ("j", "a", "j", "b", "c"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/compare/**")
+    expect(page.locator(".answer")).to_contain_text("8GB, on is better than 8GB, off")
+
+    page.go_back()
+    _to(page, "Write a decision")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/decisions/new/**")
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_a_point_of_a_chart_opens_its_run_or_becomes_a_side(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["viewer"])
+    page.goto(reverse("campaign_explore", args=[team["split"].pk]) + "?shape=strip")
+    page.wait_for_selector("#explorer-chart[data-drawn]")
+    page.evaluate(
+        """() => { const plot = document.getElementById("explorer-chart");
+        const trace = plot.data.find((each) => each.customdata);
+        plot.emit("plotly_click", { points: [{ customdata: trace.customdata[0], y: trace.y[0] }] }); }"""
+    )
+
+    expect(page.locator(".point")).to_contain_text("8GB, off")
+    page.locator(".point").get_by_role("button", name="Set A").click()
+    expect(page.locator("[data-picked]")).to_contain_text("A: Run")
+    shot(page, "explore-point-1280-light")
+    page.locator(".point").get_by_role("link", name="Open run").click()
+    page.wait_for_url("**/runs/**")
+    expect(page.locator("[data-picked]")).to_contain_text("A: Run")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_opens_without_a_network(
+    open_as: Callable[..., Page], team: dict[str, Any], tmp_path: Path, width: int
+) -> None:
+    campaign = exports.campaigns().get(pk=team["split"].pk)
+    file = tmp_path / "report.html"
+    file.write_text("".join(report.report_html(campaign)))
+    page = open_as(team["viewer"], width=width)
+    page.said.clear()  # type: ignore[attr-defined]
+    page.context.set_offline(True)
+
+    page.goto(file.as_uri())
+
+    expect(page.locator(".plot .main-svg").first).to_be_visible()
+    assert page.locator("[data-plot]").count() == page.locator(".plot .plot-container").count() == 3
+    assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+    shot(page, f"report-{width}")
+    assert page.said == []  # type: ignore[attr-defined]

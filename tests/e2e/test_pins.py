@@ -1,0 +1,78 @@
+"""A chart pinned without a mouse is on the dashboard, and leads back to what was pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.results.models import Pin
+from tests.e2e.conftest import shot
+from tests.pages import explored
+
+pytestmark = pytest.mark.e2e
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
+    open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
+) -> None:
+    page = open_as(team["operator"], width=width, theme=theme)
+    asked = {"x": "huge pages", "colour": "shared_buffers", "shape": "lines"}
+    page.goto(explored(team, **asked))
+    expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()
+
+    page.keyboard.press("p")
+    page.wait_for_url("**/pin/explorer/**")
+    expect(page.get_by_label("Title")).to_be_focused()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("Huge pages, every morning")
+    shot(page, f"pin-form-{width}-{theme}")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/dashboard/**")
+
+    card = page.locator("article", has_text="Huge pages, every morning")
+    expect(card.locator("[data-drawn] .main-svg").first).to_be_visible()
+    assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+    assert Axe().run(page, options=RULES).response["violations"] == []
+    card.get_by_role("link", name="Huge pages, every morning", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/explore/**")
+    for label, value in (("Across", "huge pages"), ("Colour", "shared_buffers"), ("Drawn as", "lines")):
+        expect(page.get_by_label(label, exact=True)).to_have_value(value)
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_a_chart_out_of_sight_is_not_asked_for_before_it_is_seen(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["viewer"], width=390, height=700)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if ".json" in request.url else None)
+    last = Pin.objects.exclude(position=None).exclude(pk=team["pins"][4].pk).latest("position")
+
+    page.goto(reverse("dashboard"))
+    page.wait_for_selector("[data-drawn]")
+    before = len(asked)
+    page.locator(f"#plot-{last.pk}").scroll_into_view_if_needed()
+    page.wait_for_selector(f"#plot-{last.pk}[data-drawn]")
+
+    assert before < len(asked)
+    assert not any("from=1" in url for url in asked[:before])
+
+
+def test_a_chart_moves_up_and_keeps_the_focus(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.goto(reverse("dashboard"))
+    titles = page.locator("article h2").all_inner_texts()
+
+    page.get_by_role("button", name=f"Move {titles[2]} up").press("Enter")
+    page.wait_for_url("**moved=up-**")
+
+    assert page.locator("article h2").all_inner_texts() == [titles[0], titles[2], titles[1], *titles[3:]]
+    expect(page.get_by_role("button", name=f"Move {titles[2]} up")).to_be_focused()
