@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,10 @@ class Theirs:
     def crash(self) -> None:
         """End all of it as a power cut does."""
         working = str(self.data)
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and _cwd(name) == working]
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        while any(_cwd(str(pid)) == working for pid in pids):
+        while pids := [int(name) for name in os.listdir("/proc") if name.isdigit() and _cwd(name) == working]:
+            for pid in pids:
+                with suppress(ProcessLookupError):  # a backend may end by itself
+                    os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
 
     def postmaster(self) -> int:

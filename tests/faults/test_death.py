@@ -172,7 +172,8 @@ def test_a_child_that_forked_twice_ends_with_the_run_that_is_cancelled(here: Fie
 
         agent.call("cancel", run=runs[-1])
 
-        assert of(agent.events(runs[-1]), "outcome")[0]["outcome"] == "cancelled"
+        outcome = of(agent.events(runs[-1]), "outcome")[0]
+        assert outcome["outcome"] == "cancelled", outcome["error"]
         assert escaped() == [], words
     here.reckon(ledger, 28, before, *runs)
 
