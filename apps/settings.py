@@ -24,6 +24,8 @@ STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
 # Fernet keys that encrypt SSH private keys at rest; the first encrypts, all decrypt.
 SSH_KEYS: list[str] = env.list("PROVING_SSH_KEYS")
+# Where pg_dump, pg_restore and psql of the server's version are, for backup and restore; "" is the PATH.
+PG_BIN_DIR: str = env.str("PROVING_PG_BIN_DIR", default="")
 # Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
 ADDRESS_ALLOW: list[str] = env.list("PROVING_ADDRESS_ALLOW", default=["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
