@@ -35,6 +35,9 @@ HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 
+# What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
+METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",
@@ -244,11 +247,17 @@ CELERY_BEAT_SCHEDULE = {
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }
 
+LOG_FORMAT: str = env.str("PROVING_LOG_FORMAT", default="line")
+if LOG_FORMAT not in ("line", "json"):
+    raise ImproperlyConfigured(f"PROVING_LOG_FORMAT is {LOG_FORMAT!r}: give line or json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "json": {"()": "apps.logs.JsonFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "loggers": {"asyncssh": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.str("PROVING_LOG_LEVEL", default="INFO")},
 }

@@ -60,6 +60,8 @@ class Stack:
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
             "PROVING_PG_BIN_DIR": str(bin_dir()),
+            "PROVING_METRICS_TOKEN": os.environ.get("PROVING_METRICS_TOKEN", ""),
+            "PROVING_LOG_FORMAT": os.environ.get("PROVING_LOG_FORMAT", "line"),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
             "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }

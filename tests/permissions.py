@@ -54,6 +54,7 @@ OPEN = {
     "login": 200,
     "healthz": 200,
     "readyz": 200,
+    "metrics": 200,
     "api:schema": 200,
     "api:docs": 200,
 }
@@ -175,6 +176,7 @@ PAGES: dict[str, Rule] = {
 }
 # What the role alone does not say.
 BY_OBJECT = (
+    ("`metrics`", "who sends `PROVING_METRICS_TOKEN`; where none is set, the machine itself, past no proxy"),
     ("`token_revoke`, `Token`", "one's own tokens only"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that one may change"),
