@@ -62,6 +62,7 @@ BASELINE = {
     "decisions/{decision}/": 5,
     "decisions/{decision}/comments/": 5,
     "tokens/": 3,
+    "sessions/": 3,
     "users/": 3,
     "channels/": 3,
     "deliveries/": 3,
