@@ -115,6 +115,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("account", reverse("account"), Role.VIEWER),
+        ("users", reverse("user_list"), Role.ADMIN),
         ("audit", reverse("audit_log"), Role.ADMIN),
         ("audit-none", reverse("audit_log") + "?person=system&target=nothing+of+that+name", Role.ADMIN),
         ("channels", reverse("channel_list"), Role.VIEWER),
