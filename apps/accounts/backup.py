@@ -52,23 +52,13 @@ def backup(file: Path) -> Manifest:
         dump, made = Path(folder) / DUMP, Path(folder) / file.name
         with _snapshot() as name:
             rows = _rows()
-            _run(
-                [
-                    pg_dump,
-                    "--format=custom",
-                    "--no-owner",
-                    "--no-acl",
-                    f"--snapshot={name}",
-                    f"--file={dump}",
-                    *_where(),
-                ]
-            )
+            options = ["--format=custom", "--no-owner", "--no-acl", f"--snapshot={name}", f"--file={dump}"]
+            _run([pg_dump, *options, *_where()])
         manifest = _manifest(dump, rows)
         _pack(made, manifest, dump)
         made.rename(file)
-    audit(
-        None, "backup.make", file.name, after={"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(rows.values())}
-    )
+    told = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(rows.values())}
+    audit(None, "backup.make", file.name, after=told)
     return manifest
 
 
