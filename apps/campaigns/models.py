@@ -329,7 +329,7 @@ class Run(models.Model):
         until = now + timedelta(seconds=seconds)
         claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
         if claimed:
-            self.refresh_from_db()
+            self.refresh_from_db(from_queryset=Run.objects.select_related("campaign", "host__identity"))
         return bool(claimed)
 
     def mine(self) -> RunQuerySet:

@@ -209,7 +209,7 @@ class Facts(models.Model):
     number = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
     data: Any = models.JSONField()
-    taken_at = models.DateTimeField(auto_now_add=True, help_text="when it was first found so")
+    taken_at = models.DateTimeField(default=timezone.now, help_text="when it was first found so")
     seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found so")
 
     class Meta:
