@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cache
 
 from celery import current_app
 from django.contrib.auth.decorators import login_not_required
+from django.core.cache import caches
 from django.db import DatabaseError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 BROKER_S = 2
+
+
+class BehindError(Exception):
+    """The database is of an older version than this code."""
 
 
 @login_not_required
@@ -25,8 +34,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when database and broker answer, 503 naming the one that does not."""
-    state = {"database": _state("database", _ask_database), "broker": _state("broker", _ask_broker)}
+    """200 when database, its migrations, cache and broker are as they should be; 503 naming what is not."""
+    state = {name: _state(name, ask) for name, ask in PARTS.items()}
     return JsonResponse(state, status=200 if set(state.values()) == {"ok"} else 503)
 
 
@@ -35,15 +44,42 @@ def _ask_database() -> None:
         cursor.execute("SELECT 1")
 
 
+def _ask_migrations() -> None:
+    missing = _leaves() - set(MigrationRecorder(connection).applied_migrations())
+    if missing:
+        raise BehindError(", ".join(sorted(".".join(key) for key in missing)))
+
+
+@cache
+def _leaves() -> frozenset[tuple[str, str]]:
+    """The newest migration of each app, as this code has them."""
+    return frozenset(MigrationLoader(None).graph.leaf_nodes())
+
+
+def _ask_cache() -> None:
+    caches["default"].get("readyz")
+
+
 def _ask_broker() -> None:
     with current_app.connection_for_write(connect_timeout=BROKER_S) as broker:
         broker.ensure_connection(max_retries=1, timeout=BROKER_S)
 
 
+PARTS: dict[str, Callable[[], None]] = {
+    "database": _ask_database,
+    "migrations": _ask_migrations,
+    "cache": _ask_cache,
+    "broker": _ask_broker,
+}
+
+
 def _state(name: str, ask: Callable[[], None]) -> str:
     try:
         ask()
-    except (DatabaseError, OperationalError, OSError) as error:
+    except BehindError as error:
+        log.warning("not ready: migrations that are not applied: %s", error)
+        return "behind"
+    except (DatabaseError, OperationalError, RedisError, OSError) as error:
         log.warning("not ready: %s: %s", name, error)
         return "unreachable"
     return "ok"

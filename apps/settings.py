@@ -24,6 +24,8 @@ STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
 # Fernet keys that encrypt SSH private keys at rest; the first encrypts, all decrypt.
 SSH_KEYS: list[str] = env.list("PROVING_SSH_KEYS")
+# Where pg_dump, pg_restore and psql of the server's version are, for backup and restore; "" is the PATH.
+PG_BIN_DIR: str = env.str("PROVING_PG_BIN_DIR", default="")
 # Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
 ADDRESS_ALLOW: list[str] = env.list("PROVING_ADDRESS_ALLOW", default=["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
@@ -32,6 +34,9 @@ HEALTH_EVERY_MIN: float = env.float("PROVING_HEALTH_EVERY_MIN", default=5.0)
 HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
+
+# What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
+METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
 
 INSTALLED_APPS = [
     "apps.accounts",
@@ -242,11 +247,17 @@ CELERY_BEAT_SCHEDULE = {
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }
 
+LOG_FORMAT: str = env.str("PROVING_LOG_FORMAT", default="line")
+if LOG_FORMAT not in ("line", "json"):
+    raise ImproperlyConfigured(f"PROVING_LOG_FORMAT is {LOG_FORMAT!r}: give line or json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "json": {"()": "apps.logs.JsonFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "loggers": {"asyncssh": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.str("PROVING_LOG_LEVEL", default="INFO")},
 }

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from apps import health
+from apps import health, metrics
 from apps.accounts import channel_views as channels
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
@@ -21,6 +21,7 @@ from apps.tuning import views as tuning
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
     *channels.urlpatterns,

@@ -15,7 +15,7 @@ from pathlib import Path
 from embedded import commands, places
 from embedded.errors import StackError
 from embedded.loopback import Loopback
-from embedded.postgres import Postgres
+from embedded.postgres import Postgres, bin_dir
 from embedded.supervisor import Service, Supervisor
 from embedded.valkey import Valkey
 
@@ -59,6 +59,9 @@ class Stack:
             "PROVING_SSH_KEYS": self.secrets["ssh_key"],
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
+            "PROVING_PG_BIN_DIR": str(bin_dir()),
+            "PROVING_METRICS_TOKEN": os.environ.get("PROVING_METRICS_TOKEN", ""),
+            "PROVING_LOG_FORMAT": os.environ.get("PROVING_LOG_FORMAT", "line"),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
             "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }

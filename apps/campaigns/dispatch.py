@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.paths import needed
+from apps import logs
 from apps.campaigns import claims, closing, copies, fetching, halts, nudges, parts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError, ProvingError, UnreachableError
@@ -29,14 +30,15 @@ UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
 
 def tick(run: Run) -> None:
     """Do what is due on one run, for at most claims.FOLLOW_S seconds. Does nothing when it is not due or not free."""
-    if not run.claim_tick(claims.CLAIM_S):
-        return
-    try:
-        _work(run)
-    except claims.ClaimLostError:
-        log.warning("run %s: another worker took over", run.pk)
-    except ProvingError as error:
-        _put_off(run, error)
+    with logs.about(run.pk):
+        if not run.claim_tick(claims.CLAIM_S):
+            return
+        try:
+            _work(run)
+        except claims.ClaimLostError:
+            log.warning("run %s: another worker took over", run.pk)
+        except ProvingError as error:
+            _put_off(run, error)
 
 
 def _put_off(run: Run, error: ProvingError) -> None:

@@ -201,14 +201,14 @@ def outputs_zip(campaign: Campaign) -> IO[bytes]:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         if tabular:
             figures = [figure for figure in figures_of(campaign) if figure.step in tabular]
-            archive.writestr(TABLE, "".join(csv_lines(*runs_table(campaign, figures))))
+            _put(archive, TABLE, "".join(csv_lines(*runs_table(campaign, figures))))
             listed.append({"file": TABLE})
             about["columns"] = {figure.header: _use(campaign, figure) for figure in figures}
         if len(tabular) < len(kinds):
             for run in campaign.runs.order_by("position").select_related("host").iterator(chunk_size=CHUNK):
                 listed += _packed(archive, run)
         told = {**about, "host": campaign.host.name, "files": listed}
-        archive.writestr("manifest.yaml", yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=1000))
+        _put(archive, "manifest.yaml", yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=1000))
     file.seek(0)
     return file
 
@@ -217,6 +217,13 @@ def _use(campaign: Campaign, figure: Figure) -> dict[str, str]:
     declared = next(step for step in campaign.steps if step["name"] == figure.step)["metrics"].get(figure.name, {})
     named = {"step": figure.step, "name": figure.name, "unit": figure.unit}
     return {"as": "figure", **named, "better": declared.get("better", "")}
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: str | bytes) -> None:
+    """Without the time of now: the same campaign gives the same bytes, whenever it leaves."""
+    about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
+    archive.writestr(about, data)
 
 
 def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
@@ -246,7 +253,7 @@ def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dic
     for word, name in wanted.items():
         if name in found and found[name].content is not None:
             told[word] = f"{run.position + 1:05}/{step['name']}/{name}"
-            archive.writestr(told[word], bytes(found[name].content or b""))
+            _put(archive, told[word], bytes(found[name].content or b""))
     return told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps import logs
 from apps.campaigns.models import Run
 from apps.results import fold, keeper, looks, queries
 from apps.results import ingest as reading
@@ -12,15 +13,17 @@ from apps.results import ingest as reading
 @shared_task(name="results.ingest")
 def ingest(run_id: str) -> None:
     run = Run.objects.select_related("campaign__workload").get(pk=run_id)
-    if reading.ingest(run):
-        keeper.fill(run.campaign)
+    with logs.about(run.pk):
+        if reading.ingest(run):
+            keeper.fill(run.campaign)
 
 
 @shared_task(name="results.ingest_due")
 def ingest_due() -> None:
     """Runs whose word got lost on the way, and looks that were not made after them."""
     for run in queries.to_ingest():
-        reading.ingest(run)
+        with logs.about(run.pk):
+            reading.ingest(run)
     looks.look_due()
 
 
@@ -28,4 +31,5 @@ def ingest_due() -> None:
 def fold_due() -> None:
     """Runs under way whose samples have piled up."""
     for run in queries.to_fold():
-        fold.fold(run, leave=fold.TAIL)
+        with logs.about(run.pk):
+            fold.fold(run, leave=fold.TAIL)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from apps.celery import app
+
+READY = dict.fromkeys(("database", "migrations", "cache", "broker"), "ok")
 
 
 def test_the_process_answers_without_a_database() -> None:
@@ -13,10 +19,10 @@ def test_the_process_answers_without_a_database() -> None:
 
 
 @pytest.mark.django_db
-def test_ready_when_database_and_broker_answer() -> None:
+def test_ready_when_all_of_it_answers() -> None:
     answer = Client().get("/readyz")
 
-    assert (answer.status_code, answer.json()) == (200, {"database": "ok", "broker": "ok"})
+    assert (answer.status_code, answer.json()) == (200, READY)
 
 
 @pytest.mark.django_db
@@ -25,7 +31,23 @@ def test_not_ready_without_a_broker_and_says_which(monkeypatch: pytest.MonkeyPat
 
     answer = Client().get("/readyz")
 
-    assert (answer.status_code, answer.json()) == (503, {"database": "ok", "broker": "unreachable"})
+    assert (answer.status_code, answer.json()) == (503, READY | {"broker": "unreachable"})
+
+
+@pytest.mark.django_db
+def test_not_ready_without_a_cache(settings: Any) -> None:
+    settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": "redis://127.0.0.1:1/9"}}
+
+    assert Client().get("/readyz").json() == READY | {"cache": "unreachable"}
+
+
+@pytest.mark.django_db
+def test_not_ready_while_the_database_is_of_an_older_version() -> None:
+    MigrationRecorder(connection).migration_qs.filter(app="decisions").delete()
+
+    answer = Client().get("/readyz")
+
+    assert (answer.status_code, answer.json()) == (503, READY | {"migrations": "behind"})
 
 
 def test_only_reading_is_answered() -> None:

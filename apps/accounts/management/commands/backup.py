@@ -1,0 +1,33 @@
+"""manage.py backup FILE: everything of this server in one file, but its keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts import backup
+from apps.errors import ProvingError
+
+
+class Command(BaseCommand):
+    help = "Write the whole database of one moment, with a manifest, to FILE. The server may go on meanwhile."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *, file: Path, **_: Any) -> None:
+        try:
+            manifest = backup.backup(file)
+        except ProvingError as error:
+            raise CommandError(str(error)) from error
+        told = manifest["files"][backup.DUMP]
+        self.stdout.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {told['sha256']}")
+        for name, why in manifest["not_in_it"].items():
+            self.stdout.write(f"not in it, keep it elsewhere: {name}: {why}")
+        self.stdout.write(
+            f"needs the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}"
+        )
+        for what in manifest["opened_by_none"]:
+            self.stderr.write(f"warning: none of our keys opens the secret of {what}, now or after a restore")

@@ -1,0 +1,29 @@
+"""manage.py restore FILE: what `backup` wrote becomes this server's database again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts import backup, sealed
+from apps.errors import ProvingError
+
+
+class Command(BaseCommand):
+    help = "Restore FILE into an empty database, all or nothing, and migrate it to this version."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--replace", action="store_true", help="drop everything that is in the database first")
+
+    def handle(self, *, file: Path, replace: bool, **_: Any) -> None:
+        try:
+            manifest = backup.restore(file, replace=replace)
+        except ProvingError as error:
+            raise CommandError(str(error)) from error
+        closed = sealed.needed()[1]
+        self.stdout.write(f"restored {sum(manifest['rows'].values())} rows of {manifest['made_at']}, and migrated")
+        for what in closed:
+            self.stderr.write(f"warning: none of PROVING_SSH_KEYS opens the secret of {what}: add the key that it had")

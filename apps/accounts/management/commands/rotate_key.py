@@ -1,0 +1,23 @@
+"""manage.py rotate_key: secrets that an older key encrypts are encrypted anew with the first of PROVING_SSH_KEYS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts import sealed
+from apps.errors import ProvingError
+
+
+class Command(BaseCommand):
+    help = "Encrypt SSH private keys and webhook secrets anew with the first of PROVING_SSH_KEYS; all or nothing."
+
+    def handle(self, **_: Any) -> None:
+        try:
+            changed = sealed.rotate()
+        except ProvingError as error:
+            raise CommandError(str(error)) from error
+        keys = sealed.needed()[0]
+        self.stdout.write(f"{changed} secrets encrypted anew; all are opened by {', '.join(keys) or 'no key'}")
+        self.stdout.write("the other keys of PROVING_SSH_KEYS are needed by older backups only")

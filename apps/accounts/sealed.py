@@ -1,0 +1,89 @@
+"""Every secret that the vault encrypts, whichever app keeps it: fields whose name ends with `_encrypted`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.apps import apps
+from django.conf import settings
+from django.db import models, transaction
+
+from apps.accounts.services import audit
+from apps.errors import PlanError
+
+SUFFIX = "_encrypted"
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """One encrypted field of one row; `what` names it to people."""
+
+    row: models.Model
+    field: str
+
+    @property
+    def token(self) -> str:
+        return str(getattr(self.row, self.field))
+
+    @property
+    def what(self) -> str:
+        return f"{self.row._meta.verbose_name} {self.row}"
+
+
+def every() -> Iterator[Sealed]:
+    """All that there are, a row at a time; empty ones are no secrets."""
+    for model in apps.get_models():
+        for field in (each.name for each in model._meta.concrete_fields if each.name.endswith(SUFFIX)):
+            rows = model._default_manager.exclude(**{field: ""}).order_by("pk")
+            yield from (Sealed(row, field) for row in rows.iterator(chunk_size=100))
+
+
+def fingerprint(key: str) -> str:
+    """What a key may be called by in public: of a random key of 256 bits, its hash tells nothing."""
+    return hashlib.sha256(b"proving-ground key " + key.encode()).hexdigest()[:16]
+
+
+def opener(token: str) -> str | None:
+    """The fingerprint of the one of our keys that opens it; None where none does."""
+    for key in settings.SSH_KEYS:
+        try:
+            Fernet(key).decrypt(token.encode())
+        except InvalidToken:
+            continue
+        return fingerprint(key)
+    return None
+
+
+def needed() -> tuple[list[str], list[str]]:
+    """(fingerprints of the keys that open what is there, names of secrets that none of ours opens)."""
+    keys, closed = set(), []
+    for each in every():
+        key = opener(each.token)
+        if key:
+            keys.add(key)
+        else:
+            closed.append(each.what)
+    return sorted(keys), closed
+
+
+@transaction.atomic
+def rotate() -> int:
+    """Encrypt everything anew with the first of PROVING_SSH_KEYS: how many secrets were with another.
+
+    PlanError, and nothing is changed, when one of them is opened by none: it would be lost with its key.
+    """
+    first, changed = fingerprint(settings.SSH_KEYS[0]), 0
+    box = MultiFernet([Fernet(key) for key in settings.SSH_KEYS])
+    for each in every():
+        key = opener(each.token)
+        if key is None:
+            hint = "add the key that encrypted it behind the others, or remove what it belongs to"
+            raise PlanError("PROVING_SSH_KEYS", f"none of the keys opens the secret of {each.what}", hint=hint)
+        if key != first:
+            anew = {each.field: box.rotate(each.token.encode()).decode()}
+            changed += type(each.row)._default_manager.filter(pk=each.row.pk, **{each.field: each.token}).update(**anew)
+    audit(None, "keys.rotate", first, after={"secrets": changed})
+    return changed

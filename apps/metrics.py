@@ -1,0 +1,179 @@
+"""/metrics for Prometheus, in its text format 0.0.4.
+
+Every number is asked of PostgreSQL or the broker at the scrape, so that it is the same whichever process answers; none
+takes longer as history grows.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import connection
+from django.db.models import Count, Min
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.http import require_safe
+from kombu.exceptions import OperationalError
+
+from apps.accounts.models import Channel, Delivery
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queue import MAY_BEGIN
+from apps.hosts.models import Host, Lease
+from apps.results import queries
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+QUEUES = ("runs", "celery")
+BROKER_S = 2
+# Set by a proxy: then whoever asks is behind it, and loopback says nothing.
+FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A name, what it means, and its values: labels to number."""
+
+    name: str
+    help: str
+    values: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        yield f"# HELP {self.name} {self.help}"
+        yield f"# TYPE {self.name} gauge"
+        for labels, value in self.values.items():
+            told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            yield f"{self.name}{{{told}}} {value:.17g}" if told else f"{self.name} {value:.17g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _one(value: float) -> dict[tuple[tuple[str, str], ...], float]:
+    return {(): float(value)}
+
+
+def _by(label: str, counted: dict[str, int]) -> dict[tuple[tuple[str, str], ...], float]:
+    return {((label, text),): float(count) for text, count in counted.items()}
+
+
+@login_not_required
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """With PROVING_METRICS_TOKEN as a bearer token; where none is set, to this machine itself and without a proxy."""
+    if not _allowed(request):
+        hint = (
+            "send Authorization: Bearer with PROVING_METRICS_TOKEN, or ask from the machine itself where none is set\n"
+        )
+        return HttpResponse(hint, status=401, headers={"WWW-Authenticate": "Bearer"}, content_type="text/plain")
+    lines = [line for gauge in gauges() for line in gauge.lines()]
+    return HttpResponse("\n".join(lines) + "\n", content_type=CONTENT_TYPE)
+
+
+def _allowed(request: HttpRequest) -> bool:
+    if settings.METRICS_TOKEN:
+        given = request.headers.get("Authorization", "")
+        return constant_time_compare(given, f"Bearer {settings.METRICS_TOKEN}")
+    if any(name in request.META for name in FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def gauges() -> list[Gauge]:
+    """All that there are."""
+    return [gauge for part in PARTS for gauge in part()]
+
+
+def _runs() -> Iterator[Gauge]:
+    open_runs = Run.objects.exclude(state=Run.State.ENDED).order_by()
+    found = {str(state): count for state, count in open_runs.values_list("state").annotate(Count("pk"))}
+    states = [state.value for state in Run.State if state != Run.State.ENDED]
+    yield Gauge(
+        "proving_runs", "Runs that have not ended, by state.", _by("state", {s: found.get(s, 0) for s in states})
+    )
+    queued = Run.objects.filter(MAY_BEGIN).order_by().values_list("host__name").annotate(Count("pk"))
+    lengths = dict.fromkeys(Host.objects.exclude(state=Host.State.ARCHIVE).values_list("name", flat=True), 0)
+    yield Gauge("proving_queue_length", "Runs that wait for a host.", _by("host", lengths | dict(queued)))
+    unread = Run.objects.filter(state=Run.State.ENDED, ingested_at=None).count()
+    yield Gauge("proving_runs_unread", "Runs that have ended and whose results are not read yet.", _one(unread))
+    states_of = Campaign.objects.exclude(state__in=("finished", "cancelled")).order_by().values_list("state")
+    counted = dict(states_of.annotate(Count("pk")))
+    wanted = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
+    told = {state.value: counted.get(state.value, 0) for state in wanted}
+    yield Gauge("proving_campaigns", "Campaigns that are not over, by state.", _by("state", told))
+
+
+def _ticks() -> Iterator[Gauge]:
+    now = timezone.now()
+    due = Run.objects.due(now).aggregate(Count("pk"), Min("next_tick_at"))
+    oldest = due["next_tick_at__min"]
+    late = max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+    yield Gauge("proving_ticks_due", "Runs that want a tick and that nobody works on.", _one(due["pk__count"]))
+    yield Gauge("proving_tick_lag_seconds", "For how long the longest of them has waited.", _one(late))
+    held = Lease.objects.exclude(run=None)
+    yield Gauge("proving_leases_held", "Machines that a run has.", _one(held.count()))
+    expired = held.filter(expires_at__lt=now).count()
+    yield Gauge("proving_leases_expired", "Machines that a run has and nobody supervises.", _one(expired))
+
+
+def _hosts() -> Iterator[Gauge]:
+    found = {str(state): count for state, count in Host.objects.order_by().values_list("state").annotate(Count("pk"))}
+    told = {state.value: found.get(state.value, 0) for state in Host.State}
+    yield Gauge("proving_hosts", "Hosts, by state.", _by("state", told))
+    apart = Host.objects.filter(state=Host.State.QUARANTINED).count()
+    yield Gauge("proving_hosts_quarantined", "Hosts that somebody has to look at.", _one(apart))
+
+
+def _notifications() -> Iterator[Gauge]:
+    now = timezone.now()
+    pending = Delivery.objects.filter(state=Delivery.State.PENDING, channel__active=True)
+    told = pending.aggregate(Count("pk"), Min("created_at"))
+    oldest = told["created_at__min"]
+    yield Gauge("proving_notifications_pending", "Notifications that are not sent yet.", _one(told["pk__count"]))
+    age = (now - oldest).total_seconds() if oldest else 0.0
+    yield Gauge("proving_notifications_oldest_seconds", "For how long the oldest of them has waited.", _one(age))
+    # The last try comes 17 hours after the first; each channel has its log by time.
+    lately = Delivery.objects.filter(channel__in=Channel.objects.all(), created_at__gte=now - timedelta(days=2))
+    failed = lately.filter(state=Delivery.State.FAILED, ended_at__gte=now - timedelta(days=1)).count()
+    yield Gauge("proving_notifications_failed", "Notifications given up within a day.", _one(failed))
+
+
+def _stores() -> Iterator[Gauge]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        yield Gauge("proving_database_bytes", "Size of the database.", _one(cursor.fetchone()[0]))
+        cursor.execute(
+            "SELECT relname, greatest(reltuples, 0)::bigint FROM pg_class"
+            " WHERE relname IN ('campaigns_run', 'campaigns_runevent', 'results_series', 'results_measurement')"
+            " AND relnamespace = 'public'::regnamespace"
+        )
+        rows = _by("table", dict(cursor.fetchall()))
+    yield Gauge("proving_table_rows", "Rows of the tables that grow, as PostgreSQL's planner guesses them.", rows)
+    lengths = _waiting()
+    yield Gauge("proving_broker_up", "Whether the broker answers.", _one(bool(lengths)))
+    yield Gauge("proving_broker_queue_length", "Tasks that wait in the broker.", _by("queue", lengths))
+    folded = queries.to_fold().count()
+    yield Gauge("proving_runs_to_fold", "Runs whose samples have piled up as events.", _one(folded))
+
+
+def _waiting() -> dict[str, int]:
+    try:
+        with current_app.connection_for_write(connect_timeout=BROKER_S) as broker:
+            broker.ensure_connection(max_retries=1, timeout=BROKER_S)
+            client: Any = broker.default_channel.client  # type: ignore[attr-defined]  # of redis
+            return {queue: int(client.llen(queue)) for queue in QUEUES}
+    except (OperationalError, OSError):
+        return {}
+
+
+PARTS: tuple[Callable[[], Iterator[Gauge]], ...] = (_runs, _ticks, _hosts, _notifications, _stores)

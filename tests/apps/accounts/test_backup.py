@@ -1,0 +1,211 @@
+"""A backup, a wipe, a restore: what a campaign leaves as is the same, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from apps.accounts import backup, sealed, vault
+from apps.accounts.models import AuditEntry, Role
+from apps.campaigns.models import Campaign
+from apps.errors import HostError, PlanError
+from apps.hosts.models import Identity
+from apps.results import downloads, exports
+from tests import populate
+
+# A report says when it was made.
+FILES = [name for name in downloads.CAMPAIGN if not name.startswith("report.")]
+
+
+@pytest.fixture
+def finished(transactional_db: None) -> Campaign:
+    return populate.finished(populate.user(Role.OPERATOR), populate.host(), repetitions=3)
+
+
+def exported(pk: Any) -> dict[str, bytes]:
+    """Every file that the campaign may leave as."""
+    campaign = exports.campaigns().get(pk=pk)
+    made = {
+        name: downloads.CAMPAIGN[name].make(campaign) for name in FILES if downloads.CAMPAIGN[name].offered(campaign)
+    }
+    return {name: _bytes(told) for name, told in made.items()}
+
+
+def _bytes(made: Any) -> bytes:
+    return made.read() if hasattr(made, "read") else "".join(made).encode()
+
+
+def wipe() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+
+def test_what_was_wiped_and_restored_leaves_as_the_same_bytes(finished: Campaign, tmp_path: Path) -> None:
+    before = exported(finished.pk)
+    call_command("backup", tmp_path / "all.tar")
+    wipe()
+
+    call_command("restore", tmp_path / "all.tar")
+
+    assert exported(finished.pk) == before
+    assert {"runs.csv", "series.parquet", "campaign-with-series.json", "outputs.zip"} <= before.keys()
+    assert list(AuditEntry.objects.values_list("action", flat=True)[:1]) == ["backup.restore"]
+
+
+def test_an_audit_log_is_append_only_after_a_restore_as_well(finished: Campaign, tmp_path: Path) -> None:
+    backup.backup(tmp_path / "all.tar")
+
+    backup.restore(tmp_path / "all.tar", replace=True)
+
+    with pytest.raises(Exception, match=r"append-only|not allowed|refuse"):
+        AuditEntry.objects.all().delete()
+
+
+def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
+    finished: Campaign, tmp_path: Path, settings: Any
+) -> None:
+    Identity.objects.update(private_key_encrypted=vault.encrypt("private"))
+    backup.backup(tmp_path / "all.tar")
+
+    told = backup.read_manifest(tmp_path / "all.tar")
+
+    assert told["keys"] == [sealed.fingerprint(settings.SSH_KEYS[0])]
+    assert told["rows"]["campaigns_run"] == finished.runs.count()
+    assert set(told["not_in_it"]) == {"PROVING_SSH_KEYS", "PROVING_SECRET_KEY"}
+    assert settings.SSH_KEYS[0].encode() not in (tmp_path / "all.tar").read_bytes()
+    assert (tmp_path / "all.tar").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_database_with_tables_is_replaced_only_when_asked(finished: Campaign, tmp_path: Path) -> None:
+    backup.backup(tmp_path / "all.tar")
+    finished.runs.update(step="changed since")
+
+    with pytest.raises(CommandError, match=r"database: it has \d+ tables .*--replace"):
+        call_command("restore", tmp_path / "all.tar")
+    call_command("restore", tmp_path / "all.tar", "--replace")
+
+    assert not finished.runs.filter(step="changed since").exists()
+
+
+def test_what_fails_half_way_leaves_everything_as_it_was(
+    finished: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup.backup(tmp_path / "all.tar")
+    dump = tmp_path / backup.DUMP
+    _repack(tmp_path / "all.tar", dump, lambda data: data[: len(data) // 2])
+
+    with pytest.raises(HostError, match="pg_restore"):
+        backup.restore(tmp_path / "all.tar", replace=True)
+
+    assert Campaign.objects.filter(pk=finished.pk).exists()
+
+
+def _repack(file: Path, dump: Path, change: Any) -> None:
+    """The same backup with another dump, and a hash that fits it."""
+    manifest = backup.read_manifest(file)
+    with tarfile.open(file) as archive:
+        dump.write_bytes(change(archive.extractfile(backup.DUMP).read()))  # type: ignore[union-attr]
+    manifest["files"][backup.DUMP]["sha256"] = backup._sha256(dump)
+    file.unlink()
+    backup._pack(file, manifest, dump)
+
+
+def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None:
+    backup.backup(tmp_path / "all.tar")
+    data = bytearray((tmp_path / "all.tar").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "all.tar").write_bytes(data)
+
+    with pytest.raises(PlanError, match="is damaged: its dump has sha256"):
+        backup.restore(tmp_path / "all.tar", replace=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "no backup of ours"), (json.dumps({"format": 9}), "format 9; this server reads 1")]
+)
+def test_what_is_no_backup_is_refused(db: None, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "all.tar"
+    (tmp_path / backup.MANIFEST).write_text(text)
+    with tarfile.open(file, "w") as archive:
+        archive.add(tmp_path / backup.MANIFEST, backup.MANIFEST)
+
+    with pytest.raises(PlanError, match=words):
+        backup.restore(file)
+
+
+def test_a_backup_of_a_newer_version_is_refused(finished: Campaign, tmp_path: Path) -> None:
+    newer = MigrationRecorder(connection).migration_qs.create(app="accounts", name="9999_of_the_future")
+    backup.backup(tmp_path / "all.tar")
+    newer.delete()
+
+    with pytest.raises(PlanError, match=r"newer version: accounts\.9999_of_the_future"):
+        backup.restore(tmp_path / "all.tar", replace=True)
+
+
+def test_a_server_that_is_running_is_not_pulled_away(finished: Campaign, tmp_path: Path) -> None:
+    backup.backup(tmp_path / "all.tar")
+    other = connection.copy()
+
+    try:
+        other.ensure_connection()
+        with pytest.raises(PlanError, match=r"1 other connections use it .*stop web, worker, dispatcher and beat"):
+            backup.restore(tmp_path / "all.tar", replace=True)
+    finally:
+        other.close()
+
+
+def test_tools_older_than_the_server_are_refused_before_anything_happens(
+    db: None, tmp_path: Path, settings: Any
+) -> None:
+    old = tmp_path / "pg_dump"
+    old.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)'\n")
+    old.chmod(0o755)
+    settings.PG_BIN_DIR = str(tmp_path)
+
+    with pytest.raises(HostError, match=r"15\.13.*the server is PostgreSQL 18.*PROVING_PG_BIN_DIR"):
+        backup.backup(tmp_path / "all.tar")
+    assert not (tmp_path / "all.tar").exists()
+
+
+def test_a_file_is_never_overwritten(db: None, tmp_path: Path) -> None:
+    (tmp_path / "all.tar").write_text("of last week")
+
+    with pytest.raises(PlanError, match="exists"):
+        backup.backup(tmp_path / "all.tar")
+
+
+def test_keys_are_rotated_all_at_once(db: None, settings: Any) -> None:
+    old, new = settings.SSH_KEYS[0], Fernet.generate_key().decode()
+    first = Identity.objects.create(name="a", public_key="x", private_key_encrypted=vault.encrypt("one"))
+    settings.SSH_KEYS = [new, old]
+    Identity.objects.create(name="b", public_key="x", private_key_encrypted=vault.encrypt("two"))
+
+    changed = sealed.rotate()
+
+    settings.SSH_KEYS = [new]
+    first.refresh_from_db()
+    assert (changed, vault.decrypt(first.private_key_encrypted)) == (1, "one")
+    assert sealed.needed() == ([sealed.fingerprint(new)], [])
+    assert AuditEntry.objects.get(action="keys.rotate").after == {"secrets": 1}
+
+
+def test_a_secret_that_no_key_opens_stops_the_rotation(db: None, settings: Any) -> None:
+    good = Identity.objects.create(name="a", public_key="x", private_key_encrypted=vault.encrypt("one"))
+    lost = Fernet(Fernet.generate_key()).encrypt(b"two").decode()
+    Identity.objects.create(name="lost one", public_key="x", private_key_encrypted=lost)
+    settings.SSH_KEYS = [Fernet.generate_key().decode(), *settings.SSH_KEYS]
+
+    with pytest.raises(PlanError, match="none of the keys opens the secret of identity lost one"):
+        sealed.rotate()
+
+    before = good.private_key_encrypted
+    good.refresh_from_db()
+    assert good.private_key_encrypted == before

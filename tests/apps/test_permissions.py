@@ -1,0 +1,177 @@
+"""Every address of the server with every role, from the table of addresses itself: one without a rule fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import Resolver404, resolve, reverse
+
+from apps.accounts.models import Channel, Role, User
+from apps.campaigns.models import PartArtefact
+from apps.hosts.models import Trouble
+from apps.hosts.views import ACTIONS
+from apps.results import live_views
+from tests import permissions, populate
+from tests.apps.accounts.test_api_roles import ALL
+from tests.factories import issue_token
+from tests.pages import pages
+from tests.permissions import OPEN, PAGES, Rule
+
+# What may come of it for those who are let through: a page, another one, or a complaint about what was sent.
+THROUGH = (200, 302, 400, 404, 422)
+
+
+@pytest.fixture
+def team(db: None) -> dict[str, Any]:
+    return populate.team()
+
+
+@pytest.fixture(autouse=True)
+def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream gives its connection back before the first byte; here it is the one whose transaction the test is in."""
+    monkeypatch.setattr(live_views, "close_old_connections", lambda: None)
+
+
+@pytest.fixture
+def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What stands in the addresses that no link of tests/pages.py has."""
+    run, campaign, host = team["ok_run"], team["finished"], team["host"]
+    part = run.parts.create(host=host, role="server", position=0, spec=run.spec)
+    file = PartArtefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
+    workload = team["workload"]
+    by_room = {"run_": {"pk": run.pk}, "campaign_": {"pk": campaign.pk}}
+    wanted: dict[str, dict[str, Any]] = {
+        "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
+        "channel_action": {"pk": team["channel"].pk},
+        "delivery_retry": {"pk": team["channel"].deliveries.first().pk},
+        "trouble_dismiss": {"pk": Trouble.objects.first().pk},  # type: ignore[union-attr]
+        "host_action": {"name": host.name},
+        "host_queue": {"name": host.name},
+        "host_baselines": {"name": host.name},
+        "baseline_figure": {"name": host.name, "digest": "0" * 64},
+        "profile_export": {"name": team["profile"].name, "kind": "shell"},
+        "campaign_export": {"pk": campaign.pk, "name": "runs.csv"},
+        "run_export": {"pk": run.pk, "name": "series.csv"},
+        "run_latency": {"pk": run.pk, "name": "nines"},
+        "run_artefact": {"pk": run.pk, "artefact": run.artefacts.first().pk},
+        "part_artefact": {"pk": run.pk, "artefact": file.pk},
+        "compare_figure": {"name": "strip"},
+        "pin_go": {"pk": team["pins"][0].pk},
+        "pin_action": {"pk": team["pins"][0].pk},
+        "workload_check": {"pk": workload.pk},
+        "recipe_file": {"name": "cpu-scaling"},
+        "recipe_hours": {"name": "cpu-scaling", "host": host.pk},
+        "dataset_copy_remove": {"pk": team["dataset"].copies.first().pk},
+        "dataset_prepare": {"name": team["dataset"].name, "revision": 1},
+        "decision_action": {"pk": team["decision"].pk},
+    }
+    for each in permissions.pages():
+        for room, key in by_room.items():
+            if each.name.startswith(room) and set(each.keys) <= {"pk", "action"}:
+                wanted.setdefault(each.name, key)
+    return wanted
+
+
+# What a POST has to say to get as far as the rule; everything else is sent nothing.
+SENT = {
+    "dry_run": ("profile", "host"),
+    "host_action:reserve": ("until",),
+    "host_action:allow-cluster": ("may",),
+    "host_action:forbid-cluster": ("may",),
+}
+
+
+def addresses(team: dict[str, Any], keys: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Rule]]:
+    """(name, address, rule) of every page and action."""
+    linked = {_name(url): url for _, url, _ in reversed(pages(team))}
+    for each in permissions.pages():
+        for action, rule in each.rules.items():
+            name = f"{each.name}:{action}".rstrip(":")
+            if "kind" in each.keys and action:
+                yield name, reverse(each.name, args=[action]), rule
+            elif action:
+                yield name, reverse(each.name, kwargs=keys[each.name] | {"action": action}), rule
+            else:
+                kwargs = keys.get(each.name, {}) if each.keys else {}
+                yield name, linked.get(each.name) or reverse(each.name, kwargs=kwargs), rule
+
+
+def _name(url: str) -> str:
+    return resolve(url.partition("?")[0]).url_name or ""
+
+
+def ask(user: User | None, method: str, url: str, data: dict[str, Any]) -> int:
+    """The status of one request by somebody freshly logged in, and nothing of it kept."""
+    client = Client()
+    if user:
+        client.force_login(user)
+    with transaction.atomic():
+        answer = getattr(client, method)(url, data)
+        transaction.set_rollback(True)
+    return int(answer.status_code)
+
+
+def test_every_endpoint_has_a_rule_and_every_rule_an_endpoint() -> None:
+    of_api = {f"api:{each.url_name.removeprefix('api:')}" for each in ALL}
+    ruled = {name.partition(":")[0] for name in PAGES} | set(OPEN) | of_api
+
+    found = {each.name for each in permissions.endpoints()} - {"api:"}  # that one answers what no address matches
+
+    assert found == ruled
+
+
+def test_every_action_of_a_host_has_a_rule() -> None:
+    assert {name.partition(":")[2] for name in PAGES if name.startswith("host_action:")} == set(ACTIONS)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
+    team: dict[str, Any], keys: dict[str, dict[str, Any]], role: Role
+) -> None:
+    known = {"profile": team["profile"].name, "host": team["host"].pk, "until": "2030-01-31 18:00", "may": "restart"}
+    wrong = []
+    for name, url, rule in addresses(team, keys):
+        for method, least in (("get", rule.get), ("post", rule.post)):
+            data = {field: known[field] for field in SENT.get(name, ())} if method == "post" else {}
+            status = ask(team[role.value], method, url, data)
+            wanted = (405,) if least is None else THROUGH if role.includes(least) else (403,)
+            if status not in wanted:
+                wrong.append((name, method, status, wanted))
+
+    assert wrong == []
+
+
+def test_who_is_not_logged_in_gets_through_nowhere_but_where_it_is_open(
+    team: dict[str, Any], keys: dict[str, dict[str, Any]]
+) -> None:
+    wrong = []
+    for name, url, rule in addresses(team, keys):
+        for method, least in (("get", rule.get), ("post", rule.post)):
+            status = ask(None, method, url, {})
+            if status != 302 and not (least is None and status == 405):
+                wrong.append((name, method, status))
+
+    assert wrong == []
+    assert {name: ask(None, "get", reverse(name), {}) for name in OPEN} == OPEN
+
+
+def test_an_owner_changes_a_channel_of_mail_and_others_do_not(team: dict[str, Any]) -> None:
+    mine = Channel.objects.create(name="vera", owner=team["viewer"], kind=Channel.Kind.MAIL, address="v@example.net")
+    url = reverse("channel_detail", args=[mine.pk])
+
+    answers = {role.value: ask(team[role.value], "get", url, {}) for role in Role}
+
+    assert answers == {"viewer": 200, "operator": 403, "tuner": 403, "admin": 200}
+
+
+def test_what_no_address_matches_is_not_found() -> None:
+    with pytest.raises(Resolver404):
+        resolve("/no-such-page/")
+
+
+def test_the_document_is_the_one_that_the_table_makes() -> None:
+    assert permissions.DOCUMENT.read_text() == permissions.render(), "run: python -m tests.permissions"

@@ -1,0 +1,271 @@
+"""docs/permissions.md: every endpoint with every method, and the least role that it answers.
+
+    python -m tests.permissions
+
+Endpoints come from the table of addresses (apps/urls.py); rules from PAGES and OPEN below and, for the API, from
+WRITERS and READERS in tests/apps/accounts/test_api_roles.py. tests/apps/test_permissions.py fails where an endpoint has
+no rule, where a rule has no endpoint, where an answer is another than the rule says, and where the document is stale.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+django.setup()
+
+from django.urls import URLPattern, URLResolver, get_resolver  # noqa: E402
+
+from apps.accounts.models import Role  # noqa: E402
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "permissions.md"
+VIEWER, OPERATOR, TUNER, ADMIN = Role
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The least role that may GET and that may POST; None where the method is not answered (405)."""
+
+    get: Role | None
+    post: Role | None
+
+
+def shown(role: Role) -> Rule:
+    """A page that only shows: a POST shows it as well, and changes nothing."""
+    return Rule(role, role)
+
+
+def form(role: Role) -> Rule:
+    return Rule(role, role)
+
+
+def button(role: Role) -> Rule:
+    return Rule(None, role)
+
+
+# Without a login: what each answers to GET.
+OPEN = {
+    "login": 200,
+    "healthz": 200,
+    "readyz": 200,
+    "metrics": 200,
+    "api:schema": 200,
+    "api:docs": 200,
+}
+# Of pages, by the name of the address, and of those with an action behind a colon.
+PAGES: dict[str, Rule] = {
+    "logout": button(VIEWER),
+    "account": shown(VIEWER),
+    "token_add": button(VIEWER),
+    "token_revoke": button(VIEWER),
+    "password_change": button(VIEWER),
+    "channel_list": shown(VIEWER),
+    "channel_add:mail": form(VIEWER),
+    "channel_add:webhook": form(ADMIN),
+    "channel_detail": form(ADMIN),
+    "channel_action:test": button(ADMIN),
+    "channel_action:switch-off": button(ADMIN),
+    "channel_action:switch-on": button(ADMIN),
+    "channel_action:renew-secret": button(ADMIN),
+    "delivery_retry": button(VIEWER),
+    "trouble_dismiss": button(OPERATOR),
+    "host_list": shown(VIEWER),
+    "host_add": form(ADMIN),
+    "identity_add": form(ADMIN),
+    "host_detail": shown(VIEWER),
+    "host_action:check": button(OPERATOR),
+    "host_action:reserve": button(OPERATOR),
+    "host_action:give-up": button(OPERATOR),
+    "host_action:fetch-key": button(ADMIN),
+    "host_action:approve": button(ADMIN),
+    "host_action:release": button(ADMIN),
+    "host_action:windows": button(ADMIN),
+    "host_action:install-units": button(ADMIN),
+    "host_action:uninstall-units": button(ADMIN),
+    "host_action:restore": button(ADMIN),
+    "host_action:allow-reboots": button(ADMIN),
+    "host_action:forbid-reboots": button(ADMIN),
+    "host_action:allow-cluster": button(ADMIN),
+    "host_action:forbid-cluster": button(ADMIN),
+    "host_action:allow-path": button(ADMIN),
+    "host_action:forbid-path": button(ADMIN),
+    "profile_list": shown(VIEWER),
+    "profile_add": form(TUNER),
+    "profile_detail": shown(VIEWER),
+    "profile_export": shown(VIEWER),
+    "profile_revise": form(TUNER),
+    "dry_run": Rule(VIEWER, OPERATOR),
+    "campaign_detail": shown(VIEWER),
+    "campaign_figure": shown(VIEWER),
+    "campaign_summary": shown(VIEWER),
+    "campaign_csv": shown(VIEWER),
+    "campaign_export": shown(VIEWER),
+    "host_baselines": shown(VIEWER),
+    "baseline_figure": shown(VIEWER),
+    "run_detail": shown(VIEWER),
+    "run_export": shown(VIEWER),
+    "run_figure": shown(VIEWER),
+    "run_latency": shown(VIEWER),
+    "run_csv": shown(VIEWER),
+    "run_artefact": shown(VIEWER),
+    "part_artefact": shown(VIEWER),
+    "campaign_explore": shown(VIEWER),
+    "campaign_explore_figure": shown(VIEWER),
+    "campaign_explore_csv": shown(VIEWER),
+    "run_spread": shown(VIEWER),
+    "run_spread_csv": shown(VIEWER),
+    "campaign_spread": shown(VIEWER),
+    "campaign_spread_csv": shown(VIEWER),
+    "compare": shown(VIEWER),
+    "compare_csv": shown(VIEWER),
+    "compare_levels": shown(VIEWER),
+    "compare_figure": shown(VIEWER),
+    "run_live": shown(VIEWER),
+    "run_stream": shown(VIEWER),
+    "campaign_live": shown(VIEWER),
+    "campaign_stream": shown(VIEWER),
+    "import_new": form(OPERATOR),
+    "import_detail": form(OPERATOR),
+    "dashboard": shown(VIEWER),
+    "pin_list": shown(VIEWER),
+    "pin_go": shown(VIEWER),
+    "pin_edit": form(OPERATOR),
+    "pin_action:up": button(OPERATOR),
+    "pin_action:down": button(OPERATOR),
+    "pin_action:remove": button(OPERATOR),
+    "pin_new": form(OPERATOR),
+    "workload_list": shown(VIEWER),
+    "workload_add": form(TUNER),
+    "workload_check": button(OPERATOR),
+    "workload_detail": shown(VIEWER),
+    "recipe_list": shown(VIEWER),
+    "recipe_add": form(TUNER),
+    "recipe_file": shown(VIEWER),
+    "recipe_hours": shown(VIEWER),
+    "campaign_list": shown(VIEWER),
+    "campaign_new": form(OPERATOR),
+    "campaign_preview": button(OPERATOR),
+    "campaign_checks": button(OPERATOR),
+    "campaign_extend": form(OPERATOR),
+    "campaign_action:start": button(OPERATOR),
+    "campaign_action:cancel": button(OPERATOR),
+    "campaign_action:priority": button(OPERATOR),
+    "campaign_action:pause": button(OPERATOR),
+    "campaign_action:resume": button(OPERATOR),
+    "campaign_action:retry": button(OPERATOR),
+    "host_queue": shown(VIEWER),
+    "run_action:cancel": button(OPERATOR),
+    "dataset_list": shown(VIEWER),
+    "dataset_add": form(TUNER),
+    "dataset_copy_remove": button(OPERATOR),
+    "dataset_detail": shown(VIEWER),
+    "dataset_prepare": button(OPERATOR),
+    "home": shown(VIEWER),
+    "timeline": shown(VIEWER),
+    "decision_new": form(TUNER),
+    "decision_detail": shown(VIEWER),
+    "decision_action:accept": button(TUNER),
+    "decision_action:reject": button(TUNER),
+    "decision_action:comment": button(OPERATOR),
+}
+# What the role alone does not say.
+BY_OBJECT = (
+    ("`metrics`", "who sends `PROVING_METRICS_TOKEN`; where none is set, the machine itself, past no proxy"),
+    ("`token_revoke`, `Token`", "one's own tokens only"),
+    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; webhooks: admins"),
+    ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that one may change"),
+    ("workloads that run programs, own scripts", "who has the permission to run commands besides; no role includes it"),
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address of a page; `action` is what stands for <action> in it."""
+
+    name: str
+    pattern: str
+    keys: tuple[str, ...]
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """By action; "" where it has none."""
+        ours = {key: rule for key, rule in PAGES.items() if key.partition(":")[0] == self.name}
+        return {key.partition(":")[2]: rule for key, rule in ours.items()}
+
+
+def endpoints(patterns: list[Any] | None = None, before: str = "/") -> Iterator[Endpoint]:
+    """Every address of the server, those of the API with "api:" before their name."""
+    for pattern in get_resolver("apps.urls").url_patterns if patterns is None else patterns:
+        if isinstance(pattern, URLResolver):
+            yield from endpoints(pattern.url_patterns, before + str(pattern.pattern))
+        elif isinstance(pattern, URLPattern):
+            room = "api:" if before.startswith("/api/") else ""
+            keys = tuple(pattern.pattern.regex.groupindex)
+            yield Endpoint(f"{room}{pattern.name or ''}", before + str(pattern.pattern), keys)
+
+
+def pages() -> list[Endpoint]:
+    """Those that are no part of the API."""
+    return [each for each in endpoints() if not each.name.startswith("api:")]
+
+
+def _may(role: Role | None) -> str:
+    """The cells from anonymous to admin."""
+    cells = ["no", *("yes" if role and each.includes(role) else "no" for each in Role)]
+    return " | ".join(cells)
+
+
+def _rows() -> Iterator[str]:
+    for each in endpoints():
+        if each.name in OPEN:
+            method = "GET, POST" if each.name == "login" else "GET"
+            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes |"
+        for action, rule in each.rules.items():
+            address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)
+            address = address.replace("<str:kind>", action or "<str:kind>")
+            name = f"{each.name}:{action}".rstrip(":")
+            if rule.get == rule.post:
+                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} |"
+            else:
+                answered = {"GET": rule.get, "POST": rule.post}
+                yield from (
+                    f"| `{address}` | `{name}` | {how} | {_may(role)} |" for how, role in answered.items() if role
+                )
+
+
+def _api_rows() -> Iterator[str]:
+    from tests.apps.accounts.test_api_roles import ALL
+
+    for each in ALL:
+        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} |"
+
+
+HEAD = """# Who may do what
+
+Every address of the server, and who is let through. Made from the table of addresses and from the rules that the tests
+hold each of them to; do not edit it: `python -m tests.permissions` writes it. Who is not logged in is sent to the login
+by pages, and answered 401 by the API; who may not is answered 403; where only POST stands here, GET is answered 405. A
+page that only shows answers a POST as it does a GET, and changes nothing by it.
+
+Each role includes the ones before it. A token of the API has a role of its own, and never more than its owner.
+"""
+PEOPLE = "anonymous | viewer | operator | tuner | admin"
+
+
+def render() -> str:
+    """The text of docs/permissions.md."""
+    lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|"]
+    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} |", "|---|---|---|---|---|---|---|"]
+    lines += [*_api_rows(), "", "## What depends on the thing", "", "| of | is for |", "|---|---|"]
+    lines += [f"| {what} | {who} |" for what, who in BY_OBJECT]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(render())
