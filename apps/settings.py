@@ -33,6 +33,9 @@ HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 
+# A decision is accepted by somebody else than its author.
+DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",

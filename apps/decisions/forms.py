@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
 from apps.decisions.models import Decision
+from apps.decisions.services import FROM
+from apps.hosts.forms import words
 from apps.hosts.models import Host
 
 
@@ -15,6 +18,15 @@ class DecisionForm(forms.Form):
     question = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty"
     )
+    options = forms.CharField(
+        required=False,
+        label="Options considered",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="what else could be done, and why it is not",
+    )
+    level = forms.ChoiceField(
+        required=False, label="Level chosen", help_text="what it sets is what was decided: drift is told from it"
+    )
     decision = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 3}), help_text="what is done from now on, and where"
     )
@@ -22,8 +34,27 @@ class DecisionForm(forms.Form):
         required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="what speaks for it, what against"
     )
     hosts = forms.ModelMultipleChoiceField(
-        Host.objects.all(), widget=forms.CheckboxSelectMultiple, label="Scope", help_text="hosts to which it applies"
+        Host.objects.all(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Scope",
+        help_text="hosts to which it applies",
     )
+    labels = forms.CharField(
+        required=False, max_length=1000, label="Labels", help_text="and every host that carries one of them: oltp ssd"
+    )
+    postgresql_from = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="PostgreSQL from", help_text="major version, such as 16"
+    )
+    postgresql_to = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=1000,
+        label="PostgreSQL to",
+        help_text="inside the range an upgrade needs no new look",
+    )
+    kernel_from = forms.CharField(required=False, max_length=20, label="Linux from", help_text="such as 6.1")
+    kernel_to = forms.CharField(required=False, max_length=20, label="Linux to", help_text="6.6 includes 6.6.70")
     review_on = forms.DateField(
         required=False,
         label="Look again on",
@@ -34,12 +65,19 @@ class DecisionForm(forms.Form):
         Decision.objects.none(), required=False, empty_label="no earlier decision", label="Replaces"
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, levels: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        chosen = self.fields["level"]
+        assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
+        chosen.choices = [("", "none in particular"), *((each, each) for each in levels)]
         replaced = self.fields["supersedes"]
         assert isinstance(replaced, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-        replaced.queryset = Decision.objects.filter(status__in=[Decision.Status.PROPOSED, Decision.Status.ACCEPTED])
+        replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
+
+    def clean_labels(self) -> list[str]:
+        return words(self.cleaned_data["labels"])
 
 
 class CommentForm(forms.Form):
     text = forms.CharField(label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
+    dissent = forms.BooleanField(required=False, label="I do not agree")

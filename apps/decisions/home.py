@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
@@ -17,7 +17,7 @@ from apps.campaigns.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
 from apps.decisions import reviews
-from apps.decisions.models import Decision
+from apps.decisions.models import Decision, DecisionQuerySet
 from apps.errors import PlanError
 from apps.hosts.models import Host, HostKey, Trouble
 
@@ -145,7 +145,8 @@ def _count(campaign: Any) -> str:
 
 
 def _decisions() -> list[Wanted]:
-    due = Decision.objects.filter(review_on__lte=timezone.localdate(), status=Decision.Status.ACCEPTED)
+    alive = (Decision.Status.ACCEPTED, Decision.Status.EXPIRED)
+    due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
     agreed = [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
     contrary = reviews.contradicted()
     return [
@@ -159,7 +160,13 @@ def recent_campaigns() -> list[Campaign]:
     return queries.counted(others.order_by("-created_at")[:RECENT])
 
 
-def decisions() -> QuerySet[Decision]:
+def levels(campaign: Campaign) -> list[str]:
+    """The combinations that were run, in the order in which they were first."""
+    runs = campaign.runs.select_related("campaign").only("cell", "campaign", "position").order_by("position")
+    return list(dict.fromkeys(run.label for run in runs))
+
+
+def decisions() -> DecisionQuerySet:
     return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
 
 
@@ -195,12 +202,12 @@ class Timeline:
     older: str
 
 
-def timeline(host: int | None, text: str, person: str, until: str = "") -> Timeline:
+def timeline(host: Host | None, text: str, person: str, until: str = "") -> Timeline:
     """Decisions, and campaigns that ended, newest first; those from before `until`, which an earlier page gave."""
     told = decisions().annotate(comments_count=Count("comments"))
     ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
     if host:
-        told, ended = told.filter(hosts=host), ended.filter(host=host)
+        told, ended = told.about(host), ended.filter(host=host)
     if text:
         told = told.filter(Q(title__icontains=text) | Q(decision__icontains=text) | Q(question__icontains=text))
         ended = ended.filter(Q(name__icontains=text) | Q(question__icontains=text))

@@ -30,7 +30,7 @@ def newer(decision: Decision) -> QuerySet[Campaign]:
     it since."""
     asked = decision.campaign
     same = Campaign.objects.filter(workload=asked.workload, metric=asked.metric, state=Campaign.State.FINISHED)
-    later = same.filter(ended_at__gt=decision.created_at, runs__host__in=decision.hosts.all()).exclude(pk=asked.pk)
+    later = same.filter(ended_at__gt=decision.created_at, runs__host__in=decision.scope).exclude(pk=asked.pk)
     read = later.exclude(pk__in=Campaign.objects.filter(runs__ingested_at=None, ended_at__gt=decision.created_at))
     held = Review.objects.filter(decision=decision, campaign=OuterRef("pk"), reviewed_at__gt=OuterRef("ended_at"))
     return read.filter(~Exists(held)).distinct()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
@@ -16,12 +20,13 @@ from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import home as shown
-from apps.decisions import services
+from apps.decisions import replay, services
 from apps.decisions.forms import CommentForm, DecisionForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
+from apps.tuning import rules
 
 
 @needs(Role.VIEWER)
@@ -49,7 +54,8 @@ def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
     campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
-    form = DecisionForm(request.POST or None, initial={"question": campaign.question, "hosts": [campaign.host]})
+    initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
+    form = DecisionForm(request.POST or None, initial=initial, levels=shown.levels(campaign))
     if request.method == "POST" and form.is_valid():
         try:
             decision = services.write_decision(by=user_of(request), campaign=campaign, **form.cleaned_data)
@@ -70,14 +76,19 @@ def _uuid(text: str) -> UUID:
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
-    rows = Decision.objects.select_related("author", "campaign", "supersedes").prefetch_related(
-        "hosts", "comments__author"
-    )
+    named = ("author", "accepted_by", "campaign", "supersedes")
+    rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
     context = {
         "decision": decision,
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
+        "scope": decision.scope,
+        "settings": rules.flatten(decision.settings),
+        "events": decision.events.select_related("by", "host", "campaign"),
+        "replayed": replay.replay(decision.evidence),
+        "altered": replay.altered(decision.evidence),
+        "tomorrow": timezone.localdate() + timedelta(days=1),
         "reviews": decision.reviews.exclude(verdict=Review.Verdict.OPEN).select_related("campaign").reverse(),
         "successor": getattr(decision, "superseded_by", None),
     }
@@ -95,29 +106,46 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     decision, by = get_object_or_404(Decision, pk=pk), user_of(request)
     if action == "comment":
         return _comment(request, decision, by)
-    acts = {"accept": services.accept_decision, "reject": services.reject_decision}
+    acts: dict[str, tuple[Callable[[], Any], str]] = {
+        "accept": (lambda: services.accept_decision(decision, by=by), "The decision is accepted."),
+        "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
+        "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision stands."),
+    }
     if action not in acts:
         raise Http404(action)
-    attempt(request, lambda: acts[action](decision, by=by), f"The decision is {action}ed.")
+    attempt(request, *acts[action])
     return redirect("decision_detail", pk)
+
+
+def _day(request: HttpRequest) -> date | None:
+    """What a field for a date sends; none where it was left empty."""
+    typed = request.POST.get("review_on", "").strip()
+    try:
+        return date.fromisoformat(typed) if typed else None
+    except ValueError as error:
+        raise PlanError("review_on", f"{typed!r:.40} is no day", hint="such as 2027-01-31") from error
 
 
 def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse:
     form = CommentForm(request.POST)
     if form.is_valid():
         try:
-            services.comment(decision, form.cleaned_data["text"], by=by)
+            services.comment(decision, **form.cleaned_data, by=by)
             return redirect("decision_detail", decision.pk)
         except PlanError as error:
             blame(form, error)
     return _detail(request, decision.pk, form)
 
 
+def _host(key: str) -> Host | None:
+    return get_object_or_404(Host, pk=int(key)) if key.isdecimal() else None
+
+
 @needs(Role.VIEWER)
 def timeline(request: HttpRequest) -> HttpResponse:
     host, text, person, until = (request.GET.get(name, "").strip() for name in ("host", "q", "by", "until"))
     try:
-        found = shown.timeline(int(host) if host.isdigit() else None, text, person, until)
+        found = shown.timeline(_host(host), text, person, until)
     except PlanError as error:
         raise Http404(sentence(error.subject, error)) from error
     context = {

@@ -70,6 +70,7 @@ WRITERS = {
     "Decision.create": Role.TUNER,
     "Decision.accept": Role.TUNER,
     "Decision.reject": Role.TUNER,
+    "Decision.renew": Role.TUNER,
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
