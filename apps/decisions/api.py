@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters as filters
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
@@ -16,8 +16,9 @@ from agents.protocol import digest
 from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
+from apps.decisions import confirm as confirming
 from apps.decisions import replay, services
-from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review
+from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
 
 
@@ -74,6 +75,26 @@ class DecisionEventSerializer(serializers.ModelSerializer[Event]):
         read_only_fields = fields
 
 
+class StandingSerializer(serializers.ModelSerializer[Standing]):
+    host = serializers.CharField(source="host.name")
+    conditions = serializers.DictField(help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb that it stands on")
+    reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
+
+    class Meta:
+        model = Standing
+        fields = ["host", "conditions", "reasons", "stale_since", "campaign"]
+        read_only_fields = fields
+
+
+class ConfirmSerializer(serializers.Serializer[Any]):
+    start = serializers.BooleanField(default=False, help_text="start it at once; else it is a draft")
+
+
+class ConfirmingSerializer(serializers.Serializer[Any]):
+    campaign = serializers.UUIDField()
+    state = serializers.CharField()
+
+
 class RenewSerializer(serializers.Serializer[Any]):
     review_on = serializers.DateField(required=False, allow_null=True, help_text="when to look again; null: never")
 
@@ -94,16 +115,19 @@ class ReplaySerializer(serializers.Serializer[Any]):
 
 
 class DecisionSerializer(DecisionRowSerializer):
+    standings = StandingSerializer(many=True, read_only=True, help_text="host by host, whether it still holds there")
     reviews = ReviewSerializer(many=True, read_only=True, help_text="what newer campaigns say, oldest first")
     evidence = serializers.DictField(read_only=True, help_text="the results as they were when this was written")
 
     class Meta(DecisionRowSerializer.Meta):
-        fields = [*DecisionRowSerializer.Meta.fields, "reviews", "evidence"]
+        fields = [*DecisionRowSerializer.Meta.fields, "standings", "reviews", "evidence"]
 
 
 class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     campaign = filters.UUIDFilter("campaign_id")
     host = filters.NumberFilter(method="of_host", help_text="id of one in its scope")
+    setting = filters.CharFilter(method="of_setting", help_text="that it sets, such as postgresql.shared_buffers")
+    stale = filters.BooleanFilter(method="that_went", help_text="a host of its scope changed")
 
     class Meta:
         model = Decision
@@ -112,6 +136,13 @@ class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
     def of_host(self, decisions: DecisionQuerySet, name: str, key: int) -> DecisionQuerySet:
         host = Host.objects.filter(pk=key).first()
         return decisions.about(host) if host else decisions.none()
+
+    def of_setting(self, decisions: DecisionQuerySet, name: str, value: str) -> DecisionQuerySet:
+        return decisions.filter(names__contains=[value])
+
+    def that_went(self, decisions: DecisionQuerySet, name: str, value: bool) -> DecisionQuerySet:
+        went = Standing.objects.filter(decision=OuterRef("pk"), stale_since__isnull=False)
+        return decisions.filter(Exists(went) if value else ~Exists(went))
 
 
 class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Decision]):
@@ -126,6 +157,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         "accept": Role.TUNER,
         "reject": Role.TUNER,
         "renew": Role.TUNER,
+        "confirm": Role.OPERATOR,
         "comment": Role.OPERATOR,
     }
 
@@ -163,6 +195,16 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         day = body.validated_data.get("review_on")
         return Response(DecisionSerializer(services.renew_decision(self.get_object(), day, by=user_of(request))).data)
+
+    @extend_schema(request=ConfirmSerializer, responses={201: ConfirmingSerializer})
+    @action(detail=True, methods=["post"])
+    def confirm(self, request: Request, pk: str) -> Response:
+        """Plan the evidence's own comparison where it went stale, with as many runs as its effect needs."""
+        body = ConfirmSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        campaign = confirming.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
+        told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
+        return Response(told.data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)

@@ -21,6 +21,10 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         listed = Decision.hosts.through.objects.filter(host=host).values("decision")
         return self.filter(Q(pk__in=listed) | Q(labels__overlap=host.labels))
 
+    def alive(self) -> DecisionQuerySet:
+        """Those that the team goes by; what expired is still gone by until somebody has looked."""
+        return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
+
 
 class Decision(models.Model):
     class Status(models.TextChoices):
@@ -40,6 +44,12 @@ class Decision(models.Model):
     campaign = models.ForeignKey(Campaign, on_delete=models.PROTECT, related_name="decisions")
     level = models.CharField(max_length=400, blank=True, help_text="the combination of levels that was chosen")
     settings: Any = models.JSONField(default=dict, blank=True, help_text="what that sets: setting name -> wanted")
+    names = ArrayField(
+        models.CharField(max_length=200),
+        default=list,
+        blank=True,
+        help_text="paths of these settings, and their groups",
+    )
     hosts = models.ManyToManyField(Host, related_name="decisions", blank=True, help_text="the scope")
     labels = ArrayField(
         models.CharField(max_length=63, validators=[LABEL]),
@@ -65,7 +75,10 @@ class Decision(models.Model):
 
     class Meta:
         ordering = ["-created_at"]
-        indexes = [GinIndex(fields=["labels"], name="decision_by_label")]
+        indexes = [
+            GinIndex(fields=["labels"], name="decision_by_label"),
+            GinIndex(fields=["names"], name="decision_by_setting"),
+        ]
 
     def __str__(self) -> str:
         return self.title
@@ -85,6 +98,34 @@ class Decision(models.Model):
         return Range(self.kernel_from, self.kernel_to)
 
 
+class Standing(models.Model):
+    """A decision on one host of its scope: under which conditions it holds there, and why it may not any more."""
+
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="standings")
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="standings")
+    conditions: Any = models.JSONField(help_text="that it stands on; see conditions.py")
+    looked = models.PositiveIntegerField(default=0, help_text="number of the host's facts that were looked at last")
+    reasons: Any = models.JSONField(default=list, blank=True, help_text='[{"fact", "before", "after", "words"}]')
+    stale_since = models.DateTimeField(null=True, blank=True)
+    campaign = models.ForeignKey(
+        Campaign, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", help_text="that shall confirm it"
+    )
+
+    class Meta:
+        ordering = ["decision", "host__name"]
+        verbose_name_plural = "standings of decisions"
+        constraints = [models.UniqueConstraint(fields=["decision", "host"], name="standing_once")]
+        indexes = [models.Index(fields=["decision"], condition=Q(stale_since__isnull=False), name="standing_stale")]
+
+    def __str__(self) -> str:
+        return f"{self.decision} on {self.host}"
+
+    @property
+    def words(self) -> str:
+        """Why it may not hold any more, in sentences."""
+        return " ".join(str(reason["words"]) for reason in self.reasons)
+
+
 class Event(models.Model):
     """What became of a decision, by whom and when. The audit log has the same; this is what people read."""
 
@@ -94,6 +135,12 @@ class Event(models.Model):
         SUPERSEDED = "superseded", "was superseded"
         EXPIRED = "expired", "expired"
         RENEWED = "renewed", "was renewed"
+        STALE = "stale", "went stale"
+        FRESH = "fresh", "holds again"
+        CONFIRMING = "confirming", "is being confirmed"
+        CONFIRMED = "confirmed", "was confirmed"
+        CONTRADICTED = "contradicted", "was contradicted"
+        UNSETTLED = "unsettled", "was not settled"
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField(auto_now_add=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -14,11 +14,13 @@ from agents.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
-from apps.decisions import standing
+from apps.decisions import living, standing
+from apps.decisions.history import note
 from apps.decisions.models import Comment, Decision, Event
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
+from apps.tuning import rules
 
 Status = Decision.Status
 Kind = Event.Kind
@@ -59,7 +61,7 @@ def write_decision(
     require(by, Role.TUNER, "write decision")
     _check_ended(campaign)
     check_day(review_on)
-    evidence = queries.evidence(campaign)
+    evidence, decided = queries.evidence(campaign), _decided(campaign, level)
     written = Decision(
         title=title.strip(),
         question=question.strip() or campaign.question,
@@ -68,7 +70,8 @@ def write_decision(
         reasons=reasons.strip(),
         campaign=campaign,
         level=level,
-        settings=_decided(campaign, level),
+        settings=decided,
+        names=paths(decided),
         labels=sorted(set(labels)),
         postgresql_from=postgresql_from,
         postgresql_to=postgresql_to,
@@ -86,6 +89,7 @@ def write_decision(
         _move(supersedes, Status.SUPERSEDED, by=by, words=f"by “{written.title}”")
     save(written)
     written.hosts.set(listed)
+    living.begin(written)
     audit(by, "decision.write", written, after={"id": written.pk, "evidence": written.evidence_digest})
     return written
 
@@ -99,6 +103,13 @@ def _decided(campaign: Campaign, level: str) -> dict[str, Any]:
         raise PlanError("level", f"{level!r} was not run", hint="one of " + "; ".join(sorted(runs)) + "; or none")
     wanted: dict[str, Any] = runs[level].spec.get("settings", {})
     return wanted
+
+
+def paths(wanted: Mapping[str, Any]) -> list[str]:
+    """{"sysctl": {"vm": {"swappiness": 1}}} -> sysctl, sysctl.vm, sysctl.vm.swappiness."""
+    whole = list(rules.flatten(wanted))
+    parts = {path[:place] for path in whole for place, char in enumerate(path) if char == "."}
+    return sorted({*whole, *parts})
 
 
 def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
@@ -169,19 +180,6 @@ def expire_due() -> None:
             if due.update(status=Status.EXPIRED):
                 note(decision, Kind.EXPIRED, f"it was to be looked at again on {decision.review_on}")
                 audit(None, "decision.expired", decision, after={"id": decision.pk})
-
-
-def note(
-    decision: Decision,
-    kind: Event.Kind,
-    words: str = "",
-    *,
-    by: User | None = None,
-    host: Host | None = None,
-    campaign: Campaign | None = None,
-) -> None:
-    """A line of its history, in the transaction of the act; `by` None is the system itself."""
-    Event.objects.create(decision=decision, kind=kind, words=words, by=by, host=host, campaign=campaign)
 
 
 @transaction.atomic

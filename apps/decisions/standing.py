@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from apps.campaigns import targets
-from apps.campaigns.models import Campaign
+from apps.campaigns.models import Campaign, Run
 from apps.decisions.conditions import Conditions, conditions
 from apps.hosts.models import Facts, Host
 
@@ -13,8 +15,12 @@ def under(facts: Facts, campaign: Campaign) -> Conditions:
     return conditions(facts.data, targets.version(facts.data, campaign.target))
 
 
+def last_runs(campaign: Campaign) -> QuerySet[Run]:
+    """The last ok run on each of its hosts, with host and facts."""
+    runs = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("host_id", "-position").distinct("host_id")
+    return runs.select_related("host", "facts").defer("spec", "manifest")
+
+
 def measured(campaign: Campaign) -> dict[Host, Conditions]:
-    """Host -> what its last ok run there was measured under. Two queries; nothing of what was imported."""
-    runs = campaign.runs.filter(outcome="ok").order_by("host_id", "-position").distinct("host")
-    found = runs.select_related("host", "facts").defer("spec", "manifest")
-    return {run.host: under(run.facts, campaign) for run in found if run.facts}
+    """Host -> what its last ok run there was measured under. One query; nothing of what was imported."""
+    return {run.host: under(run.facts, campaign) for run in last_runs(campaign) if run.facts}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from apps.decisions import reviews, services
+from apps.decisions import living, reviews, services
 
 
 def tend() -> None:
-    """Expire what is due; hold newer campaigns against what was decided."""
+    """Expire what is due; look at hosts that changed; hold newer campaigns against what was decided."""
     services.expire_due()
+    living.look_due()
     reviews.review_due()

@@ -19,9 +19,10 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
+from apps.decisions import confirm, replay, services
 from apps.decisions import home as shown
-from apps.decisions import replay, services
-from apps.decisions.forms import CommentForm, DecisionForm
+from apps.decisions import timeline as told
+from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -42,7 +43,7 @@ def home(request: HttpRequest) -> HttpResponse:
             **context,
             "wanted": shown.wanted(),
             "problems": shown.problems(),
-            "decisions": shown.decisions()[: shown.RECENT],
+            "decisions": told.named()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),
         },
@@ -79,8 +80,12 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
     named = ("author", "accepted_by", "campaign", "supersedes")
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
+    stale = confirm.stale(decision)
     context = {
         "decision": decision,
+        "stale": stale,
+        "offer": confirm.offer(decision, stale),
+        "confirming": confirm.under_way(decision),
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
         "scope": decision.scope,
@@ -109,12 +114,17 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     acts: dict[str, tuple[Callable[[], Any], str]] = {
         "accept": (lambda: services.accept_decision(decision, by=by), "The decision is accepted."),
         "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
+        "confirm": (
+            lambda: confirm.confirm_decision(decision, by=by),
+            "The campaign is planned. Look at it, and start it.",
+        ),
         "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision stands."),
     }
     if action not in acts:
         raise Http404(action)
-    attempt(request, *acts[action])
-    return redirect("decision_detail", pk)
+    done = attempt(request, *acts[action])
+    planned = confirm.under_way(decision) if done and action == "confirm" else None
+    return redirect("campaign_detail", planned.pk) if planned else redirect("decision_detail", pk)
 
 
 def _day(request: HttpRequest) -> date | None:
@@ -137,34 +147,35 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
     return _detail(request, decision.pk, form)
 
 
-def _host(key: str) -> Host | None:
-    return get_object_or_404(Host, pk=int(key)) if key.isdecimal() else None
-
-
 @needs(Role.VIEWER)
 def timeline(request: HttpRequest) -> HttpResponse:
-    host, text, person, until = (request.GET.get(name, "").strip() for name in ("host", "q", "by", "until"))
+    form = TimelineForm(request.GET)
     try:
-        found = shown.timeline(_host(host), text, person, until)
+        found = told.timeline(form.asked(), request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(sentence(error.subject, error)) from error
     context = {
         "entries": found.entries,
         "older": found.older,
-        "until": until,
-        "hosts": Host.objects.all(),
-        "people": User.objects.order_by("username"),
-        "host": host,
-        "q": text,
-        "by": person,
-        "filtered": bool(host or text or person),
+        "cursor": request.GET.get("cursor", ""),
+        "filtered": bool(form.asked()),
     }
-    return page(request, "decisions/list.html", context)
+    return page(request, "decisions/list.html", context | {"form": form})
+
+
+@needs(Role.VIEWER)
+def on_host(request: HttpRequest, name: str) -> HttpResponse:
+    """A part of the host's page: decisions about it, those first that may not hold there any more."""
+    host = get_object_or_404(Host, name=name)
+    decisions = Decision.objects.alive().about(host).defer("evidence").select_related("author")
+    stale = confirm.stale_on(host)
+    return page(request, "decisions/_on_host.html", {"host": host, "decisions": decisions, "stale": stale})
 
 
 urlpatterns = [
     path("", home, name="home"),
     path("timeline/", timeline, name="timeline"),
+    path("decisions/on/<str:name>/", on_host, name="decisions_on_host"),
     path("decisions/new/", decision_new, name="decision_new"),
     path("decisions/<int:pk>/", decision_detail, name="decision_detail"),
     path("decisions/<int:pk>/<slug:action>/", decision_action, name="decision_action"),

@@ -59,7 +59,7 @@ BASELINE = {
     "imports/": 3,
     "pins/": 3,
     "decisions/": 4,
-    "decisions/{decision}/": 5,
+    "decisions/{decision}/": 6,
     "decisions/{decision}/comments/": 5,
     "decisions/{decision}/events/": 5,
     "tokens/": 3,
