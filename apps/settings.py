@@ -38,6 +38,9 @@ HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 # What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
 METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
 
+# A decision is accepted by somebody else than its author.
+DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
@@ -15,13 +19,15 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
+from apps.decisions import confirm, replay, services
 from apps.decisions import home as shown
-from apps.decisions import services
-from apps.decisions.forms import CommentForm, DecisionForm
+from apps.decisions import timeline as told
+from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
+from apps.tuning import rules
 
 
 @needs(Role.VIEWER)
@@ -37,7 +43,7 @@ def home(request: HttpRequest) -> HttpResponse:
             **context,
             "wanted": shown.wanted(),
             "problems": shown.problems(),
-            "decisions": shown.decisions()[: shown.RECENT],
+            "decisions": told.named()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),
         },
@@ -49,7 +55,8 @@ def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
     campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
-    form = DecisionForm(request.POST or None, initial={"question": campaign.question, "hosts": [campaign.host]})
+    initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
+    form = DecisionForm(request.POST or None, initial=initial, levels=shown.levels(campaign))
     if request.method == "POST" and form.is_valid():
         try:
             decision = services.write_decision(by=user_of(request), campaign=campaign, **form.cleaned_data)
@@ -70,14 +77,23 @@ def _uuid(text: str) -> UUID:
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
-    rows = Decision.objects.select_related("author", "campaign", "supersedes").prefetch_related(
-        "hosts", "comments__author"
-    )
+    named = ("author", "accepted_by", "campaign", "supersedes")
+    rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
+    stale = confirm.stale(decision)
     context = {
         "decision": decision,
+        "stale": stale,
+        "offer": confirm.offer(decision, stale),
+        "confirming": confirm.under_way(decision),
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
+        "scope": decision.scope,
+        "settings": rules.flatten(decision.settings),
+        "events": decision.events.select_related("by", "host", "campaign"),
+        "replayed": replay.replay(decision.evidence),
+        "altered": replay.altered(decision.evidence),
+        "tomorrow": timezone.localdate() + timedelta(days=1),
         "reviews": decision.reviews.exclude(verdict=Review.Verdict.OPEN).select_related("campaign").reverse(),
         "successor": getattr(decision, "superseded_by", None),
     }
@@ -95,18 +111,36 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     decision, by = get_object_or_404(Decision, pk=pk), user_of(request)
     if action == "comment":
         return _comment(request, decision, by)
-    acts = {"accept": services.accept_decision, "reject": services.reject_decision}
+    acts: dict[str, tuple[Callable[[], Any], str]] = {
+        "accept": (lambda: services.accept_decision(decision, by=by), "The decision is accepted."),
+        "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
+        "confirm": (
+            lambda: confirm.confirm_decision(decision, by=by),
+            "The campaign is planned. Look at it, and start it.",
+        ),
+        "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision stands."),
+    }
     if action not in acts:
         raise Http404(action)
-    attempt(request, lambda: acts[action](decision, by=by), f"The decision is {action}ed.")
-    return redirect("decision_detail", pk)
+    done = attempt(request, *acts[action])
+    planned = confirm.under_way(decision) if done and action == "confirm" else None
+    return redirect("campaign_detail", planned.pk) if planned else redirect("decision_detail", pk)
+
+
+def _day(request: HttpRequest) -> date | None:
+    """What a field for a date sends; none where it was left empty."""
+    typed = request.POST.get("review_on", "").strip()
+    try:
+        return date.fromisoformat(typed) if typed else None
+    except ValueError as error:
+        raise PlanError("review_on", f"{typed!r:.40} is no day", hint="such as 2027-01-31") from error
 
 
 def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse:
     form = CommentForm(request.POST)
     if form.is_valid():
         try:
-            services.comment(decision, form.cleaned_data["text"], by=by)
+            services.comment(decision, **form.cleaned_data, by=by)
             return redirect("decision_detail", decision.pk)
         except PlanError as error:
             blame(form, error)
@@ -115,28 +149,33 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
 
 @needs(Role.VIEWER)
 def timeline(request: HttpRequest) -> HttpResponse:
-    host, text, person, until = (request.GET.get(name, "").strip() for name in ("host", "q", "by", "until"))
+    form = TimelineForm(request.GET)
     try:
-        found = shown.timeline(int(host) if host.isdigit() else None, text, person, until)
+        found = told.timeline(form.asked(), request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(sentence(error.subject, error)) from error
     context = {
         "entries": found.entries,
         "older": found.older,
-        "until": until,
-        "hosts": Host.objects.all(),
-        "people": User.objects.order_by("username"),
-        "host": host,
-        "q": text,
-        "by": person,
-        "filtered": bool(host or text or person),
+        "cursor": request.GET.get("cursor", ""),
+        "filtered": bool(form.asked()),
     }
-    return page(request, "decisions/list.html", context)
+    return page(request, "decisions/list.html", context | {"form": form})
+
+
+@needs(Role.VIEWER)
+def on_host(request: HttpRequest, name: str) -> HttpResponse:
+    """A part of the host's page: decisions about it, those first that may not hold there any more."""
+    host = get_object_or_404(Host, name=name)
+    decisions = Decision.objects.alive().about(host).defer("evidence").select_related("author")
+    stale = confirm.stale_on(host)
+    return page(request, "decisions/_on_host.html", {"host": host, "decisions": decisions, "stale": stale})
 
 
 urlpatterns = [
     path("", home, name="home"),
     path("timeline/", timeline, name="timeline"),
+    path("decisions/on/<str:name>/", on_host, name="decisions_on_host"),
     path("decisions/new/", decision_new, name="decision_new"),
     path("decisions/<int:pk>/", decision_detail, name="decision_detail"),
     path("decisions/<int:pk>/<slug:action>/", decision_action, name="decision_action"),

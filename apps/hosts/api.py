@@ -65,6 +65,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     pg_data_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further data directories of clusters"
     )
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, help_text="words by which decisions name it"
+    )
     fingerprint = serializers.CharField(
         read_only=True, allow_null=True, help_text="of the approved host key; null before"
     )
@@ -78,7 +81,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         model = Host
         fields = [
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
-            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone"),
+            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
             *("state", "state_reason", "machine_id", "level", "health_checked_at"),
             *("fingerprint", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
@@ -236,6 +239,17 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         return Response(TroubleSerializer(trouble).data)
 
 
+class HostFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    label = filters.CharFilter(method="with_label", help_text="hosts that carry it")
+
+    class Meta:
+        model = Host
+        fields = ["name", "state", "level"]
+
+    def with_label(self, hosts: QuerySet[Host], name: str, value: str) -> QuerySet[Host]:
+        return hosts.filter(labels__contains=[value])
+
+
 class HostViewSet(
     PathActions,
     ReservationActions,
@@ -247,7 +261,7 @@ class HostViewSet(
 
     queryset = Host.objects.all()
     serializer_class = HostSerializer
-    filterset_fields = ["name", "state", "level"]
+    filterset_class = HostFilter
     ordering_fields = ["name", "state", "created_at", "last_contact_at"]
     roles = {
         "create": Role.ADMIN,
@@ -350,7 +364,7 @@ class HostViewSet(
         return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
 
     @extend_schema(responses=ClusterSerializer(many=True), filters=False)
-    @action(detail=True, filterset_fields=None, ordering_fields=[], pagination_class=None)
+    @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def clusters(self, request: Request, pk: str) -> Response:
         """PostgreSQL clusters that are on the host already, and what is allowed with them."""
         return self._clusters(self.get_object())
@@ -380,7 +394,7 @@ class HostViewSet(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],
         responses=FactsSerializer,
     )
-    @action(detail=True, filterset_fields=None)
+    @action(detail=True, filterset_class=None)
     def facts(self, request: Request, pk: str) -> Response:
         """What the agent found: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
         history = self.get_object().facts_history.order_by("-number")
@@ -391,7 +405,7 @@ class HostViewSet(
         return Response(FactsSerializer(get_object_or_404(history[:1])).data)
 
     @extend_schema(parameters=[FactsPairSerializer], responses=FactsDiffSerializer)
-    @action(detail=True, url_path="facts/diff", filterset_fields=None)
+    @action(detail=True, url_path="facts/diff", filterset_class=None)
     def facts_diff(self, request: Request, pk: str) -> Response:
         """What differs between two versions of the facts; free memory and its like is left out."""
         pair = FactsPairSerializer(data=request.query_params)
@@ -404,7 +418,7 @@ class HostViewSet(
         return Response(FactsDiffSerializer(told).data)
 
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
-    @action(detail=True, url_path="facts/history", filterset_fields=None, ordering_fields=[])
+    @action(detail=True, url_path="facts/history", filterset_class=None, ordering_fields=[])
     def facts_history(self, request: Request, pk: str) -> Response:
         """Each time the facts changed, newest first."""
         return paged(self, self.get_object().facts_history.order_by("-number").defer("data"), FactsRowSerializer)

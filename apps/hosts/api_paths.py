@@ -33,7 +33,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
     """What a host's address offers of it."""
 
     @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
-    @action(detail=True, url_path="allowed-paths", filterset_fields=None, ordering_fields=[], pagination_class=None)
+    @action(detail=True, url_path="allowed-paths", filterset_class=None, ordering_fields=[], pagination_class=None)
     def allowed_paths(self, request: Request, pk: str) -> Response:
         """Where workloads may write."""
         return self._allowed(self.get_object())

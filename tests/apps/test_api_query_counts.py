@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
-from apps.decisions.models import Comment, Decision
+from apps.decisions.models import Comment, Decision, Event
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Pin, Series
 from apps.tuning.services import revise
@@ -59,8 +59,9 @@ BASELINE = {
     "imports/": 3,
     "pins/": 3,
     "decisions/": 4,
-    "decisions/{decision}/": 5,
+    "decisions/{decision}/": 6,
     "decisions/{decision}/comments/": 5,
+    "decisions/{decision}/events/": 5,
     "tokens/": 3,
     "users/": 3,
     "channels/": 3,
@@ -114,6 +115,7 @@ class World:
             Facts.objects.create(host=self.campaign.host, number=number, digest="", data={"n": number})
             revise(self.profile, {"cpu_affinity": {"server": f"0-{number}"}}, by=self.user)
             Comment.objects.create(decision=self.decision, author=self.user, text="but")
+            Event.objects.create(decision=self.decision, kind="renewed", by=self.user, host=self.campaign.host)
 
     def _another_run(self) -> None:
         position = self.campaign.runs.count()

@@ -70,6 +70,8 @@ WRITERS = {
     "Decision.create": Role.TUNER,
     "Decision.accept": Role.TUNER,
     "Decision.reject": Role.TUNER,
+    "Decision.renew": Role.TUNER,
+    "Decision.confirm": Role.OPERATOR,
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,

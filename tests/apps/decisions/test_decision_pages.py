@@ -83,7 +83,7 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
     def titles(**query: Any) -> set[str]:
         entries = client.get(reverse("timeline"), query).context["entries"]
         assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)
-        return {str(entry.decision or entry.campaign) for entry in entries}
+        return {str(entry.what) for entry in entries if not entry.event}
 
     agreed, elsewhere = team["decision"].title, "Huge pages on the old kernel"
     here = {agreed, *(team[each].name for each in ("finished", "storage", "split", "prepared"))}
