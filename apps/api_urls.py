@@ -29,6 +29,7 @@ from apps.results.api import (
     SeriesViewSet,
     SummaryViewSet,
 )
+from apps.results.compare_api import CompareViewSet
 from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
 from apps.results.pin_api import PinViewSet
@@ -73,6 +74,7 @@ v1 = [
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),
     path("recipes/<slug:name>.yaml", RecipeFileViewSet.as_view({"get": "retrieve"}), name="recipe-file"),
+    path("compare/", CompareViewSet.as_view({"get": "retrieve"}), name="compare"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

@@ -155,6 +155,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Pin": Pin.objects.create(title="p", address=f"/runs/{run.pk}/", chart="time", by=tuner).pk,
         "Decision": decision.pk,
         "Me": None,
+        "Compare": [f"level:{campaign.pk}:{label}" for label in ("1 cpu", "2 cpus")],
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
         "Channel": channel.pk,
@@ -177,6 +178,7 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
     asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout"}
+    asked |= {"of": rows["Compare"]}
     query = asked if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
