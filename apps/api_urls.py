@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.routers import SimpleRouter
 
 from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
+from apps.accounts.audit_api import AuditViewSet, SessionViewSet
 from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
 from apps.campaigns.api import (
@@ -55,6 +56,7 @@ router.register("imports", ImportViewSet)
 router.register("pins", PinViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
+router.register("sessions", SessionViewSet)
 router.register("users", UserViewSet)
 router.register("channels", ChannelViewSet)
 router.register("deliveries", DeliveryViewSet)
@@ -75,6 +77,7 @@ v1 = [
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),
     path("recipes/<slug:name>.yaml", RecipeFileViewSet.as_view({"get": "retrieve"}), name="recipe-file"),
     path("compare/", CompareViewSet.as_view({"get": "retrieve"}), name="compare"),
+    path("audit/", AuditViewSet.as_view({"get": "entries"}), name="audit"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from apps import health, metrics
+from apps.accounts import audit_views as audit
 from apps.accounts import channel_views as channels
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
@@ -24,6 +25,7 @@ urlpatterns = [
     path("metrics", metrics.metrics, name="metrics"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
+    *audit.urlpatterns,
     *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,

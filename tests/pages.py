@@ -115,6 +115,8 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("account", reverse("account"), Role.VIEWER),
+        ("audit", reverse("audit_log"), Role.ADMIN),
+        ("audit-none", reverse("audit_log") + "?person=system&target=nothing+of+that+name", Role.ADMIN),
         ("channels", reverse("channel_list"), Role.VIEWER),
         ("channel", reverse("channel_detail", args=[team["channel"].pk]), Role.ADMIN),
         ("channel-add-mail", reverse("channel_add", args=["mail"]), Role.VIEWER),

@@ -10,6 +10,8 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.indexes import GinIndex
+from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.utils import timezone
 
@@ -180,3 +182,26 @@ class Delivery(models.Model):
     def mine(self) -> DeliveryQuerySet:
         """This row, while the try that we claimed is the newest."""
         return Delivery.objects.filter(pk=self.pk, state=self.State.PENDING, attempts=self.attempts)
+
+
+class Session(AbstractBaseSession):
+    """A login of somebody's browser. Its key is a secret; `public` names it where it is shown."""
+
+    user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="sessions")
+    public = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(default=timezone.now)
+    address = models.GenericIPAddressField(null=True)
+    agent = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-seen_at"], name="session_of_user")]
+
+    def __str__(self) -> str:
+        return f"session of {self.user}"
+
+    @classmethod
+    def get_session_store_class(cls) -> type[SessionBase]:
+        from apps.accounts.sessions import SessionStore
+
+        return SessionStore

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash, views
-from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from apps.accounts import services
+from apps.accounts import services, sessions
 from apps.accounts.forms import TokenForm
 from apps.accounts.models import ApiToken, Role
 from apps.accounts.pages import attempt, blame, needs, page
@@ -20,7 +22,17 @@ from apps.errors import PlanError
 def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm, secret: str = "") -> HttpResponse:
     tokens = ApiToken.objects.filter(user=services.user_of(request))
     context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
+    context |= {"sessions": sessions.of(services.user_of(request)), "here": request.session.session_key}
     return page(request, "accounts/detail.html", context, password if password.is_bound else form)
+
+
+class LoginView(views.LoginView):
+    template_name = "accounts/login.html"
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        answer = super().form_valid(form)
+        sessions.note(self.request)
+        return answer
 
 
 @needs(Role.VIEWER)
@@ -69,11 +81,30 @@ def password_change(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
+@require_POST
+@needs(Role.VIEWER)
+def session_end(request: HttpRequest, public: UUID) -> HttpResponse:
+    user = services.user_of(request)
+    session = get_object_or_404(sessions.of(user), public=public)
+    attempt(request, lambda: sessions.end(session, by=user), "That browser is logged out.")
+    return redirect("account")
+
+
+@require_POST
+@needs(Role.VIEWER)
+def session_end_others(request: HttpRequest) -> HttpResponse:
+    user = services.user_of(request)
+    attempt(request, lambda: sessions.end_others(user, request.session.session_key), "Only this browser is logged in.")
+    return redirect("account")
+
+
 urlpatterns = [
-    path("login/", views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
+    path("login/", LoginView.as_view(), name="login"),
     path("logout/", views.LogoutView.as_view(), name="logout"),
     path("account/", account, name="account"),
     path("account/tokens/", token_add, name="token_add"),
     path("account/tokens/<int:pk>/revoke/", token_revoke, name="token_revoke"),
+    path("account/sessions/end-others/", session_end_others, name="session_end_others"),
+    path("account/sessions/<uuid:public>/end/", session_end, name="session_end"),
     path("account/password/", password_change, name="password_change"),
 ]

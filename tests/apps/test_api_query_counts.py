@@ -64,6 +64,7 @@ BASELINE = {
     "decisions/{decision}/comments/": 5,
     "decisions/{decision}/events/": 5,
     "tokens/": 3,
+    "sessions/": 3,
     "users/": 3,
     "channels/": 3,
     "deliveries/": 3,

@@ -46,6 +46,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     by_room = {"run_": {"pk": run.pk}, "campaign_": {"pk": campaign.pk}}
     wanted: dict[str, dict[str, Any]] = {
         "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
+        "session_end": {"public": "5f0c0e5a-6c1e-4f0e-8a38-6d1d5b3f7a11"},
         "channel_action": {"pk": team["channel"].pk},
         "delivery_retry": {"pk": team["channel"].deliveries.first().pk},
         "trouble_dismiss": {"pk": Trouble.objects.first().pk},  # type: ignore[union-attr]

@@ -22,7 +22,7 @@ from tests.ground import Ground, prepare
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SESSION = """
-from django.contrib.sessions.backends.db import SessionStore
+from apps.accounts.sessions import SessionStore
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from apps.accounts.models import User
 user = User.objects.get(username="ada")

@@ -150,9 +150,9 @@ def of_comparison(name: str, sides: list[str]) -> dict[str, str]:
 def session() -> str:
     """The key of a session of somebody who may see all."""
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-    from django.contrib.sessions.backends.db import SessionStore
 
     from apps.accounts.models import User
+    from apps.accounts.sessions import SessionStore
 
     user, store = User.objects.get(username="ada"), SessionStore()
     store[SESSION_KEY], store[BACKEND_SESSION_KEY] = str(user.pk), "django.contrib.auth.backends.ModelBackend"

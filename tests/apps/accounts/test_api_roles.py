@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Channel, Delivery, Role, User
+from apps.accounts.models import Channel, Delivery, Role, Session, User
 from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
@@ -19,7 +20,7 @@ from tests.factories import browser, issue_token, make_campaign, make_copy, make
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
 FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
-READERS = {"Import.retrieve": Role.OPERATOR}
+READERS = {"Import.retrieve": Role.OPERATOR, "Audit.entries": Role.ADMIN}
 WRITERS = {
     "Host.create": Role.ADMIN,
     "Host.partial_update": Role.ADMIN,
@@ -75,6 +76,7 @@ WRITERS = {
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
+    "Session.destroy": Role.VIEWER,
     "User.partial_update": Role.ADMIN,
     "Channel.create": Role.VIEWER,
     "Channel.partial_update": Role.VIEWER,
@@ -156,6 +158,8 @@ def rows(tuner: User) -> dict[str, Any]:
         "Decision": decision.pk,
         "Me": None,
         "Compare": [f"level:{campaign.pk}:{label}" for label in ("1 cpu", "2 cpus")],
+        "Audit": None,
+        "Session": Session.objects.create(session_key="k", expire_date=timezone.now(), user=tuner).public,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
         "Channel": channel.pk,
