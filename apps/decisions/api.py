@@ -17,9 +17,10 @@ from apps.accounts.models import Role
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import confirm as confirming
-from apps.decisions import replay, services
+from apps.decisions import drift, drifts, replay, services, why
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
+from apps.tuning.models import Profile
 
 
 class CommentSerializer(serializers.ModelSerializer[Comment]):
@@ -95,6 +96,43 @@ class ConfirmingSerializer(serializers.Serializer[Any]):
     state = serializers.CharField()
 
 
+class DriftRowSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField()
+    key = serializers.CharField(help_text="a file of the kernel, a parameter, a program")
+    decided = serializers.CharField()
+    found = serializers.CharField(allow_null=True)
+    state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
+    why = serializers.CharField(help_text="it cannot be told")
+
+
+class DriftSerializer(serializers.Serializer[Any]):
+    host = serializers.CharField(source="host.name")
+    state = serializers.CharField(help_text="of all its values")
+    at = serializers.DateTimeField(allow_null=True, help_text="when its values were read; null: never")
+    asked = serializers.BooleanField(help_text="the host itself was asked; else its facts tell")
+    rows = DriftRowSerializer(many=True)
+
+
+class AskDriftSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one in its scope")
+
+
+class WhySerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="of the setting")
+    decided = serializers.JSONField()
+    value = serializers.JSONField(allow_null=True, help_text="what the profile says; null where none is asked for")
+    agrees = serializers.BooleanField(allow_null=True)
+    decision = serializers.IntegerField(source="decision.pk")
+    title = serializers.CharField(source="decision.title")
+    status = serializers.CharField(source="decision.status")
+
+
+class WhyAskedSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField(required=False, default="", help_text="a path, or a group of them")
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, default=None)
+    profile = serializers.PrimaryKeyRelatedField(queryset=Profile.objects.all(), required=False, default=None)
+
+
 class RenewSerializer(serializers.Serializer[Any]):
     review_on = serializers.DateField(required=False, allow_null=True, help_text="when to look again; null: never")
 
@@ -158,6 +196,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         "reject": Role.TUNER,
         "renew": Role.TUNER,
         "confirm": Role.OPERATOR,
+        "ask_drift": Role.OPERATOR,
         "comment": Role.OPERATOR,
     }
 
@@ -206,6 +245,21 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
         return Response(told.data, status=status.HTTP_201_CREATED)
 
+    @extend_schema(responses=DriftSerializer(many=True), filters=False)
+    @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
+    def drift(self, request: Request, pk: str) -> Response:
+        """Which hosts in its scope no longer have what was decided, as far as anybody can tell."""
+        return Response(DriftSerializer(drifts.report(self.get_object()), many=True).data)
+
+    @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
+    @drift.mapping.post
+    def ask_drift(self, request: Request, pk: str) -> Response:
+        """Ask a host for its present values; nothing is changed on it."""
+        body = AskDriftSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        found = drifts.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        return Response(DriftSerializer(found).data)
+
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)
     def replay(self, request: Request, pk: str) -> Response:
@@ -240,3 +294,13 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         said = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
         return Response(CommentSerializer(said).data, status=status.HTTP_201_CREATED)
+
+
+class WhyViewSet(viewsets.ViewSet):
+    """Why is this 64 GB? The decisions that stand behind a setting, a profile, or what a host has."""
+
+    @extend_schema(parameters=[WhyAskedSerializer], responses=WhySerializer(many=True))
+    def retrieve(self, request: Request) -> Response:
+        asked = WhyAskedSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        return Response(WhySerializer(why.behind(**asked.validated_data), many=True).data)

@@ -110,6 +110,8 @@ class Standing(models.Model):
     campaign = models.ForeignKey(
         Campaign, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", help_text="that shall confirm it"
     )
+    found: Any = models.JSONField(default=list, blank=True, help_text="rows of drift.py, as the host last answered")
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="when it was asked for them")
 
     class Meta:
         ordering = ["decision", "host__name"]
