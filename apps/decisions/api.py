@@ -6,20 +6,26 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.protocol import digest
 from apps.accounts.models import Role
+from apps.accounts.pages import attachment
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import confirm as confirming
 from apps.decisions import drift, drifts, replay, services, why
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
+from apps.tuning.api import TextRenderer
+from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile
 
 
@@ -131,6 +137,11 @@ class WhyAskedSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField(required=False, default="", help_text="a path, or a group of them")
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, default=None)
     profile = serializers.PrimaryKeyRelatedField(queryset=Profile.objects.all(), required=False, default=None)
+
+
+class DecidedFileSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one that was checked")
+    file = serializers.ChoiceField(choices=list(FORMATS), help_text="which kind of file")
 
 
 class RenewSerializer(serializers.Serializer[Any]):
@@ -259,6 +270,15 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         found = drifts.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
         return Response(DriftSerializer(found).data)
+
+    @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
+    @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
+    def export(self, request: Request, pk: str) -> HttpResponse:
+        """What was decided as a file to install on a host by hand; what its format cannot say is in its comments."""
+        asked = DecidedFileSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        return attachment(*services.export(self.get_object(), given["host"], given["file"]))
 
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page, sentence
+from apps.accounts.pages import attachment, attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import confirm, drifts, replay, services
@@ -29,6 +29,7 @@ from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
 from apps.tuning import rules
+from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile
 
 
@@ -91,6 +92,7 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
         "scope": decision.scope,
+        "formats": FORMATS.values(),
         "settings": rules.flatten(decision.settings),
         "events": decision.events.select_related("by", "host", "campaign"),
         "replayed": replay.replay(decision.evidence),
@@ -175,6 +177,17 @@ def on_host(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @needs(Role.VIEWER)
+def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
+    """What was decided, as a file to install on ?host= by hand."""
+    decision = get_object_or_404(Decision, pk=pk)
+    host = get_object_or_404(Host, name=request.GET.get("host", ""))
+    try:
+        return attachment(*services.export(decision, host, kind))
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+
+
+@needs(Role.VIEWER)
 def drift_report(request: HttpRequest) -> HttpResponse:
     """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
     key, name = request.GET.get("decision", ""), request.GET.get("host", "")
@@ -213,5 +226,6 @@ urlpatterns = [
     path("why/", why, name="why"),
     path("decisions/new/", decision_new, name="decision_new"),
     path("decisions/<int:pk>/", decision_detail, name="decision_detail"),
+    path("decisions/<int:pk>/export/<slug:kind>/", decision_export, name="decision_export"),
     path("decisions/<int:pk>/<slug:action>/", decision_action, name="decision_action"),
 ]

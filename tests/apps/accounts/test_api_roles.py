@@ -120,7 +120,8 @@ def rows(tuner: User) -> dict[str, Any]:
     assert run is not None
     artefact = Artefact.objects.create(run=run, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"tps")
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
-    decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
+    decided = {"settings": {"cpu_affinity": {"server": "0"}}, "evidence": {}}
+    decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", **decided)
     decision.hosts.add(campaign.host)
     copy = make_copy(host=campaign.host, by=tuner)
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)

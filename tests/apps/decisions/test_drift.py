@@ -135,3 +135,23 @@ def test_why_a_profile_says_so_tells_where_it_does_not_agree(admin: User) -> Non
         *(("postgresql.work_mem", True), ("sysctl.vm.swappiness", False)),
     ]
     assert {each["decision"] for each in found} == {agreed.pk}
+
+
+def test_what_was_decided_leaves_as_files(admin: User, client: Client) -> None:
+    decision = decide(admin, make_host("a", facts=ROOT))
+    client.force_login(admin)
+
+    page = client.get(reverse("decision_export", args=[decision.pk, "ansible"]), {"host": "a"})
+    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/export/?host={decision.campaign.host_id}&file=sysctl")
+
+    assert f"decision-{decision.pk}-a-tasks.yml" in page.headers["Content-Disposition"]
+    assert b'value: !unsafe "10"' in page.content
+    assert b"vm.swappiness = 10" in told.content and b"evidence sha256" in told.content
+
+
+def test_a_decision_that_sets_nothing_is_no_file(admin: User) -> None:
+    decision = decide(admin, make_host("a", facts=ROOT))
+    Decision.objects.update(settings={})
+
+    with pytest.raises(PlanError, match="sets nothing"):
+        services.export(Decision.objects.get(), decision.campaign.host, "shell")
