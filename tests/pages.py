@@ -114,6 +114,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("timeline", reverse("timeline"), Role.VIEWER),
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
         ("decisions-on-host", reverse("decisions_on_host", args=[team["host"].name]), Role.VIEWER),
+        ("search", reverse("search") + "?q=cpus", Role.VIEWER),
         ("drift", reverse("drift"), Role.VIEWER),
         ("why", reverse("why") + f"?host={team['host'].name}", Role.VIEWER),
         ("why-profile", reverse("why") + f"?profile={team['profile'].name}", Role.VIEWER),

@@ -21,12 +21,11 @@ from apps.accounts.pages import attachment
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import confirm as confirming
-from apps.decisions import drift, drifts, replay, services, why
+from apps.decisions import drift, drifts, replay, services
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
 from apps.tuning.api import TextRenderer
 from apps.tuning.exports import FORMATS
-from apps.tuning.models import Profile
 
 
 class CommentSerializer(serializers.ModelSerializer[Comment]):
@@ -121,22 +120,6 @@ class DriftSerializer(serializers.Serializer[Any]):
 
 class AskDriftSerializer(serializers.Serializer[Any]):
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one in its scope")
-
-
-class WhySerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="of the setting")
-    decided = serializers.JSONField()
-    value = serializers.JSONField(allow_null=True, help_text="what the profile says; null where none is asked for")
-    agrees = serializers.BooleanField(allow_null=True)
-    decision = serializers.IntegerField(source="decision.pk")
-    title = serializers.CharField(source="decision.title")
-    status = serializers.CharField(source="decision.status")
-
-
-class WhyAskedSerializer(serializers.Serializer[Any]):
-    setting = serializers.CharField(required=False, default="", help_text="a path, or a group of them")
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, default=None)
-    profile = serializers.PrimaryKeyRelatedField(queryset=Profile.objects.all(), required=False, default=None)
 
 
 class DecidedFileSerializer(serializers.Serializer[Any]):
@@ -314,13 +297,3 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         said = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
         return Response(CommentSerializer(said).data, status=status.HTTP_201_CREATED)
-
-
-class WhyViewSet(viewsets.ViewSet):
-    """Why is this 64 GB? The decisions that stand behind a setting, a profile, or what a host has."""
-
-    @extend_schema(parameters=[WhyAskedSerializer], responses=WhySerializer(many=True))
-    def retrieve(self, request: Request) -> Response:
-        asked = WhyAskedSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        return Response(WhySerializer(why.behind(**asked.validated_data), many=True).data)

@@ -196,3 +196,14 @@ class Comment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author}: {self.text[:60]}"
+
+
+class FeedToken(models.Model):
+    """What lets a feed reader see the timeline as somebody, and nothing else; kept as a hash."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="feed")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"feed of {self.user}"

@@ -19,8 +19,9 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attachment, attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm, drifts, replay, services
+from apps.decisions import confirm, drifts, feed, replay, services
 from apps.decisions import home as shown
+from apps.decisions import search as everything
 from apps.decisions import timeline as told
 from apps.decisions import why as reasons
 from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
@@ -167,6 +168,30 @@ def timeline(request: HttpRequest) -> HttpResponse:
     return page(request, "decisions/list.html", context | {"form": form})
 
 
+@require_POST
+@needs(Role.VIEWER)
+def feed_action(request: HttpRequest, action: str) -> HttpResponse:
+    by = user_of(request)
+    if action == "renew":
+        address = request.build_absolute_uri(feed.renew_feed(by=by))
+        return page(request, "decisions/feed.html", {"address": address})
+    if action != "drop":
+        raise Http404(action)
+    attempt(request, lambda: feed.drop_feed(by=by), "The address of your feed leads nowhere now.")
+    return redirect("timeline")
+
+
+@needs(Role.VIEWER)
+def search(request: HttpRequest) -> HttpResponse:
+    text, kind = (request.GET.get(name, "").strip() for name in ("q", "kind"))
+    try:
+        hits = everything.search(text, kind) if text else []
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+    context = {"q": text, "kind": kind, "hits": hits, "kinds": everything.kinds(), "most": everything.MOST}
+    return page(request, "decisions/search.html", context)
+
+
 @needs(Role.VIEWER)
 def on_host(request: HttpRequest, name: str) -> HttpResponse:
     """A part of the host's page: decisions about it, those first that may not hold there any more."""
@@ -221,6 +246,9 @@ urlpatterns = [
     path("", home, name="home"),
     path("timeline/", timeline, name="timeline"),
     path("decisions/on/<str:name>/", on_host, name="decisions_on_host"),
+    path("timeline/feed/<slug:action>/", feed_action, name="feed_action"),
+    path("search/", search, name="search"),
+    *feed.urlpatterns,
     path("drift/", drift_report, name="drift"),
     path("drift/<int:pk>/<str:name>/ask/", drift_ask, name="drift_ask"),
     path("why/", why, name="why"),

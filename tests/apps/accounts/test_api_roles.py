@@ -72,6 +72,8 @@ WRITERS = {
     "Decision.reject": Role.TUNER,
     "Decision.renew": Role.TUNER,
     "Decision.confirm": Role.OPERATOR,
+    "Feed.create": Role.VIEWER,
+    "Feed.destroy": Role.VIEWER,
     "Decision.ask_drift": Role.OPERATOR,
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
@@ -158,6 +160,9 @@ def rows(tuner: User) -> dict[str, Any]:
         "Decision": decision.pk,
         "Me": None,
         "Why": None,
+        "Timeline": None,
+        "Search": None,
+        "Feed": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
         "Channel": channel.pk,
@@ -179,7 +184,7 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     file = FILES.get(endpoint.room)
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
-    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout"}
+    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout", "q": "t"}
     query = asked if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
