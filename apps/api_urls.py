@@ -20,6 +20,7 @@ from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.part_api import RunPartViewSet
 from apps.campaigns.queue_api import OnHostsViewSet, QueueViewSet
 from apps.decisions.api import DecisionViewSet
+from apps.decisions.team_api import FeedViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
     JudgementsViewSet,
@@ -78,6 +79,10 @@ v1 = [
     path("recipes/<slug:name>.yaml", RecipeFileViewSet.as_view({"get": "retrieve"}), name="recipe-file"),
     path("compare/", CompareViewSet.as_view({"get": "retrieve"}), name="compare"),
     path("audit/", AuditViewSet.as_view({"get": "entries"}), name="audit"),
+    path("why/", WhyViewSet.as_view({"get": "retrieve"}), name="why"),
+    path("timeline/", TimelineViewSet.as_view({"get": "retrieve"}), name="timeline"),
+    path("search/", SearchViewSet.as_view({"get": "retrieve"}), name="search"),
+    path("feed/", FeedViewSet.as_view({"post": "create", "delete": "destroy"}), name="feed"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

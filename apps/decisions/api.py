@@ -6,20 +6,26 @@ from typing import Any
 
 import django_filters as filters
 from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.protocol import digest
 from apps.accounts.models import Role
+from apps.accounts.pages import attachment
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
 from apps.decisions import confirm as confirming
-from apps.decisions import replay, services
+from apps.decisions import drift, drifts, replay, services
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
+from apps.tuning.api import TextRenderer
+from apps.tuning.exports import FORMATS
 
 
 class CommentSerializer(serializers.ModelSerializer[Comment]):
@@ -95,6 +101,32 @@ class ConfirmingSerializer(serializers.Serializer[Any]):
     state = serializers.CharField()
 
 
+class DriftRowSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField()
+    key = serializers.CharField(help_text="a file of the kernel, a parameter, a program")
+    decided = serializers.CharField()
+    found = serializers.CharField(allow_null=True)
+    state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
+    why = serializers.CharField(help_text="it cannot be told")
+
+
+class DriftSerializer(serializers.Serializer[Any]):
+    host = serializers.CharField(source="host.name")
+    state = serializers.CharField(help_text="of all its values")
+    at = serializers.DateTimeField(allow_null=True, help_text="when its values were read; null: never")
+    asked = serializers.BooleanField(help_text="the host itself was asked; else its facts tell")
+    rows = DriftRowSerializer(many=True)
+
+
+class AskDriftSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one in its scope")
+
+
+class DecidedFileSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one that was checked")
+    file = serializers.ChoiceField(choices=list(FORMATS), help_text="which kind of file")
+
+
 class RenewSerializer(serializers.Serializer[Any]):
     review_on = serializers.DateField(required=False, allow_null=True, help_text="when to look again; null: never")
 
@@ -158,6 +190,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         "reject": Role.TUNER,
         "renew": Role.TUNER,
         "confirm": Role.OPERATOR,
+        "ask_drift": Role.OPERATOR,
         "comment": Role.OPERATOR,
     }
 
@@ -205,6 +238,30 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         campaign = confirming.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
         told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
         return Response(told.data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=DriftSerializer(many=True), filters=False)
+    @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
+    def drift(self, request: Request, pk: str) -> Response:
+        """Which hosts in its scope no longer have what was decided, as far as anybody can tell."""
+        return Response(DriftSerializer(drifts.report(self.get_object()), many=True).data)
+
+    @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
+    @drift.mapping.post
+    def ask_drift(self, request: Request, pk: str) -> Response:
+        """Ask a host for its present values; nothing is changed on it."""
+        body = AskDriftSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        found = drifts.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        return Response(DriftSerializer(found).data)
+
+    @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
+    @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
+    def export(self, request: Request, pk: str) -> HttpResponse:
+        """What was decided as a file to install on a host by hand; what its format cannot say is in its comments."""
+        asked = DecidedFileSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        return attachment(*services.export(self.get_object(), given["host"], given["file"]))
 
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)

@@ -110,6 +110,8 @@ class Standing(models.Model):
     campaign = models.ForeignKey(
         Campaign, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", help_text="that shall confirm it"
     )
+    found: Any = models.JSONField(default=list, blank=True, help_text="rows of drift.py, as the host last answered")
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="when it was asked for them")
 
     class Meta:
         ordering = ["decision", "host__name"]
@@ -194,3 +196,14 @@ class Comment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author}: {self.text[:60]}"
+
+
+class FeedToken(models.Model):
+    """What lets a feed reader see the timeline as somebody, and nothing else; kept as a hash."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="feed")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"feed of {self.user}"

@@ -21,6 +21,7 @@ from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
 from apps.tuning import rules
+from apps.tuning import services as tuning
 
 Status = Decision.Status
 Kind = Event.Kind
@@ -180,6 +181,16 @@ def expire_due() -> None:
             if due.update(status=Status.EXPIRED):
                 note(decision, Kind.EXPIRED, f"it was to be looked at again on {decision.review_on}")
                 audit(None, "decision.expired", decision, after={"id": decision.pk})
+
+
+def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
+    """(file name, text) of what was decided, on a host, in one of the formats of profiles."""
+    if not decision.settings:
+        hint = "only a decision that names the level chosen says what is to be set"
+        raise PlanError("decision", f"{decision} sets nothing", hint=hint)
+    title = f"Decision {decision.pk}, {decision.title}, on {host}, evidence sha256 {decision.evidence_digest[:12]}"
+    suffix, text = tuning.written(decision.settings, host, name, title)
+    return f"decision-{decision.pk}-{host}{suffix}", text
 
 
 @transaction.atomic

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast
+from django.urls import reverse
 from django.utils import timezone
 
 from apps.campaigns.models import Campaign
@@ -55,6 +56,35 @@ class Entry:
     @property
     def event(self) -> Event | None:
         return self.what if isinstance(self.what, Event) else None
+
+    @property
+    def kind(self) -> str:
+        """decision, campaign, or what became of a decision."""
+        return self.event.kind if self.event else ("campaign", "", "decision")[self.rank]
+
+    @property
+    def title(self) -> str:
+        return f"{self.event.decision.title} {self.event.get_kind_display()}" if self.event else str(self.what)
+
+    @property
+    def words(self) -> str:
+        if self.event:
+            return self.event.words
+        return self.decision.decision if self.decision else self.campaign.question if self.campaign else ""
+
+    @property
+    def who(self) -> str:
+        """Empty where the system did it."""
+        by = self.event.by if self.event else self.decision.author if self.decision else None
+        by = self.campaign.created_by if self.campaign else by
+        return by.username if by else ""
+
+    @property
+    def path(self) -> str:
+        if self.campaign:
+            return reverse("campaign_detail", args=[self.campaign.pk])
+        decision = self.event.decision if self.event else self.what
+        return reverse("decision_detail", args=[decision.pk])
 
     @property
     def day(self) -> date:

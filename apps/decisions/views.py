@@ -10,24 +10,28 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page, sentence
+from apps.accounts.pages import attachment, attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm, replay, services
+from apps.decisions import confirm, drifts, feed, replay, services
 from apps.decisions import home as shown
+from apps.decisions import search as everything
 from apps.decisions import timeline as told
+from apps.decisions import why as reasons
 from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
 from apps.tuning import rules
+from apps.tuning.exports import FORMATS
+from apps.tuning.models import Profile
 
 
 @needs(Role.VIEWER)
@@ -89,6 +93,7 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
         "scope": decision.scope,
+        "formats": FORMATS.values(),
         "settings": rules.flatten(decision.settings),
         "events": decision.events.select_related("by", "host", "campaign"),
         "replayed": replay.replay(decision.evidence),
@@ -163,6 +168,30 @@ def timeline(request: HttpRequest) -> HttpResponse:
     return page(request, "decisions/list.html", context | {"form": form})
 
 
+@require_POST
+@needs(Role.VIEWER)
+def feed_action(request: HttpRequest, action: str) -> HttpResponse:
+    by = user_of(request)
+    if action == "renew":
+        address = request.build_absolute_uri(feed.renew_feed(by=by))
+        return page(request, "decisions/feed.html", {"address": address})
+    if action != "drop":
+        raise Http404(action)
+    attempt(request, lambda: feed.drop_feed(by=by), "The address of your feed leads nowhere now.")
+    return redirect("timeline")
+
+
+@needs(Role.VIEWER)
+def search(request: HttpRequest) -> HttpResponse:
+    text, kind = (request.GET.get(name, "").strip() for name in ("q", "kind"))
+    try:
+        hits = everything.search(text, kind) if text else []
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+    context = {"q": text, "kind": kind, "hits": hits, "kinds": everything.kinds(), "most": everything.MOST}
+    return page(request, "decisions/search.html", context)
+
+
 @needs(Role.VIEWER)
 def on_host(request: HttpRequest, name: str) -> HttpResponse:
     """A part of the host's page: decisions about it, those first that may not hold there any more."""
@@ -172,11 +201,59 @@ def on_host(request: HttpRequest, name: str) -> HttpResponse:
     return page(request, "decisions/_on_host.html", {"host": host, "decisions": decisions, "stale": stale})
 
 
+@needs(Role.VIEWER)
+def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
+    """What was decided, as a file to install on ?host= by hand."""
+    decision = get_object_or_404(Decision, pk=pk)
+    host = get_object_or_404(Host, name=request.GET.get("host", ""))
+    try:
+        return attachment(*services.export(decision, host, kind))
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+
+
+@needs(Role.VIEWER)
+def drift_report(request: HttpRequest) -> HttpResponse:
+    """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
+    key, name = request.GET.get("decision", ""), request.GET.get("host", "")
+    host = get_object_or_404(Host, name=name) if name else None
+    found = drifts.reports(host)
+    if key:
+        found = [each for each in found if str(each.decision.pk) == key]
+    context = {"reports": found, "host": host, "hosts": Host.objects.all(), "decision": key}
+    return page(request, "decisions/drift.html", context)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    decision, host = get_object_or_404(Decision, pk=pk), get_object_or_404(Host, name=name)
+    attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} has answered.")
+    return redirect(f"{reverse('drift')}?decision={pk}")
+
+
+@needs(Role.VIEWER)
+def why(request: HttpRequest) -> HttpResponse:
+    """Why is this 64 GB? By ?setting=, ?host= and ?profile=, in any combination."""
+    setting, name, profile = (request.GET.get(each, "").strip() for each in ("setting", "host", "profile"))
+    host = get_object_or_404(Host, name=name) if name else None
+    of = get_object_or_404(Profile, name=profile) if profile else None
+    context = {"found": reasons.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
+    return page(request, "decisions/why.html", context | {"hosts": Host.objects.all()})
+
+
 urlpatterns = [
     path("", home, name="home"),
     path("timeline/", timeline, name="timeline"),
     path("decisions/on/<str:name>/", on_host, name="decisions_on_host"),
+    path("timeline/feed/<slug:action>/", feed_action, name="feed_action"),
+    path("search/", search, name="search"),
+    *feed.urlpatterns,
+    path("drift/", drift_report, name="drift"),
+    path("drift/<int:pk>/<str:name>/ask/", drift_ask, name="drift_ask"),
+    path("why/", why, name="why"),
     path("decisions/new/", decision_new, name="decision_new"),
     path("decisions/<int:pk>/", decision_detail, name="decision_detail"),
+    path("decisions/<int:pk>/export/<slug:kind>/", decision_export, name="decision_export"),
     path("decisions/<int:pk>/<slug:action>/", decision_action, name="decision_action"),
 ]

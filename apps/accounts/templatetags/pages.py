@@ -38,6 +38,9 @@ SIGNS = {
     "expired": ("bad", "!"),
     "contradicted": ("bad", "✕"),
     "stale": ("bad", "!"),
+    "same": ("good", "✓"),
+    "differs": ("bad", "≠"),
+    "cannot tell": ("idle", "?"),
     "confirmed": ("good", "✓"),
     "renewed": ("good", "✓"),
     "fresh": ("good", "✓"),
@@ -209,6 +212,8 @@ SECTIONS = {
     "import": "campaign_list",
     "decision": "timeline",
     "timeline": "timeline",
+    "drift": "timeline",
+    "why": "timeline",
 }
 
 

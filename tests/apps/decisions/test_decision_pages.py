@@ -98,7 +98,7 @@ def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) ->
     shown = client.get(reverse("home")).context
 
     wanted = {(each.kind, each.url_name) for each in shown["wanted"]}
-    assert wanted == {("new", "host_detail"), ("failed", "campaign_detail")}
+    assert wanted == {("new", "host_detail"), ("failed", "campaign_detail"), ("stale", "decision_detail")}
     assert team["broken"] in [each.host for each in shown["problems"]]
 
 
