@@ -33,6 +33,10 @@ HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 
+# Requests of the API in a minute; 0 is no limit.
+API_PER_TOKEN_MIN: int = env.int("PROVING_API_PER_TOKEN_MIN", default=1200)
+API_PER_USER_MIN: int = env.int("PROVING_API_PER_USER_MIN", default=2400)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",
@@ -68,6 +72,9 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "apps.accounts.rates.RatesMiddleware",
+    "apps.accounts.conditions.ConditionsMiddleware",
+    "apps.accounts.idempotency.IdempotencyMiddleware",
 ]
 
 ROOT_URLCONF = "apps.urls"
@@ -178,6 +185,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.RolePermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.RequestRates"],
     "DEFAULT_PAGINATION_CLASS": "apps.accounts.rest.Pages",
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
@@ -185,7 +193,7 @@ REST_FRAMEWORK = {
     ],
     # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.accounts.rest.KeptJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "apps.accounts.problems.ProblemSchema",
     "EXCEPTION_HANDLER": "apps.accounts.problems.problem",
@@ -235,6 +243,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
+    "answers to forget": {"task": "accounts.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},

@@ -60,6 +60,8 @@ class Stack:
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
+            "PROVING_API_PER_TOKEN_MIN": os.environ.get("PROVING_API_PER_TOKEN_MIN", "1200"),
+            "PROVING_API_PER_USER_MIN": os.environ.get("PROVING_API_PER_USER_MIN", "2400"),
             "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }
 

@@ -127,7 +127,7 @@ class RecipeFileViewSet(viewsets.ViewSet):
 
     @extend_schema(
         parameters=[OpenApiParameter("version", int, description="of a team's own; without it the newest")],
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     def retrieve(self, request: Request, name: str) -> HttpResponse:
         """Its YAML, comments and all; it can be imported elsewhere."""

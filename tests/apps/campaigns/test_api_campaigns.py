@@ -6,9 +6,19 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Role, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from tests.factories import FACTORS, FACTS, browser, make_campaign, make_host, make_profile, make_workload
+from tests.factories import (
+    FACTORS,
+    FACTS,
+    browser,
+    make_campaign,
+    make_copy,
+    make_host,
+    make_profile,
+    make_user,
+    make_workload,
+)
 
 CAMPAIGNS, RUNS = "/api/v1/campaigns/", "/api/v1/runs/"
 
@@ -199,3 +209,16 @@ def test_what_was_too_large_to_fetch_says_where_it_is(viewer: User) -> None:
     answer = client.get(f"/api/v1/artefacts/{file.pk}/download/")
     assert answer.status_code == 404
     assert "is on the host only" in answer.json()["title"]
+
+
+def test_a_campaign_without_workload_profile_and_data_says_null(operator: User) -> None:
+    host, dataset = make_host(), make_copy(by=make_user(Role.TUNER)).dataset
+    made = browser(operator).post(f"/api/v1/datasets/{dataset.pk}/prepare/", {"host": host.pk}).json()
+
+    row = next(
+        each for each in browser(operator).get("/api/v1/campaigns/").json()["results"] if each["id"] == made["id"]
+    )
+
+    assert (made["workload"], made["profile"], row["workload"]) == (None, None, None)
+    report = browser(operator).get(f"/api/v1/campaigns/{made['id']}/export/report.html/")
+    assert report.status_code == 404
