@@ -45,6 +45,17 @@ def test_a_recipe_scales_to_the_host(viewer: User) -> None:
     assert client.get("/api/v1/recipes/nonsense/").status_code == 404
 
 
+def test_a_recipe_tells_what_it_would_be_on_a_host(viewer: User) -> None:
+    client, host = browser(viewer), make_host()
+
+    planned = client.get(f"/api/v1/recipes/cpu-scaling/preview/?host={host.pk}").json()
+
+    assert (len(planned["runs"]), planned["known"]) == (9, False)
+    assert planned["seconds"] > 9 * 5
+    assert client.get("/api/v1/recipes/cpu-scaling/preview/").json()["field"] == "host"
+    assert not Campaign.objects.exists()
+
+
 def test_a_campaign_from_a_recipe_is_planned_started_and_cancelled(operator: User) -> None:
     client, host = browser(operator), make_host()
 
