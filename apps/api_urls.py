@@ -31,6 +31,7 @@ from apps.results.api import (
     SeriesViewSet,
     SummaryViewSet,
 )
+from apps.results.baseline_api import BaselinesViewSet
 from apps.results.compare_api import CompareViewSet
 from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
@@ -65,6 +66,7 @@ router.register("deliveries", DeliveryViewSet)
 v1 = [
     path("campaigns/<uuid:campaign>/hosts/", OnHostsViewSet.as_view({"get": "list"}), name="on-hosts"),
     path("hosts/<int:host>/queue/", QueueViewSet.as_view({"get": "retrieve"}), name="queue"),
+    path("hosts/<int:host>/baselines/", BaselinesViewSet.as_view({"get": "list"}), name="baselines"),
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",

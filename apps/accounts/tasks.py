@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import notify, waking
+from apps.accounts import idempotency, notify, waking
 
 
 @shared_task(name="accounts.deliver")
@@ -18,3 +18,9 @@ def deliver_due() -> None:
     """What failed before, and what had its word lost on the way."""
     for channel_id in notify.channels_due(timezone.now()):
         waking.send("accounts.deliver", str(channel_id))
+
+
+@shared_task(name="accounts.forget_requests")
+def forget_requests() -> None:
+    """What no client sends again."""
+    idempotency.forget()

@@ -22,7 +22,7 @@ from apps.accounts.services import user_of
 from apps.hosts import changes, consents, reservations, services
 from apps.hosts.api_paths import PathActions
 from apps.hosts.api_schedule import HealthSerializer, ReservationActions, ReservationSerializer, WindowSerializer
-from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts.models import ACCOUNT, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -58,6 +58,13 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
+    # Empty only where a host is an archive of imported results.
+    user = serializers.RegexField(
+        r"^([a-z_][a-z0-9_-]{0,31}\$?)?$",
+        max_length=32,
+        error_messages={"invalid": ACCOUNT.message},
+        help_text="the account we log in as",
+    )
     port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
     pg_bin_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
@@ -88,7 +95,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         ]
         extra_kwargs = {
             "jump": {"help_text": "id of the host that we connect through"},
-            **{name: {"required": True, "allow_blank": False} for name in ("address", "user")},
+            "address": {"required": True, "allow_blank": False},
             "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
         }
         read_only_fields = [
@@ -112,7 +119,7 @@ class HostDetailSerializer(HostSerializer):
 
 
 class HostKeySerializer(serializers.ModelSerializer[HostKey]):
-    approved_by = serializers.CharField(source="approved_by.username", default=None, read_only=True)
+    approved_by = serializers.CharField(source="approved_by.username", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = HostKey
@@ -145,8 +152,10 @@ class ConsentSerializer(serializers.Serializer[Any]):
 
 
 class ClusterConsentSerializer(serializers.Serializer[Any]):
-    restart = serializers.CharField(source="restart.given_by.username", default=None, help_text="who allowed it")
-    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None)
+    restart = serializers.CharField(
+        source="restart.given_by.username", default=None, allow_null=True, help_text="who allowed it"
+    )
+    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None, allow_null=True)
 
 
 class ClusterSerializer(serializers.Serializer[Any]):
@@ -379,13 +388,13 @@ class HostViewSet(
         return self._clusters(host)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="allow-cluster")
+    @action(detail=True, methods=["post"], url_path="allow-cluster", pagination_class=None)
     def allow_cluster(self, request: Request, pk: str) -> Response:
         """Allow runs to restart a cluster, or to disturb its clients."""
         return self._consent(consents.allow, request)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="forbid-cluster")
+    @action(detail=True, methods=["post"], url_path="forbid-cluster", pagination_class=None)
     def forbid_cluster(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         return self._consent(consents.withdraw, request)

@@ -26,7 +26,9 @@ class NewPathSerializer(PathSerializer):
 class AllowedPathSerializer(PathSerializer):
     kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
     lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
-    given_by = serializers.CharField(source="given.given_by.username", default=None, help_text="null: always allowed")
+    given_by = serializers.CharField(
+        source="given.given_by.username", default=None, allow_null=True, help_text="null: always allowed"
+    )
 
 
 class PathActions(viewsets.GenericViewSet[Host]):
@@ -42,7 +44,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
 
     @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="allow-path")
+    @action(detail=True, methods=["post"], url_path="allow-path", pagination_class=None)
     def allow_path(self, request: Request, pk: str) -> Response:
         """Allow workloads to write in a directory, or to overwrite a file or a device."""
         host, body = self.get_object(), NewPathSerializer(data=request.data)
@@ -51,7 +53,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return self._allowed(host)
 
     @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="forbid-path")
+    @action(detail=True, methods=["post"], url_path="forbid-path", pagination_class=None)
     def forbid_path(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         host, body = self.get_object(), PathSerializer(data=request.data)

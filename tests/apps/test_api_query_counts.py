@@ -32,6 +32,7 @@ BASELINE = {
     "hosts/": 3,
     "hosts/{host}/": 5,
     "hosts/{host}/queue/": 8,
+    "hosts/{host}/baselines/": 4,
     "hosts/{host}/facts/history/": 4,
     "troubles/": 3,
     "hosts/{host}/facts/diff/": 6,
@@ -164,5 +165,6 @@ def test_each_list_is_in_the_baseline() -> None:
         "Series": "series",
         "Delivery": "deliveries",
         "OnHosts": "campaigns",
+        "Baselines": "hosts",
     }
     assert {odd.get(room, f"{room.lower()}s") for room in lists} <= counted

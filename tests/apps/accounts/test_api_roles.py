@@ -148,6 +148,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Judgements": campaign.pk,
         "OnHosts": campaign.pk,
         "Queue": campaign.host_id,
+        "Baselines": campaign.host_id,
         "CampaignExport": campaign.pk,
         "RunExport": run.pk,
         "Run": run.pk,
