@@ -52,6 +52,7 @@ lint: .venv-tests ## style, types, who may import whom, templates, the agent's P
 	$(RUN) $(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/djlint --quiet --lint templates
+	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- agents
 
 lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml

@@ -35,6 +35,11 @@ HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 
+# Series of runs that ended so many days ago keep a sample for each so many seconds; 0 days: all stay for ever.
+RETAIN_DAYS: int = env.int("PROVING_RETAIN_DAYS", default=0)
+RETAIN_STEP_S: float = env.float("PROVING_RETAIN_STEP_S", default=10.0)
+if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
+    raise ImproperlyConfigured("PROVING_RETAIN_DAYS is at least 0, and PROVING_RETAIN_STEP_S above 0")
 # What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
 METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
 
@@ -71,6 +76,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "apps.limits.RequestSize",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -141,6 +147,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 SESSION_ENGINE = "apps.accounts.sessions"
+PASSWORD_RESET_TIMEOUT = 3 * 86400
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
@@ -256,6 +263,7 @@ CELERY_BEAT_SCHEDULE = {
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
+    "series to thin": {"task": "results.thin_due", "schedule": 3600.0, "options": {"expires": 3600}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
 }

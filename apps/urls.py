@@ -5,6 +5,7 @@ from django.urls import include, path
 from apps import health, metrics
 from apps.accounts import audit_views as audit
 from apps.accounts import channel_views as channels
+from apps.accounts import people_views as people
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
@@ -26,6 +27,7 @@ urlpatterns = [
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
     *audit.urlpatterns,
+    *people.urlpatterns,
     *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,

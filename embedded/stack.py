@@ -60,6 +60,7 @@ class Stack:
             "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
             "PROVING_STATE_DIR": str(self.state),
             "PROVING_PG_BIN_DIR": str(bin_dir()),
+            "PROVING_RETAIN_DAYS": os.environ.get("PROVING_RETAIN_DAYS", "0"),
             "PROVING_METRICS_TOKEN": os.environ.get("PROVING_METRICS_TOKEN", ""),
             "PROVING_LOG_FORMAT": os.environ.get("PROVING_LOG_FORMAT", "line"),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),

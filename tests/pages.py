@@ -120,6 +120,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("why-profile", reverse("why") + f"?profile={team['profile'].name}", Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("account", reverse("account"), Role.VIEWER),
+        ("users", reverse("user_list"), Role.ADMIN),
         ("audit", reverse("audit_log"), Role.ADMIN),
         ("audit-none", reverse("audit_log") + "?person=system&target=nothing+of+that+name", Role.ADMIN),
         ("channels", reverse("channel_list"), Role.VIEWER),

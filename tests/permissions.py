@@ -55,6 +55,8 @@ OPEN = {
     "healthz": 200,
     "readyz": 200,
     "metrics": 200,
+    "password_forgot": 200,
+    "password_set": 200,
     "api:schema": 200,
     "api:docs": 200,
 }
@@ -67,6 +69,9 @@ PAGES: dict[str, Rule] = {
     "session_end": button(VIEWER),
     "session_end_others": button(VIEWER),
     "password_change": button(VIEWER),
+    "user_list": form(ADMIN),
+    "user_change": button(ADMIN),
+    "user_link": button(ADMIN),
     "audit_log": shown(ADMIN),
     "audit_csv": shown(ADMIN),
     "channel_list": shown(VIEWER),
@@ -181,6 +186,7 @@ PAGES: dict[str, Rule] = {
 # What the role alone does not say.
 BY_OBJECT = (
     ("`metrics`", "who sends `PROVING_METRICS_TOKEN`; where none is set, the machine itself, past no proxy"),
+    ("`password_set`", "who has a link that was not used yet; everybody else is told that it is none"),
     ("`token_revoke`, `Token`", "one's own tokens only"),
     ("`session_end`, `Session`", "one's own sessions only"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; webhooks: admins"),
@@ -229,7 +235,7 @@ def _may(role: Role | None) -> str:
 def _rows() -> Iterator[str]:
     for each in endpoints():
         if each.name in OPEN:
-            method = "GET, POST" if each.name == "login" else "GET"
+            method = "GET, POST" if each.name in ("login", "password_forgot", "password_set") else "GET"
             yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes |"
         for action, rule in each.rules.items():
             address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)

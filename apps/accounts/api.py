@@ -10,8 +10,9 @@ from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts import services
+from apps.accounts import people, services
 from apps.accounts.models import ApiToken, Role, User
+from apps.errors import ProvingError
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
@@ -55,26 +56,60 @@ class TokenViewSet(
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
+    email = serializers.EmailField(write_only=True, required=False, help_text="where the link is mailed")
+
     class Meta:
         model = User
-        fields = ["id", "username", "role", "is_active", "may_run_commands"]
-        read_only_fields = ["username", "role", "is_active"]
-        extra_kwargs = {"may_run_commands": {"required": True}}
+        fields = ["id", "username", "email", "role", "is_active", "may_run_commands"]
+        extra_kwargs = {"may_run_commands": {"required": False}, "is_active": {"required": False}}
+
+
+class UserChangeSerializer(UserSerializer):
+    class Meta(UserSerializer.Meta):
+        read_only_fields = ["username"]
+
+
+class InviteSerializer(UserSerializer):
+    email = serializers.EmailField(write_only=True)
+    link = serializers.CharField(read_only=True, default="", help_text="where this server sends no mail; works once")
+
+    class Meta(UserSerializer.Meta):
+        fields = ["id", "username", "email", "role", "link"]
 
 
 class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[User]):
-    """Who is on the team, and who may have programs of their own executed on hosts."""
+    """Who is on the team, what each may, and who may have programs of their own executed on hosts."""
 
     queryset = User.objects.order_by("username")
     serializer_class = UserSerializer
     ordering_fields = ["username", "role"]
-    roles = {"partial_update": Role.ADMIN}
+    roles = {"create": Role.ADMIN, "partial_update": Role.ADMIN}
 
-    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        body = UserSerializer(data=request.data)
+    @extend_schema(request=InviteSerializer, responses={201: InviteSerializer})
+    def create(self, request: Request) -> Response:
+        """Invite somebody: a link to choose a password is mailed; where this server sends none it is in the answer."""
+        body = InviteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        user = self.get_object()
-        services.allow_commands(user, body.validated_data["may_run_commands"], by=services.user_of(request))
+        given, by = body.validated_data, services.user_of(request)
+        user = people.invite(given["username"], given["email"], Role(given.get("role", Role.VIEWER)), by=by)
+        link = ""
+        try:
+            people.send_invitation(user, by=by)
+        except ProvingError:
+            link = people.link(user)
+        return Response(InviteSerializer(user).data | {"link": link}, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Change what is given; `is_active` false logs somebody out and stops their tokens."""
+        body = UserChangeSerializer(data=request.data, partial=True)
+        body.is_valid(raise_exception=True)
+        user, by, given = self.get_object(), services.user_of(request), dict(body.validated_data)
+        allowed = given.pop("may_run_commands", None)
+        role = given.pop("role", None)
+        people.change(user, by=by, role=Role(role) if role else None, **given)
+        if allowed is not None:
+            services.allow_commands(user, allowed, by=by)
         return Response(UserSerializer(user).data)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import idempotency, notify, waking
+from apps.accounts import idempotency, notify, people, waking
 
 
 @shared_task(name="accounts.deliver")
 def deliver(channel_id: str) -> None:
     notify.deliver(int(channel_id))
+
+
+@shared_task(name="accounts.forgot")
+def forgot(email: str) -> None:
+    people.forgot(email)
 
 
 @shared_task(name="accounts.deliver_due")

@@ -316,7 +316,7 @@ class SeriesRowSerializer(serializers.ModelSerializer[Series]):
 
     class Meta:
         model = Series
-        fields = ["id", "run", "step", "source", "columns", "samples"]
+        fields = ["id", "run", "step", "source", "columns", "samples", "thinned_s"]
 
 
 class SeriesSerializer(SeriesRowSerializer):

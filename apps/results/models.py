@@ -44,6 +44,9 @@ class Series(models.Model):
     source = models.CharField(max_length=20)
     columns = ArrayField(models.CharField(max_length=80), help_text="the first is t: seconds since the step began")
     samples = models.PositiveIntegerField(default=0)
+    thinned_s = models.FloatField(
+        null=True, help_text="seconds for each sample that stayed; empty: all of them are here"
+    )
 
     class Meta:
         ordering = ["run", "step", "source"]

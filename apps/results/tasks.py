@@ -6,7 +6,7 @@ from celery import shared_task
 
 from apps import logs
 from apps.campaigns.models import Run
-from apps.results import fold, keeper, looks, queries
+from apps.results import fold, keeper, looks, queries, retention
 from apps.results import ingest as reading
 
 
@@ -33,3 +33,9 @@ def fold_due() -> None:
     for run in queries.to_fold():
         with logs.about(run.pk):
             fold.fold(run, leave=fold.TAIL)
+
+
+@shared_task(name="results.thin_due")
+def thin_due() -> None:
+    """Series that are older than the server keeps them whole."""
+    retention.thin_due()

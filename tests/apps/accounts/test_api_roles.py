@@ -80,6 +80,7 @@ WRITERS = {
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
     "Session.destroy": Role.VIEWER,
+    "User.create": Role.ADMIN,
     "User.partial_update": Role.ADMIN,
     "Channel.create": Role.VIEWER,
     "Channel.partial_update": Role.VIEWER,

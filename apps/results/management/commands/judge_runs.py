@@ -9,7 +9,7 @@ from django.db import transaction
 
 from apps.campaigns.models import Run
 from apps.results import within
-from apps.results.models import Kept, Within
+from apps.results.models import Kept, Series, Within
 
 
 class Command(BaseCommand):
@@ -20,6 +20,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=within.RATES)
+        thinned = Series.objects.exclude(thinned_s=None).values("run")
+        runs = runs.exclude(pk__in=thinned)  # what they were judged by is gone; the judgement stays
         runs = runs if options["all"] else runs.filter(within=None)
         keys = list(runs.order_by().values_list("pk", flat=True).distinct())
         for key in keys:

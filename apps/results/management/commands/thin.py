@@ -1,0 +1,35 @@
+"""manage.py thin: series of old runs are thinned; measurements and everything else stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.results import retention
+
+
+class Command(BaseCommand):
+    help = "Thin the series of runs that ended long ago; their measurements, judgements and outputs stay as they are."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--days", type=int, default=settings.RETAIN_DAYS, help="PROVING_RETAIN_DAYS where not given"
+        )
+        parser.add_argument(
+            "--step", type=float, default=settings.RETAIN_STEP_S, help="seconds for each sample that stays"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="tell what would become of it, and write nothing")
+
+    def handle(self, *, days: int, step: float, dry_run: bool, **_: Any) -> None:
+        if days < 1:
+            raise CommandError("--days: at least 1; PROVING_RETAIN_DAYS is not set, so that everything is kept")
+        if step <= 0:
+            raise CommandError(f"--step: {step:g} is not above 0")
+        told = retention.thin(days, step, dry_run=dry_run)
+        done = "would be thinned" if dry_run else "thinned"
+        self.stdout.write(
+            f"{told.series} series {done}: {told.samples_before} samples to {told.samples_after}, "
+            f"{told.bytes_before / 1e6:.1f} MB to {told.bytes_after / 1e6:.1f} MB"
+        )

@@ -1,0 +1,174 @@
+"""A hundred people who browse at once, pages and API, through the web server that production runs.
+
+python -m tests.benchmarks.load                       100 users for 30 s, on 10 000 runs
+python -m tests.benchmarks.load --million             and then on a million, which takes ten minutes and 5 GB more
+python -m tests.benchmarks.load --think 0             each asks again at once: what the server can do at most
+
+Each user is a thread with a connection and a session of its own, asks for a page, reads it for a while (exponentially
+distributed, seeded), and asks for the next. The threads, the server and PostgreSQL share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from embedded.stack import ADDRESS, Stack
+from tests.benchmarks.pages import FEW, MANY, addresses, peak_mb, running, session
+
+AIM_P95_MS, AIM_ERRORS = 1000.0, 0
+SEED, PATIENCE_S = 7, 30.0
+
+
+@dataclass
+class Said:
+    """What one stage answered: milliseconds by name of page, and what went wrong."""
+
+    title: str
+    users: int
+    seconds: float = 0.0
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    size: int = 0
+    peak_mb: float = 0.0
+
+    @property
+    def all(self) -> list[float]:
+        return [each for times in self.taken.values() for each in times]
+
+    @property
+    def per_second(self) -> float:
+        return len(self.all) / self.seconds
+
+    def percentile(self, share: int) -> float:
+        return statistics.quantiles(self.all, n=100)[share - 1]
+
+
+class Visitor(threading.Thread):
+    """Somebody who browses until `until` (of time.monotonic)."""
+
+    def __init__(self, number: int, port: int, cookie: str, pages: dict[str, str], think: float, until: float) -> None:
+        super().__init__(daemon=True)
+        self.chance = random.Random(SEED + number)
+        self.connection = HTTPConnection(ADDRESS, port, timeout=PATIENCE_S)
+        self.cookie, self.pages, self.think, self.until = cookie, list(pages.items()), think, until
+        self.taken: list[tuple[str, float]] = []
+        self.errors: Counter[str] = Counter()
+        self.size = 0
+
+    def run(self) -> None:
+        self._read(self.chance.uniform(0, self.think))
+        while time.monotonic() < self.until:
+            self._ask(*self.chance.choice(self.pages))
+            self._read(self.chance.expovariate(1 / self.think) if self.think else 0)
+        self.connection.close()
+
+    def _read(self, seconds: float) -> None:
+        time.sleep(max(0.0, min(seconds, self.until - time.monotonic())))
+
+    def _ask(self, name: str, path: str) -> None:
+        begun = time.perf_counter()
+        try:
+            try:
+                status = self._answer(path)
+            except (ConnectionResetError, BrokenPipeError):  # RemoteDisconnected is one
+                self.connection.close()  # kept alive, and ended by the server meanwhile: browsers ask again, too
+                status = self._answer(path)
+        except (OSError, HTTPException) as error:
+            self.errors[f"{name}: {type(error).__name__}"] += 1
+            self.connection.close()
+            return
+        if status == 200:
+            self.taken.append((name, 1000 * (time.perf_counter() - begun)))
+        else:
+            self.errors[f"{name}: {status}"] += 1
+
+    def _answer(self, path: str) -> int:
+        self.connection.request("GET", path, headers={"Cookie": f"sessionid={self.cookie}"})
+        answer = self.connection.getresponse()
+        self.size += len(answer.read())
+        return answer.status
+
+
+def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -> Said:
+    """All of them at once. Each page was asked for once before: what is kept of answers is kept then."""
+    said, pages = Said(title, users), addresses()
+    cookies = [session() for _ in range(users)]
+    stack.supervisor.start(stack.web)
+    try:
+        warm = Visitor(-1, stack.port, cookies[0], pages, 0, 0)
+        for name, path in pages.items():
+            warm._ask(name, path)
+        begun = time.monotonic()
+        visitors = [Visitor(n, stack.port, cookies[n], pages, think, begun + seconds) for n in range(users)]
+        for visitor in visitors:
+            visitor.start()
+        for visitor in visitors:
+            visitor.join(seconds + 2 * PATIENCE_S)
+        said.seconds = time.monotonic() - begun
+        said.peak_mb = peak_mb(stack.supervisor.pid("web"))
+    finally:
+        stack.supervisor.end("web")
+    for visitor in [warm, *visitors]:
+        said.errors += visitor.errors
+    for visitor in visitors:
+        said.size += visitor.size
+        for name, taken in visitor.taken:
+            said.taken.setdefault(name, []).append(taken)
+    return said
+
+
+def table(said: Said) -> str:
+    """The sum, then page by page, the slowest first."""
+    sums = [
+        f"{said.title}: {said.users} users, {said.seconds:.0f} s, {len(said.all)} answers, "
+        f"{said.per_second:.1f} requests/s, {said.size / 1e6 / said.seconds:.2f} MB/s, "
+        f"p50 {said.percentile(50):.0f} ms, p95 {said.percentile(95):.0f} ms, p99 {said.percentile(99):.0f} ms, "
+        f"{sum(said.errors.values())} errors, web server at most {said.peak_mb:.0f} MB",
+    ]
+    pages = sorted(said.taken.items(), key=lambda item: -statistics.median(item[1]))
+    rows = [f"  {name:44} {len(each):6} x  p50 {statistics.median(each):7.0f} ms" for name, each in pages]
+    wrong = [f"  error: {what}, {count} times" for what, count in said.errors.most_common()]
+    return "\n".join([*sums, *rows, *wrong])
+
+
+def failures(said: Said) -> list[str]:
+    late = said.percentile(95)
+    told = [f"{said.title}: p95 is {late:.0f} ms, aim {AIM_P95_MS:.0f}"] if late > AIM_P95_MS else []
+    errors = sum(said.errors.values())
+    return [*told, *([f"{said.title}: {errors} errors, aim {AIM_ERRORS}"] if errors > AIM_ERRORS else [])]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.load", description=__doc__)
+    parser.add_argument("--users", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each stage (30)")
+    parser.add_argument("--think", type=float, default=2.0, help="mean seconds from an answer to the next request (2)")
+    parser.add_argument("--million", action="store_true", help="a second stage, on a million runs")
+    parser.add_argument("--state", type=Path, help="a directory that keeps the database for the next time")
+    options = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    missed = []
+    with running(options.state) as stack:
+        from tests import history
+
+        for title, runs in [("10 000 runs", FEW), *([("1 000 000 runs", MANY)] if options.million else [])]:
+            history.fill(runs, large=options.million)
+            said = browse(stack, title, options.users, options.seconds, options.think)
+            print(table(said))
+            missed += failures(said)
+    for told in missed:
+        print(f"misses its aim: {told}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

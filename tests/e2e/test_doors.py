@@ -1,0 +1,69 @@
+"""Pages that need no login, in a real browser; an invitation from link to login; and that the policy is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from playwright.sync_api import Browser, Page
+
+from apps.accounts import people
+from apps.accounts.models import Role
+from tests import populate
+from tests.e2e.conftest import shot
+
+pytestmark = pytest.mark.e2e
+OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_without_a_login_fit_are_silent_and_clean(
+    browser: Browser, live_server: Any, transactional_db: None, settings: Any, theme: Any
+) -> None:
+    settings.EMAIL_HOST, settings.BASE_URL = "mail.example.org", live_server.url
+    link = people.link(populate.user(Role.VIEWER, "grace"))
+    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=theme)
+    page, said = context.new_page(), []
+    page.on("console", lambda message: said.append(message.text))
+
+    for name, url in (("forgot", live_server.url + reverse("password_forgot")), ("password-set", link)):
+        page.goto(url)
+        shot(page, f"{name}-390-{theme}")
+        assert page.evaluate(OVERFLOW) == 0
+        assert Axe().run(page).response["violations"] == []
+    assert said == []
+    context.close()
+
+
+def test_who_was_invited_chooses_a_password_and_logs_in(
+    browser: Browser, live_server: Any, transactional_db: None, settings: Any
+) -> None:
+    settings.BASE_URL = live_server.url
+    admin = populate.user(Role.ADMIN, "ada")
+    link = people.link(people.invite("grace", "grace@example.org", Role.TUNER, by=admin))
+    page = browser.new_page()
+
+    page.goto(link)
+    page.fill("#id_new_password1", "a longer horse battery")
+    page.fill("#id_new_password2", "a longer horse battery")
+    page.click("main button")
+    page.fill("#id_username", "grace")
+    page.fill("#id_password", "a longer horse battery")
+    page.click("main button")
+
+    page.wait_for_url(live_server.url + "/")
+    assert page.locator("header").get_by_text("grace").is_visible()
+    page.context.close()
+
+
+def test_what_the_policy_refuses_is_heard(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    """Else the walk over all pages would be silent whatever they do."""
+    page = open_as(team["admin"])
+
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'window.bad = 1'}))")
+
+    assert page.evaluate("window.bad") is None
+    assert any("Content Security Policy" in words for words in page.said)  # type: ignore[attr-defined]
