@@ -113,7 +113,6 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("pin-edit-gone", reverse("pin_edit", args=[team["pins"][4].pk]), Role.OPERATOR),
         ("timeline", reverse("timeline"), Role.VIEWER),
         ("decision", reverse("decision_detail", args=[team["decision"].pk]), Role.VIEWER),
-        ("decisions-on-host", reverse("decisions_on_host", args=[team["host"].name]), Role.VIEWER),
         ("search", reverse("search") + "?q=cpus", Role.VIEWER),
         ("drift", reverse("drift"), Role.VIEWER),
         ("why", reverse("why") + f"?host={team['host'].name}", Role.VIEWER),

@@ -12,7 +12,7 @@ from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns import targets
-from apps.decisions import drift
+from apps.decisions import drift, living
 from apps.decisions.conditions import conditions
 from apps.decisions.drift import Row
 from apps.decisions.models import Decision, Standing
@@ -87,8 +87,8 @@ def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
         raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)
     facts, found = contact.discover(host, {name: each for name, each in decision.settings.items() if name in SETTINGS})
     rows = drift.rows(facts, decision.settings, found)
-    now, stood = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
+    now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
     kept = {"found": [row.as_dict() for row in rows], "asked_at": now}
-    new = {**kept, "conditions": stood.as_dict()}
+    new = {**kept, "conditions": living.basis(decision, present).as_dict()}
     Standing.objects.update_or_create(decision=decision, host=host, defaults=kept, create_defaults=new)
     return HostDrift(host, rows, now, asked=True)

@@ -52,8 +52,8 @@ def look(decision: Decision, host: Host) -> Standing:
     """Compare the host as it is with what the decision stands on there, and say so where that begins to differ."""
     facts = host.facts_history.order_by("-number")[:1].get()
     now = standing.under(facts, decision.campaign)
-    basis = {"conditions": _basis(decision, now).as_dict()}
-    found, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=basis)
+    new = {"conditions": basis(decision, now).as_dict()}
+    found, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
     stood = conditions.read(found.conditions)
     reasons = conditions.stale(stood, now, decision.kernel, decision.postgresql)
     was_stale = found.stale_since is not None
@@ -69,7 +69,7 @@ def look(decision: Decision, host: Host) -> Standing:
     return found
 
 
-def _basis(decision: Decision, now: Conditions) -> Conditions:
+def basis(decision: Decision, now: Conditions) -> Conditions:
     """For a host that came into the scope by a label: what was measured, wherever that was."""
     return next(iter(standing.measured(decision.campaign).values()), now)
 

@@ -17,6 +17,7 @@ from apps.campaigns import own_recipes
 from apps.errors import PlanError
 
 MOST = 50
+RANKED = 500
 LONGEST = 200
 PARTING = '._/{}[]":,'
 # Quotes are words of what is asked.
@@ -38,6 +39,8 @@ INDEXED = {
     "campaigns_campaign": "name || ' ' || question || ' ' || recipe || ' ' || factors::text",
     "tuning_revision": "note || ' ' || settings::text",
 }
+# Settings are JSON, whose signs tell a reader nothing.
+READABLE = "translate(body, '{}[]\"', '     ')"
 HOST = (
     "h.name || ' ' || h.address || ' ' || array_to_string(h.labels, ' ') || ' ' || h.state_reason || ' ' || "
     "coalesce(f.data #>> '{kernel,release}', '') || ' ' || coalesce(f.data #>> '{cpus,model}', '')"
@@ -112,12 +115,17 @@ class Hit:
 
 
 def _branch(kind: str) -> str:
+    """Of many that match the newest are ranked: a rank takes the whole text, a match only the index."""
     key, title, text, table = KINDS[kind]
-    words = vector(text)
+    only = f" AND {ONLY[kind]}" if kind in ONLY else ""
+    newest = "" if kind == "recipe" else " ORDER BY created_at DESC"
+    matching = (
+        f"SELECT {key} AS key, {title} AS title, {text} AS body, query FROM {table}, asked "  # noqa: S608 - our own words
+        f"WHERE {vector(text)} @@ query{only}{newest} LIMIT %(ranked)s"
+    )
     return (
-        f"SELECT '{kind.strip()}' AS kind, {key} AS key, {title} AS title, {text} AS body, "  # noqa: S608 - our own words
-        f"ts_rank({words}, asked.query) AS rank FROM {table}, asked WHERE {words} @@ asked.query"
-        + (f" AND {ONLY[kind]}" if kind in ONLY else "")
+        f"SELECT '{kind.strip()}' AS kind, key, title, body, ts_rank({vector('body')}, query) AS rank "  # noqa: S608
+        f"FROM ({matching}) AS matching"
     )
 
 
@@ -127,7 +135,7 @@ def statement(kind: str = "") -> str:
     return (
         "WITH asked AS (SELECT websearch_to_tsquery('english', %(asked)s) AS query), "  # noqa: S608 - our own words
         f"found AS ({branches} ORDER BY rank DESC, kind, key LIMIT %(most)s) "
-        "SELECT kind, key, title, ts_headline('english', body, query, %(headline)s), rank FROM found, asked "
+        f"SELECT kind, key, title, ts_headline('english', {READABLE}, query, %(headline)s), rank FROM found, asked "
         "ORDER BY rank DESC, kind, key"
     )
 
@@ -141,6 +149,7 @@ def search(text: str, kind: str = "") -> list[Hit]:
     asked: dict[str, Any] = {
         "asked": text.replace("\0", "")[:LONGEST].translate(APART),
         "most": MOST,
+        "ranked": RANKED,
         "headline": HEADLINE,
     }
     with connection.cursor() as cursor:

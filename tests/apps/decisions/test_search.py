@@ -75,6 +75,13 @@ def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
     assert "vacuum cleaners disagree" in hit.snippet
 
 
+def test_a_snippet_of_settings_is_no_json(decision: Decision) -> None:
+    (hit,) = search.search("shared_buffers", "profile")
+
+    assert ("buffers", True) in hit.parts
+    assert not set('{}[]"') & set(hit.snippet)
+
+
 def test_what_has_a_word_twice_comes_first(decision: Decision, tuner: User) -> None:
     make_campaign(by=tuner, name="quarter", question="Is a quarter of a quarter enough?")
 
@@ -88,7 +95,7 @@ def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_a
 
 @pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
 def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
-    asked = {"asked": "memory", "most": 50, "headline": search.HEADLINE, "names": [], "words": []}
+    asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": search.HEADLINE, "names": [], "words": []}
 
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
