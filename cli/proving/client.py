@@ -44,7 +44,7 @@ class Client:
 
     def rows(self, path: str, limit: int = 0, **params: Any) -> Iterator[dict[str, Any]]:
         """Rows of a list, page by page; at most `limit` where that is not 0."""
-        page, seen = self.get(path, page_size=min(limit or 500, 500), **params), 0
+        page, seen = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0
         while True:
             for row in page["results"]:
                 yield row
@@ -53,7 +53,11 @@ class Client:
                     return
             if not page["next"]:
                 return
-            page = self._send("GET", page["next"]).json()
+            page = self._send("GET", self._here(page["next"])).json()
+
+    def _here(self, address: str) -> httpx.URL:
+        """An address that the server told, at the server that we know: the token goes nowhere else."""
+        return httpx.URL(self.url).copy_with(raw_path=httpx.URL(address).raw_path)
 
     def download(self, path: str, target: IO[bytes]) -> int:
         """Bytes written. Begun anew by nobody: half a file is an error."""
@@ -66,7 +70,7 @@ class Client:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
 
-    def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+    def _send(self, method: str, path: str | httpx.URL, **sent: Any) -> httpx.Response:
         """Tried again while the server is away, asks to wait, or still does the same; no longer than the patience."""
         until, wait = time.monotonic() + self.patience_s, WAIT_S
         while True:

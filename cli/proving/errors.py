@@ -29,7 +29,7 @@ class Code(IntEnum):
 
 MEANING = {
     Code.OK: "done; of `compare`: nothing is worse by more than delta",
-    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, or the server made a mistake",
+    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, or the server erred or was asked too often",
     Code.USAGE: "usage: an option, or what the server refuses; it names field, value and what is accepted",
     Code.REGRESSION: "regression: `compare` found a side that is worse by more than delta",
     Code.LOGIN: "not logged in, or the role does not include it",
@@ -92,7 +92,7 @@ def _code(status: int) -> Code:
         return Code.LOGIN
     if status in (502, 503, 504):
         return Code.UNREACHABLE
-    return Code.FAILED if status >= 500 else Code.USAGE
+    return Code.FAILED if status >= 500 or status in (409, 429) else Code.USAGE
 
 
 def value_at(body: Any, path: str) -> Any:

@@ -31,7 +31,7 @@ Limit = Annotated[int, typer.Option(min=1, max=10000, help="The newest so many."
 
 
 def hosts(ctx: typer.Context, json: Json = False) -> None:
-    """The hosts: state, level, PostgreSQL."""
+    """The hosts: state, level of privilege, and why one is out of service."""
     session = of(ctx)
     found = list(session.client.rows("hosts/", ordering="name"))
     rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in found]
