@@ -20,6 +20,7 @@ from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.part_api import RunPartViewSet
 from apps.campaigns.queue_api import OnHostsViewSet, QueueViewSet
 from apps.decisions.api import DecisionViewSet
+from apps.decisions.team_api import FeedViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api import (
     JudgementsViewSet,
@@ -30,6 +31,8 @@ from apps.results.api import (
     SeriesViewSet,
     SummaryViewSet,
 )
+from apps.results.baseline_api import BaselinesViewSet
+from apps.results.compare_api import CompareViewSet
 from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
 from apps.results.import_api import ImportViewSet
 from apps.results.pin_api import PinViewSet
@@ -63,6 +66,7 @@ router.register("deliveries", DeliveryViewSet)
 v1 = [
     path("campaigns/<uuid:campaign>/hosts/", OnHostsViewSet.as_view({"get": "list"}), name="on-hosts"),
     path("hosts/<int:host>/queue/", QueueViewSet.as_view({"get": "retrieve"}), name="queue"),
+    path("hosts/<int:host>/baselines/", BaselinesViewSet.as_view({"get": "list"}), name="baselines"),
     path("campaigns/<uuid:campaign>/summary/", SummaryViewSet.as_view({"get": "retrieve"}), name="summary"),
     path(
         "campaigns/<uuid:campaign>/export/<str:file>/",
@@ -75,7 +79,12 @@ v1 = [
     path("runs/<uuid:run>/observed/", ObservedViewSet.as_view({"get": "retrieve"}), name="observed"),
     path("runs/<uuid:run>/proof/", ProofViewSet.as_view({"get": "retrieve"}), name="proof"),
     path("recipes/<slug:name>.yaml", RecipeFileViewSet.as_view({"get": "retrieve"}), name="recipe-file"),
+    path("compare/", CompareViewSet.as_view({"get": "retrieve"}), name="compare"),
     path("audit/", AuditViewSet.as_view({"get": "entries"}), name="audit"),
+    path("why/", WhyViewSet.as_view({"get": "retrieve"}), name="why"),
+    path("timeline/", TimelineViewSet.as_view({"get": "retrieve"}), name="timeline"),
+    path("search/", SearchViewSet.as_view({"get": "retrieve"}), name="search"),
+    path("feed/", FeedViewSet.as_view({"post": "create", "delete": "destroy"}), name="feed"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

@@ -43,6 +43,13 @@ if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
 # What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
 METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
 
+# A decision is accepted by somebody else than its author.
+DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
+
+# Requests of the API in a minute; 0 is no limit.
+API_PER_TOKEN_MIN: int = env.int("PROVING_API_PER_TOKEN_MIN", default=1200)
+API_PER_USER_MIN: int = env.int("PROVING_API_PER_USER_MIN", default=2400)
+
 INSTALLED_APPS = [
     "apps.accounts",
     "apps.hosts",
@@ -79,6 +86,9 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "apps.accounts.rates.RatesMiddleware",
+    "apps.accounts.conditions.ConditionsMiddleware",
+    "apps.accounts.idempotency.IdempotencyMiddleware",
 ]
 
 ROOT_URLCONF = "apps.urls"
@@ -191,6 +201,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.RolePermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.RequestRates"],
     "DEFAULT_PAGINATION_CLASS": "apps.accounts.rest.Pages",
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
@@ -198,7 +209,7 @@ REST_FRAMEWORK = {
     ],
     # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.accounts.rest.KeptJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "apps.accounts.problems.ProblemSchema",
     "EXCEPTION_HANDLER": "apps.accounts.problems.problem",
@@ -248,6 +259,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
+    "answers to forget": {"task": "accounts.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},

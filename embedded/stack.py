@@ -64,6 +64,8 @@ class Stack:
             "PROVING_METRICS_TOKEN": os.environ.get("PROVING_METRICS_TOKEN", ""),
             "PROVING_LOG_FORMAT": os.environ.get("PROVING_LOG_FORMAT", "line"),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
+            "PROVING_API_PER_TOKEN_MIN": os.environ.get("PROVING_API_PER_TOKEN_MIN", "1200"),
+            "PROVING_API_PER_USER_MIN": os.environ.get("PROVING_API_PER_USER_MIN", "2400"),
             "PROVING_EMAIL_FROM": os.environ.get("PROVING_EMAIL_FROM", "proving-ground@localhost"),
         }
 

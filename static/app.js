@@ -46,8 +46,9 @@
 
   function search() {
     const field = document.querySelector("[data-search]");
+    const page = document.querySelector("[data-search-page]");
     if (field) { field.focus(); field.select(); }
-    else document.getElementById("main").focus();
+    else if (page) location.href = page.href;
   }
 
   // Two sides of a comparison, picked one after another, on whatever pages of this tab.

@@ -18,7 +18,7 @@ from apps.campaigns import copies, datasets, preparing, queue, services, workloa
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.campaigns.steps import single
 from apps.decisions import services as decisions
-from apps.decisions.models import Decision
+from apps.decisions.models import Decision, Event
 from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
@@ -331,8 +331,17 @@ def preparation(by: User, of: DataSet, on: Host, at: datetime, *, ended: bool = 
 def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on bench-01") -> Decision:
     text = "The batch job keeps cpus 4-7; PostgreSQL has 0-3."
     return decisions.write_decision(
-        by=by, campaign=on, title=title, decision=text, reasons="Throughput grows with cpus."
+        by=by, campaign=on, title=title, decision=text, reasons="Throughput grows with cpus.", level="4 cpus"
     )
+
+
+def went_stale(decision: Decision) -> None:
+    """As if PostgreSQL had been upgraded on its host."""
+    standing, now = decision.standings.get(), timezone.now()
+    words = "PostgreSQL was 17.6 and is 18.6."
+    reason = {"fact": "postgresql", "before": "17.6", "after": "18.6", "words": words}
+    decision.standings.update(reasons=[reason], stale_since=now)
+    Event.objects.create(decision=decision, kind=Event.Kind.STALE, host=standing.host, words=words)
 
 
 def uploaded(by: User, *names: str, **said: Any) -> Import:
@@ -404,6 +413,7 @@ def team() -> dict[str, Any]:
     forked = split.finished(tuner, here)
     agreed = decision(tuner, done)
     decisions.accept_decision(agreed, by=admin)
+    went_stale(agreed)
     decisions.comment(agreed, "Measured on an idle machine; the batch job was not running.", by=operator)
     accounts = dataset(tuner)
     prepared = preparation(operator, accounts, here, now - timedelta(days=2))

@@ -6,6 +6,7 @@ KINDS: dict[str, str] = {
     "host.quarantined": "a host went into quarantine",
     "host.unreachable": "a host cannot be reached",
     "host.unfit": "a host failed its health check",
+    "decision.stale": "a host changed, and a decision may not hold there any more",
     "decision.contradicted": "newer results contradict a decision",
 }
 # Sent by the button of that name, to whoever presses it.

@@ -72,6 +72,25 @@ class ApiToken(models.Model):
         return token, secret
 
 
+class IdempotentRequest(models.Model):
+    """A POST with an Idempotency-Key, and what was answered; `status` None while it is being done."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    path = models.CharField(max_length=500)
+    digest = models.CharField(max_length=64, help_text="of the body")
+    status = models.PositiveSmallIntegerField(null=True)
+    content_type = models.CharField(max_length=100, blank=True)
+    body = models.BinaryField(default=b"")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key", "path"], name="one_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.path}"
+
+
 class AuditEntry(models.Model):
     """Who did what to which thing; a trigger refuses to change or delete rows."""
 

@@ -5,14 +5,15 @@ The framework imports these while it imports itself, so that its views cannot be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, ValidationError
 from rest_framework.pagination import BasePagination
+from rest_framework.parsers import JSONParser
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -69,6 +70,41 @@ def role_of(view: Any, action: str, method: str) -> Role | None:
     default = Role.VIEWER if method.upper() in SAFE_METHODS else None
     roles: dict[str, Role] = getattr(view, "roles", {})
     return roles.get(action, default)
+
+
+class KeptJSONParser(JSONParser):
+    """JSON that PostgreSQL can keep: it has no NUL, and half of a surrogate pair is no character."""
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        read = super().parse(stream, media_type, parser_context)
+        path = _unkept(read)
+        if path is not None:
+            raise ValidationError({path: "NUL and halves of surrogate pairs cannot be kept; leave them out"})
+        return read
+
+
+def _unkept(value: Any, path: str = "") -> str | None:
+    """The path of the first text that cannot be kept; None where there is none."""
+    if isinstance(value, str):
+        return path if "\x00" in value or not _encodable(value) else None
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        if isinstance(key, str) and _unkept(key) is not None:
+            return path
+        found = _unkept(inner, f"{path}.{key}".lstrip("."))
+        if found is not None:
+            return found
+    return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Pages(BasePagination):

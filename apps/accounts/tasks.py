@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import notify, people, waking
+from apps.accounts import idempotency, notify, people, waking
 
 
 @shared_task(name="accounts.deliver")
@@ -23,3 +23,9 @@ def deliver_due() -> None:
     """What failed before, and what had its word lost on the way."""
     for channel_id in notify.channels_due(timezone.now()):
         waking.send("accounts.deliver", str(channel_id))
+
+
+@shared_task(name="accounts.forget_requests")
+def forget_requests() -> None:
+    """What no client sends again."""
+    idempotency.forget()

@@ -86,12 +86,22 @@ class HostQuerySerializer(serializers.Serializer[Any]):
     )
 
 
+class NamedHostSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+
+
 class RecipeViewSet(viewsets.ViewSet):
     """Campaigns as templates: those that come with the program, and the team's own."""
 
     lookup_field = "name"
     lookup_value_regex = "[a-z0-9-]+"
     roles = {"create": Role.TUNER}
+
+    def _found(self, name: str) -> recipes.Recipe:
+        found = own_recipes.find(name)
+        if found is None:
+            raise NotFound(f"{name} is no recipe; known are: {', '.join(own_recipes.catalogue())}")
+        return found
 
     def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
         query = HostQuerySerializer(data=request.query_params)
@@ -105,10 +115,16 @@ class RecipeViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[HostQuerySerializer], responses=RecipeSerializer)
     def retrieve(self, request: Request, name: str) -> Response:
-        found = own_recipes.find(name)
-        if found is None:
-            raise NotFound(f"{name} is no recipe; known are: {', '.join(own_recipes.catalogue())}")
-        return Response(RecipeSerializer(self._on_host(found, request)).data)
+        return Response(RecipeSerializer(self._on_host(self._found(name), request)).data)
+
+    @extend_schema(parameters=[NamedHostSerializer], responses=PreviewSerializer)
+    @action(detail=True)
+    def preview(self, request: Request, name: str) -> Response:
+        """The runs that a campaign from it would plan on a host, and about how long they take."""
+        query = NamedHostSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        planned = recipe_hosts.preview(self._found(name), query.validated_data["host"])
+        return Response(PreviewSerializer(planned).data)
 
     @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
     def create(self, request: Request) -> Response:
@@ -127,7 +143,7 @@ class RecipeFileViewSet(viewsets.ViewSet):
 
     @extend_schema(
         parameters=[OpenApiParameter("version", int, description="of a team's own; without it the newest")],
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     def retrieve(self, request: Request, name: str) -> HttpResponse:
         """Its YAML, comments and all; it can be imported elsewhere."""

@@ -34,7 +34,7 @@ def begin(run: Run) -> bool:
     campaign paused."""
     queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
-    run.refresh_from_db()
+    run.refresh_from_db(fields=["state", "outcome", "started_at"])
     return bool(begun)
 
 

@@ -13,6 +13,8 @@ from apps.campaigns.models import Run, RunPart
 from apps.hosts import contact, leases
 from apps.hosts.models import Trouble
 
+READ_AFTER_S = 1.0  # the next run of the host begins first: its machine waits, and whoever reads results does not
+
 
 def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
     """The end of a run, in the caller's transaction: its outcome, the machine free again, the next run armed."""
@@ -24,9 +26,9 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
         report(run, manifest)
     halts.after(run)
     queue.close_campaign(run.campaign_id)
-    queue.arm_host(run.host_id)
-    run_id = str(run.pk)
-    transaction.on_commit(lambda: waking.send("results.ingest", run_id))
+    armed = queue.arm_host(run.host_id)
+    run_id, after_s = str(run.pk), READ_AFTER_S if armed else 0
+    transaction.on_commit(lambda: waking.send("results.ingest", run_id, after_s=after_s))
 
 
 def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:

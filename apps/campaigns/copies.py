@@ -14,8 +14,9 @@ Told = dict[str, Any]
 
 
 def learn(run: Run, told: list[Told], part: RunPart | None = None) -> None:
-    """Take in events of kind dataset, in their order, of the run or of a part; the same again changes nothing."""
-    for data in told:
+    """Take in events of kind dataset, in their order, of the run or of a part; the same again changes nothing. The last
+    one of a copy tells all of it."""
+    for data in {(data["home"], data["fingerprint"]): data for data in told}.values():
         copy = _copy(run, part or run, data) if data["home"] else None
         if data["used"]:
             DataUse.objects.update_or_create(run=run, defaults={"copy": copy, "name": data["name"], **data["used"]})
@@ -39,9 +40,14 @@ def _copy(run: Run, job: Run | RunPart, data: Told) -> DataCopy | None:
         "initdb": initdb,
         "used_at": run.started_at,
     }
-    known = DataCopy.objects.filter(**place).first()
-    dataset = DataSet.objects.filter(kind=data["kind"], options=data["options"]).order_by("-pk").first()
-    dataset = run.campaign.dataset or (known.dataset if known else None) or dataset
+    dataset = run.campaign.dataset or _dataset(place, data)
     if dataset and (dataset.kind, dataset.options) == (data["kind"], data["options"]):
         found["dataset"] = dataset
     return DataCopy.objects.update_or_create(**place, defaults=found)[0]
+
+
+def _dataset(place: Told, data: Told) -> DataSet | None:
+    """Of a campaign that names none: the one that the copy was made for, or the newest that is the same."""
+    known = DataCopy.objects.filter(**place).exclude(dataset=None).select_related("dataset").first()
+    same = DataSet.objects.filter(kind=data["kind"], options=data["options"])
+    return known.dataset if known else same.order_by("-pk").first()

@@ -22,7 +22,7 @@ from apps.tuning.models import Revision
 
 class DataSetSerializer(serializers.ModelSerializer[DataSet]):
     options = serializers.DictField()
-    author = serializers.CharField(source="author.username", default=None, read_only=True)
+    author = serializers.CharField(source="author.username", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = DataSet
@@ -51,7 +51,7 @@ class PrepareSerializer(serializers.Serializer[Any]):
 class DataCopySerializer(serializers.ModelSerializer[DataCopy]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    dataset = serializers.CharField(source="dataset.__str__", default=None, help_text="name and revision, where known")
+    dataset = serializers.CharField(allow_null=True, help_text="name and revision, where known")
     recipe = serializers.DictField(help_text="kind and options")
     relations = serializers.DictField(help_text="the largest: name -> bytes and rows")
     seconds = serializers.ListField(child=serializers.JSONField(), help_text="[[step, seconds]]")

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -98,22 +99,22 @@ def _submit(run: Run, link: ssh.Link) -> bool:
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True
-        _keep_facts(run, link)
+        facts, at = _facts(run, link), timezone.now()
         run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
         link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
     except PlanError as error:
         _end(run, Run.Outcome.FAILED, error)
         return False
-    run.mine().update(state=Run.State.RUNNING, epoch=run.epoch, error=None)
+    # The agent works while we write; should we die here, those of the plan stay with the run.
+    found = {"facts": contact.record_facts(run.host, facts, at)} if facts else {}
+    run.mine().update(state=Run.State.RUNNING, epoch=run.epoch, error=None, **found)
     return True
 
 
-def _keep_facts(run: Run, link: ssh.Link) -> None:
+def _facts(run: Run, link: ssh.Link) -> dict[str, Any] | None:
     """What the host is when the run starts: it may have changed since the plan. Not of a run that was there before."""
     known = [link.hello["busy"], *link.hello["sealed"]]
-    facts = None if str(run.pk) in known else contact.read_facts(run.host, link)
-    if facts:
-        run.mine().update(facts=facts)
+    return None if str(run.pk) in known else contact.ask_facts(run.host, link)
 
 
 def _follow(run: Run, link: ssh.Link) -> bool:

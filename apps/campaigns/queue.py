@@ -43,19 +43,23 @@ def waiting(host: Host) -> RunQuerySet:
     return queued.order_by("-campaign__priority", "campaign__started_at", "position")
 
 
-def arm_host(host_id: int) -> None:
+def arm_host(host_id: int) -> bool:
     """Give the host's next queued run its first tick, unless a run of this host is armed or active. One that needs
-    further hosts waits until they are free, too, and nobody overtakes it."""
+    further hosts waits until they are free, too, and nobody overtakes it. False where none was armed."""
     with transaction.atomic():
         host = Host.objects.select_for_update().get(pk=host_id)
         if is_taken([host_id]):
-            return
+            return False
         now, following = timezone.now(), waiting(host).first()
         other = None if following else _elsewhere(host)
         run = following or other
-        if run and not hindrance(host, run, now) and (_ours(run, host) if other else _has_others(run, host, now)):
-            Run.objects.filter(pk=run.pk).update(next_tick_at=now)
-            wake(run.pk)
+        if run is None or hindrance(host, run, now):
+            return False
+        if not (_ours(run, host) if other else _has_others(run, host, now)):
+            return False
+        Run.objects.filter(pk=run.pk).update(next_tick_at=now)
+        wake(run.pk)
+        return True
 
 
 def _elsewhere(host: Host) -> Run | None:

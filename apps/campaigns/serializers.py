@@ -31,7 +31,7 @@ class StepSerializer(serializers.Serializer[Any]):
 class WorkloadSerializer(serializers.ModelSerializer[Workload]):
     steps = StepSerializer(many=True)
     kinds = serializers.CharField(read_only=True, help_text="its tools")
-    author = serializers.CharField(source="author.username", default=None, read_only=True)
+    author = serializers.CharField(source="author.username", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = Workload
@@ -159,7 +159,7 @@ class RecipeSerializer(serializers.Serializer[Any]):
 class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    workload = serializers.CharField(source="workload.__str__", help_text="name and revision; None without one")
+    workload = serializers.CharField(allow_null=True, help_text="name and revision; null where it only makes data")
     created_by = serializers.CharField(source="created_by.username")
 
     class Meta:
@@ -200,8 +200,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
     workload = WorkloadSerializer(allow_null=True, help_text="null for a campaign that only makes data")
-    dataset = serializers.CharField(source="dataset.__str__", default=None, help_text="name and revision")
-    profile = serializers.CharField(source="profile.__str__", default=None, help_text="name and revision")
+    dataset = serializers.CharField(allow_null=True, help_text="name and revision")
+    profile = serializers.CharField(allow_null=True, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
     cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
@@ -382,7 +382,10 @@ class RunSerializer(RunRowSerializer):
     spec = serializers.DictField(help_text="resolved and immutable")
     manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
     facts = serializers.IntegerField(
-        source="facts.number", allow_null=True, default=None, help_text="version of the host's facts when it started"
+        source="facts.number",
+        allow_null=True,
+        default=None,
+        help_text="version of the host's facts when it started",
     )
     loops = serializers.SerializerMethodField(
         help_text="measured step -> closed (a transaction waits for the end of the last one, and latencies leave out "

@@ -40,6 +40,15 @@ def _private(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, A
     return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
 
 
+def version(facts: Facts, wanted: Mapping[str, str]) -> str:
+    """Of the PostgreSQL that `wanted`, as in Campaign.target, is on a host of these facts; "" where it has none."""
+    if "data_dir" in wanted:
+        clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == wanted["data_dir"])
+        return next((str(each["version"] or each["major"]) for each in clusters), "")
+    able = [each for each in _able(facts) if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
+    return str(max(able, key=lambda each: each["major"])["version"]) if able else ""
+
+
 def check_private(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
     """PlanError when no private cluster can be made of what a factor has chosen."""
     target = spec["target"]

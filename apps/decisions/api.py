@@ -5,19 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters as filters
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents.protocol import digest
 from apps.accounts.models import Role
+from apps.accounts.pages import attachment
 from apps.accounts.rest import paged
 from apps.accounts.services import user_of
-from apps.decisions import services
-from apps.decisions.models import Comment, Decision, Review
+from apps.decisions import confirm as confirming
+from apps.decisions import drift, drifts, replay, services
+from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.hosts.models import Host
+from apps.tuning.api import TextRenderer
+from apps.tuning.exports import FORMATS
 
 
 class CommentSerializer(serializers.ModelSerializer[Comment]):
@@ -25,14 +33,21 @@ class CommentSerializer(serializers.ModelSerializer[Comment]):
 
     class Meta:
         model = Comment
-        fields = ["id", "author", "text", "created_at"]
+        fields = ["id", "author", "text", "dissent", "created_at"]
         read_only_fields = ["created_at"]
 
 
 class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     hosts = serializers.PrimaryKeyRelatedField(
-        many=True, queryset=Host.objects.all(), required=False, help_text="ids; the campaign's host by default"
+        many=True, queryset=Host.objects.all(), required=False, help_text="ids; the campaign's hosts by default"
     )
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=63),
+        required=False,
+        help_text="it is about every host that carries one of them, too",
+    )
+    settings = serializers.DictField(read_only=True, help_text="what the chosen level sets")
+    accepted_by = serializers.CharField(source="accepted_by.username", default=None, read_only=True, allow_null=True)
     author = serializers.CharField(source="author.username", read_only=True)
     supersedes = serializers.PrimaryKeyRelatedField(
         queryset=Decision.objects.all(), required=False, allow_null=True, help_text="id of the decision it replaces"
@@ -41,8 +56,9 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     class Meta:
         model = Decision
         fields = [
-            *("id", "title", "question", "decision", "reasons", "status", "campaign", "hosts", "evidence_digest"),
-            *("review_on", "supersedes", "author", "created_at"),
+            *("id", "title", "question", "options", "decision", "reasons", "status", "campaign", "level", "settings"),
+            *("hosts", "labels", "postgresql_from", "postgresql_to", "kernel_from", "kernel_to", "evidence_digest"),
+            *("review_on", "supersedes", "author", "accepted_by", "created_at"),
         ]
         read_only_fields = ["status", "evidence_digest", "created_at"]
         extra_kwargs = {"question": {"required": False, "help_text": "the campaign's by default"}}
@@ -55,31 +71,128 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
         read_only_fields = fields
 
 
+class DecisionEventSerializer(serializers.ModelSerializer[Event]):
+    by = serializers.CharField(source="by.username", default=None, allow_null=True, help_text="null: the system")
+    host = serializers.CharField(source="host.name", default=None, allow_null=True)
+
+    class Meta:
+        model = Event
+        fields = ["at", "kind", "by", "host", "campaign", "words"]
+        read_only_fields = fields
+
+
+class StandingSerializer(serializers.ModelSerializer[Standing]):
+    host = serializers.CharField(source="host.name")
+    conditions = serializers.DictField(help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb that it stands on")
+    reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
+
+    class Meta:
+        model = Standing
+        fields = ["host", "conditions", "reasons", "stale_since", "campaign"]
+        read_only_fields = fields
+
+
+class ConfirmSerializer(serializers.Serializer[Any]):
+    start = serializers.BooleanField(default=False, help_text="start it at once; else it is a draft")
+
+
+class ConfirmingSerializer(serializers.Serializer[Any]):
+    campaign = serializers.UUIDField()
+    state = serializers.CharField()
+
+
+class DriftRowSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField()
+    key = serializers.CharField(help_text="a file of the kernel, a parameter, a program")
+    decided = serializers.CharField()
+    found = serializers.CharField(allow_null=True)
+    state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
+    why = serializers.CharField(help_text="it cannot be told")
+
+
+class DriftSerializer(serializers.Serializer[Any]):
+    host = serializers.CharField(source="host.name")
+    state = serializers.CharField(help_text="of all its values")
+    at = serializers.DateTimeField(allow_null=True, help_text="when its values were read; null: never")
+    asked = serializers.BooleanField(help_text="the host itself was asked; else its facts tell")
+    rows = DriftRowSerializer(many=True)
+
+
+class AskDriftSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one in its scope")
+
+
+class DecidedFileSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one that was checked")
+    file = serializers.ChoiceField(choices=list(FORMATS), help_text="which kind of file")
+
+
+class RenewSerializer(serializers.Serializer[Any]):
+    review_on = serializers.DateField(required=False, allow_null=True, help_text="when to look again; null: never")
+
+
+class ReplayedSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField(help_text="of the level")  # type: ignore[assignment]  # the field
+    verdict = serializers.CharField(help_text="as it was frozen")
+    again = serializers.CharField(help_text="as it comes out now")
+    relative_percent = serializers.FloatField(allow_null=True)
+    again_percent = serializers.FloatField(allow_null=True)
+    same = serializers.BooleanField()
+
+
+class ReplaySerializer(serializers.Serializer[Any]):
+    intact = serializers.BooleanField(help_text="the frozen evidence still has its digest")
+    altered = serializers.ListField(child=serializers.UUIDField(), help_text="runs whose figures differ within it")
+    levels = ReplayedSerializer(many=True)
+
+
 class DecisionSerializer(DecisionRowSerializer):
+    standings = StandingSerializer(many=True, read_only=True, help_text="host by host, whether it still holds there")
     reviews = ReviewSerializer(many=True, read_only=True, help_text="what newer campaigns say, oldest first")
     evidence = serializers.DictField(read_only=True, help_text="the results as they were when this was written")
 
     class Meta(DecisionRowSerializer.Meta):
-        fields = [*DecisionRowSerializer.Meta.fields, "reviews", "evidence"]
+        fields = [*DecisionRowSerializer.Meta.fields, "standings", "reviews", "evidence"]
 
 
 class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     campaign = filters.UUIDFilter("campaign_id")
-    host = filters.NumberFilter("hosts")
+    host = filters.NumberFilter(method="of_host", help_text="id of one in its scope")
+    setting = filters.CharFilter(method="of_setting", help_text="that it sets, such as postgresql.shared_buffers")
+    stale = filters.BooleanFilter(method="that_went", help_text="a host of its scope changed")
 
     class Meta:
         model = Decision
         fields = ["status"]
 
+    def of_host(self, decisions: DecisionQuerySet, name: str, key: int) -> DecisionQuerySet:
+        host = Host.objects.filter(pk=key).first()
+        return decisions.about(host) if host else decisions.none()
+
+    def of_setting(self, decisions: DecisionQuerySet, name: str, value: str) -> DecisionQuerySet:
+        return decisions.filter(names__contains=[value])
+
+    def that_went(self, decisions: DecisionQuerySet, name: str, value: bool) -> DecisionQuerySet:
+        went = Standing.objects.filter(decision=OuterRef("pk"), stale_since__isnull=False)
+        return decisions.filter(Exists(went) if value else ~Exists(went))
+
 
 class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Decision]):
     """What was decided, why, and on which evidence. Its text never changes; another one may supersede it."""
 
-    queryset = Decision.objects.select_related("author").prefetch_related("hosts")
+    queryset = Decision.objects.select_related("author", "accepted_by").prefetch_related("hosts")
     filterset_class = DecisionFilter
     ordering_fields = ["title", "status", "created_at", "review_on"]
     ordering = ["-created_at"]
-    roles = {"create": Role.TUNER, "accept": Role.TUNER, "reject": Role.TUNER, "comment": Role.OPERATOR}
+    roles = {
+        "create": Role.TUNER,
+        "accept": Role.TUNER,
+        "reject": Role.TUNER,
+        "renew": Role.TUNER,
+        "confirm": Role.OPERATOR,
+        "ask_drift": Role.OPERATOR,
+        "comment": Role.OPERATOR,
+    }
 
     def get_queryset(self) -> QuerySet[Decision]:
         decisions = super().get_queryset()
@@ -106,6 +219,68 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def reject(self, request: Request, pk: str) -> Response:
         """Only a proposed one can be rejected."""
         return Response(DecisionSerializer(services.reject_decision(self.get_object(), by=user_of(request))).data)
+
+    @extend_schema(request=RenewSerializer, responses=DecisionSerializer)
+    @action(detail=True, methods=["post"])
+    def renew(self, request: Request, pk: str) -> Response:
+        """Somebody looked again, and it stands."""
+        body = RenewSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        day = body.validated_data.get("review_on")
+        return Response(DecisionSerializer(services.renew_decision(self.get_object(), day, by=user_of(request))).data)
+
+    @extend_schema(request=ConfirmSerializer, responses={201: ConfirmingSerializer})
+    @action(detail=True, methods=["post"])
+    def confirm(self, request: Request, pk: str) -> Response:
+        """Plan the evidence's own comparison where it went stale, with as many runs as its effect needs."""
+        body = ConfirmSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        campaign = confirming.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
+        told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
+        return Response(told.data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=DriftSerializer(many=True), filters=False)
+    @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
+    def drift(self, request: Request, pk: str) -> Response:
+        """Which hosts in its scope no longer have what was decided, as far as anybody can tell."""
+        return Response(DriftSerializer(drifts.report(self.get_object()), many=True).data)
+
+    @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
+    @drift.mapping.post
+    def ask_drift(self, request: Request, pk: str) -> Response:
+        """Ask a host for its present values; nothing is changed on it."""
+        body = AskDriftSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        found = drifts.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        return Response(DriftSerializer(found).data)
+
+    @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
+    @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
+    def export(self, request: Request, pk: str) -> HttpResponse:
+        """What was decided as a file to install on a host by hand; what its format cannot say is in its comments."""
+        asked = DecidedFileSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        return attachment(*services.export(self.get_object(), given["host"], given["file"]))
+
+    @extend_schema(responses=ReplaySerializer, filters=False)
+    @action(detail=True, filterset_class=None)
+    def replay(self, request: Request, pk: str) -> Response:
+        """The frozen runs, judged once more by the statistics of today."""
+        decision = self.get_object()
+        told = {
+            "intact": digest(decision.evidence) == decision.evidence_digest,
+            "altered": replay.altered(decision.evidence),
+            "levels": replay.replay(decision.evidence),
+        }
+        return Response(ReplaySerializer(told).data)
+
+    @extend_schema(responses=DecisionEventSerializer(many=True), filters=False)
+    @action(detail=True, ordering_fields=[])
+    def events(self, request: Request, pk: str) -> Response:
+        """What became of it, oldest first."""
+        events = self.get_object().events.select_related("by", "host").order_by("at", "pk")
+        return paged(self, events, DecisionEventSerializer)
 
     @extend_schema(responses=CommentSerializer(many=True), filters=False)
     @action(detail=True, ordering_fields=[])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
+from apps.accounts.models import User
 from apps.decisions.models import Decision
+from apps.decisions.services import FROM
+from apps.decisions.timeline import Asked
+from apps.hosts.forms import words
 from apps.hosts.models import Host
 
 
@@ -15,6 +20,15 @@ class DecisionForm(forms.Form):
     question = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty"
     )
+    options = forms.CharField(
+        required=False,
+        label="Options considered",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="what else could be done, and why it is not",
+    )
+    level = forms.ChoiceField(
+        required=False, label="Level chosen", help_text="what it sets is what was decided: drift is told from it"
+    )
     decision = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 3}), help_text="what is done from now on, and where"
     )
@@ -22,8 +36,27 @@ class DecisionForm(forms.Form):
         required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="what speaks for it, what against"
     )
     hosts = forms.ModelMultipleChoiceField(
-        Host.objects.all(), widget=forms.CheckboxSelectMultiple, label="Scope", help_text="hosts to which it applies"
+        Host.objects.all(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Scope",
+        help_text="hosts to which it applies",
     )
+    labels = forms.CharField(
+        required=False, max_length=1000, label="Labels", help_text="and every host that carries one of them: oltp ssd"
+    )
+    postgresql_from = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="PostgreSQL from", help_text="major version, such as 16"
+    )
+    postgresql_to = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=1000,
+        label="PostgreSQL to",
+        help_text="inside the range an upgrade needs no new look",
+    )
+    kernel_from = forms.CharField(required=False, max_length=20, label="Linux from", help_text="such as 6.1")
+    kernel_to = forms.CharField(required=False, max_length=20, label="Linux to", help_text="6.6 includes 6.6.70")
     review_on = forms.DateField(
         required=False,
         label="Look again on",
@@ -34,12 +67,49 @@ class DecisionForm(forms.Form):
         Decision.objects.none(), required=False, empty_label="no earlier decision", label="Replaces"
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, levels: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        chosen = self.fields["level"]
+        assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
+        chosen.choices = [("", "none in particular"), *((each, each) for each in levels)]
         replaced = self.fields["supersedes"]
         assert isinstance(replaced, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-        replaced.queryset = Decision.objects.filter(status__in=[Decision.Status.PROPOSED, Decision.Status.ACCEPTED])
+        replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
+
+    def clean_labels(self) -> list[str]:
+        return words(self.cleaned_data["labels"])
 
 
 class CommentForm(forms.Form):
     text = forms.CharField(label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
+    dissent = forms.BooleanField(required=False, label="I do not agree")
+
+
+class TimelineForm(forms.Form):
+    """The filter of the timeline; what cannot be read filters nothing, and says so beside its field."""
+
+    q = forms.CharField(required=False, max_length=200, label="Words")
+    host = forms.ModelChoiceField(Host.objects.all(), required=False, empty_label="any host")
+    setting = forms.CharField(required=False, max_length=200, label="Setting")
+    by = forms.ModelChoiceField(
+        User.objects.order_by("username"),
+        required=False,
+        empty_label="anybody",
+        label="Person",
+        to_field_name="username",
+    )
+    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+
+    def asked(self) -> Asked:
+        self.full_clean()
+        given = self.cleaned_data
+        person = given.get("by")
+        return Asked(
+            host=given.get("host"),
+            text=given.get("q", ""),
+            person=person.username if person else "",
+            setting=given.get("setting", ""),
+            since=given.get("since"),
+            until=given.get("until"),
+        )

@@ -1,14 +1,14 @@
-"""SELECT only: what the home page and the timeline show."""
+"""SELECT only: what the home page shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
@@ -18,11 +18,9 @@ from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
 from apps.decisions import reviews
 from apps.decisions.models import Decision
-from apps.errors import PlanError
 from apps.hosts.models import Host, HostKey, Trouble
 
 RECENT = 8
-SHOWN = 100
 FAILED_DAYS = 7
 
 
@@ -145,11 +143,17 @@ def _count(campaign: Any) -> str:
 
 
 def _decisions() -> list[Wanted]:
-    due = Decision.objects.filter(review_on__lte=timezone.localdate(), status=Decision.Status.ACCEPTED)
+    alive = (Decision.Status.ACCEPTED, Decision.Status.EXPIRED)
+    due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
     agreed = [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
-    contrary = reviews.contradicted()
+    contrary = [*reviews.contradicted(), *Decision.objects.filter(status=Decision.Status.CONTRADICTED)]
+    stale = Decision.objects.alive().filter(standings__stale_since__isnull=False).distinct().defer("evidence")
     return [
         *(Wanted("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
+        *(
+            Wanted("stale", f"{each}: hosts changed, it may not hold any more", "decision_detail", each.pk)
+            for each in stale
+        ),
         *agreed,
     ]
 
@@ -159,78 +163,7 @@ def recent_campaigns() -> list[Campaign]:
     return queries.counted(others.order_by("-created_at")[:RECENT])
 
 
-def decisions() -> QuerySet[Decision]:
-    return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the timeline."""
-
-    at: datetime
-    decision: Decision | None = None
-    campaign: Campaign | None = None
-
-    @property
-    def day(self) -> date:
-        return timezone.localtime(self.at).date()
-
-    @property
-    def place(self) -> tuple[datetime, bool, str]:
-        """In the timeline; of one moment decisions come first, as the newest."""
-        what = self.decision or self.campaign
-        return self.at, self.decision is not None, str(what.pk if what else "").rjust(36, "0")
-
-    @property
-    def cursor(self) -> str:
-        at, decided, key = self.place
-        return f"{at.isoformat()}~{int(decided)}~{key}"
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """A page of it, and where an older one begins: "" where there is none."""
-
-    entries: list[Entry]
-    older: str
-
-
-def timeline(host: int | None, text: str, person: str, until: str = "") -> Timeline:
-    """Decisions, and campaigns that ended, newest first; those from before `until`, which an earlier page gave."""
-    told = decisions().annotate(comments_count=Count("comments"))
-    ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
-    if host:
-        told, ended = told.filter(hosts=host), ended.filter(host=host)
-    if text:
-        told = told.filter(Q(title__icontains=text) | Q(decision__icontains=text) | Q(question__icontains=text))
-        ended = ended.filter(Q(name__icontains=text) | Q(question__icontains=text))
-    if person:
-        told, ended = told.filter(author__username=person), ended.filter(created_by__username=person)
-    if until:
-        at, decided, key = _place(until)
-        told = told.filter(_older("created_at", at, Q(pk__lt=int(key)) if decided else Q(pk__in=[])))
-        ended = ended.filter(_older("ended_at", at, Q(ended_at=at) if decided else Q(pk__lt=key)))
-    entries = [Entry(each.created_at, decision=each) for each in told.order_by("-created_at", "-pk")[: SHOWN + 1]]
-    entries += [
-        Entry(each.ended_at, campaign=each) for each in ended.order_by("-ended_at", "-pk")[: SHOWN + 1] if each.ended_at
-    ]
-    entries.sort(key=lambda entry: entry.place, reverse=True)
-    more = len(entries) > SHOWN
-    return Timeline(entries[:SHOWN], entries[SHOWN - 1].cursor if more else "")
-
-
-def _older(name: str, at: datetime, tie: Q) -> Q:
-    """Before a moment, and of those of that moment what ties."""
-    return Q(**{f"{name}__lte": at}) & (Q(**{f"{name}__lt": at}) | tie)
-
-
-def _place(cursor: str) -> tuple[datetime, bool, str]:
-    try:
-        at, decided, key = cursor.split("~")
-        moment = datetime.fromisoformat(at)
-        if moment.tzinfo is None or (decided == "1" and not key.isdecimal()):
-            raise ValueError
-        return moment, decided == "1", key if decided == "1" else str(UUID(key))
-    except ValueError as error:
-        hint = "leave it out to begin with the newest"
-        raise PlanError("until", f"{cursor[:60]!r} is no place in the timeline", hint=hint) from error
+def levels(campaign: Campaign) -> list[str]:
+    """The combinations that were run, in the order in which they were first."""
+    runs = campaign.runs.select_related("campaign").only("cell", "campaign", "position").order_by("position")
+    return list(dict.fromkeys(run.label for run in runs))

@@ -1,14 +1,29 @@
-"""Decisions, the evidence that they froze, and what was said about them."""
+"""Decisions, the evidence that they froze, where they hold, what was said about them, and what became of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models import Q
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.hosts.models import Host
+from apps.decisions.conditions import Range
+from apps.hosts.models import LABEL, Host
+
+
+class DecisionQuerySet(models.QuerySet["Decision"]):
+    def about(self, host: Host) -> DecisionQuerySet:
+        """Those that have a host in their scope: listed, or by one of its labels."""
+        listed = Decision.hosts.through.objects.filter(host=host).values("decision")
+        return self.filter(Q(pk__in=listed) | Q(labels__overlap=host.labels))
+
+    def alive(self) -> DecisionQuerySet:
+        """Those that the team goes by; what expired is still gone by until somebody has looked."""
+        return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
 
 
 class Decision(models.Model):
@@ -17,14 +32,35 @@ class Decision(models.Model):
         ACCEPTED = "accepted"
         REJECTED = "rejected"
         SUPERSEDED = "superseded"
+        EXPIRED = "expired", "expired: look again"
+        CONTRADICTED = "contradicted", "contradicted: what should confirm it did not"
 
     title = models.CharField(max_length=160)
     question = models.TextField()
+    options = models.TextField(blank=True, help_text="what else was considered")
     decision = models.TextField()
     reasons = models.TextField(blank=True)
-    status = models.CharField(max_length=10, choices=Status, default=Status.PROPOSED)
+    status = models.CharField(max_length=12, choices=Status, default=Status.PROPOSED)
     campaign = models.ForeignKey(Campaign, on_delete=models.PROTECT, related_name="decisions")
-    hosts = models.ManyToManyField(Host, related_name="decisions", help_text="the scope")
+    level = models.CharField(max_length=400, blank=True, help_text="the combination of levels that was chosen")
+    settings: Any = models.JSONField(default=dict, blank=True, help_text="what that sets: setting name -> wanted")
+    names = ArrayField(
+        models.CharField(max_length=200),
+        default=list,
+        blank=True,
+        help_text="paths of these settings, and their groups",
+    )
+    hosts = models.ManyToManyField(Host, related_name="decisions", blank=True, help_text="the scope")
+    labels = ArrayField(
+        models.CharField(max_length=63, validators=[LABEL]),
+        default=list,
+        blank=True,
+        help_text="the scope: every host that carries one of them",
+    )
+    postgresql_from = models.PositiveSmallIntegerField(null=True, blank=True, help_text="the first major version")
+    postgresql_to = models.PositiveSmallIntegerField(null=True, blank=True, help_text="the last major version")
+    kernel_from = models.CharField(max_length=20, blank=True, help_text="the first version of Linux, such as 6.1")
+    kernel_to = models.CharField(max_length=20, blank=True, help_text="the last version of Linux")
     evidence: Any = models.JSONField(help_text="the campaign's results as they were when this was written")
     evidence_digest = models.CharField(max_length=64)
     review_on = models.DateField(null=True, blank=True, help_text="when to look again")
@@ -32,13 +68,96 @@ class Decision(models.Model):
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    accepted_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DecisionQuerySet.as_manager()
 
     class Meta:
         ordering = ["-created_at"]
+        indexes = [
+            GinIndex(fields=["labels"], name="decision_by_label"),
+            GinIndex(fields=["names"], name="decision_by_setting"),
+        ]
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def scope(self) -> models.QuerySet[Host]:
+        """The hosts that it is about now: those listed, and those that carry one of its labels."""
+        listed = self.hosts.through.objects.filter(decision=self.pk).values("host")
+        return Host.objects.filter(Q(pk__in=listed) | Q(labels__overlap=self.labels)).order_by("name")
+
+    @property
+    def postgresql(self) -> Range:
+        return Range(*(str(each or "") for each in (self.postgresql_from, self.postgresql_to)))
+
+    @property
+    def kernel(self) -> Range:
+        return Range(self.kernel_from, self.kernel_to)
+
+
+class Standing(models.Model):
+    """A decision on one host of its scope: under which conditions it holds there, and why it may not any more."""
+
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="standings")
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="standings")
+    conditions: Any = models.JSONField(help_text="that it stands on; see conditions.py")
+    looked = models.PositiveIntegerField(default=0, help_text="number of the host's facts that were looked at last")
+    reasons: Any = models.JSONField(default=list, blank=True, help_text='[{"fact", "before", "after", "words"}]')
+    stale_since = models.DateTimeField(null=True, blank=True)
+    campaign = models.ForeignKey(
+        Campaign, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", help_text="that shall confirm it"
+    )
+    found: Any = models.JSONField(default=list, blank=True, help_text="rows of drift.py, as the host last answered")
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="when it was asked for them")
+
+    class Meta:
+        ordering = ["decision", "host__name"]
+        verbose_name_plural = "standings of decisions"
+        constraints = [models.UniqueConstraint(fields=["decision", "host"], name="standing_once")]
+        indexes = [models.Index(fields=["decision"], condition=Q(stale_since__isnull=False), name="standing_stale")]
+
+    def __str__(self) -> str:
+        return f"{self.decision} on {self.host}"
+
+    @property
+    def words(self) -> str:
+        """Why it may not hold any more, in sentences."""
+        return " ".join(str(reason["words"]) for reason in self.reasons)
+
+
+class Event(models.Model):
+    """What became of a decision, by whom and when. The audit log has the same; this is what people read."""
+
+    class Kind(models.TextChoices):
+        ACCEPTED = "accepted", "was accepted"
+        REJECTED = "rejected", "was rejected"
+        SUPERSEDED = "superseded", "was superseded"
+        EXPIRED = "expired", "expired"
+        RENEWED = "renewed", "was renewed"
+        STALE = "stale", "went stale"
+        FRESH = "fresh", "holds again"
+        CONFIRMING = "confirming", "is being confirmed"
+        CONFIRMED = "confirmed", "was confirmed"
+        CONTRADICTED = "contradicted", "was contradicted"
+        UNSETTLED = "unsettled", "was not settled"
+
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    kind = models.CharField(max_length=12, choices=Kind)
+    by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: the system")
+    host = models.ForeignKey(Host, null=True, on_delete=models.SET_NULL, related_name="+")
+    campaign = models.ForeignKey(Campaign, null=True, on_delete=models.SET_NULL, related_name="+")
+    words = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["at", "pk"]
+        indexes = [models.Index(fields=["-at", "-id"], name="event_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.decision} {self.get_kind_display()}"
 
 
 class Review(models.Model):
@@ -69,6 +188,7 @@ class Comment(models.Model):
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="comments")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     text = models.TextField()
+    dissent = models.BooleanField(default=False, help_text="its author does not agree")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -76,3 +196,14 @@ class Comment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author}: {self.text[:60]}"
+
+
+class FeedToken(models.Model):
+    """What lets a feed reader see the timeline as somebody, and nothing else; kept as a hash."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="feed")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"feed of {self.user}"

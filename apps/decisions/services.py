@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -12,17 +14,23 @@ from agents.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
-from apps.decisions.models import Comment, Decision
+from apps.decisions import living, standing
+from apps.decisions.history import note
+from apps.decisions.models import Comment, Decision, Event
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
+from apps.tuning import rules
+from apps.tuning import services as tuning
 
 Status = Decision.Status
+Kind = Event.Kind
 # What can become what; a rejected or superseded decision stays what it is.
 FROM = {
     Status.ACCEPTED: (Status.PROPOSED,),
     Status.REJECTED: (Status.PROPOSED,),
-    Status.SUPERSEDED: (Status.PROPOSED, Status.ACCEPTED),
+    Status.EXPIRED: (Status.ACCEPTED,),
+    Status.SUPERSEDED: (Status.PROPOSED, Status.ACCEPTED, Status.EXPIRED, Status.CONTRADICTED),
 }
 
 
@@ -34,44 +42,111 @@ def write_decision(
     title: str,
     decision: str,
     question: str = "",
+    options: str = "",
     reasons: str = "",
+    level: str = "",
     hosts: Sequence[Host] | None = None,
+    labels: Sequence[str] = (),
+    postgresql_from: int | None = None,
+    postgresql_to: int | None = None,
+    kernel_from: str = "",
+    kernel_to: str = "",
     review_on: date | None = None,
     supersedes: Decision | None = None,
 ) -> Decision:
     """A proposed decision on an ended campaign, its results frozen; it marks the one that it supersedes.
 
-    `question` is the campaign's by default, `hosts` its host. PlanError names the field that is wrong.
+    `question` is the campaign's by default, `hosts` those of its campaign. `level`: the combination of levels that is
+    chosen, whose settings are what was decided. PlanError names the field that is wrong.
     """
     require(by, Role.TUNER, "write decision")
     _check_ended(campaign)
-    if review_on and review_on <= timezone.localdate():
-        raise PlanError("review_on", f"{review_on} has passed", hint="give a day to come, or none")
-    evidence = queries.evidence(campaign)
+    check_day(review_on)
+    evidence, decided = queries.evidence(campaign), _decided(campaign, level)
     written = Decision(
         title=title.strip(),
         question=question.strip() or campaign.question,
+        options=options.strip(),
         decision=decision.strip(),
         reasons=reasons.strip(),
         campaign=campaign,
+        level=level,
+        settings=decided,
+        names=paths(decided),
+        labels=sorted(set(labels)),
+        postgresql_from=postgresql_from,
+        postgresql_to=postgresql_to,
+        kernel_from=kernel_from.strip(),
+        kernel_to=kernel_to.strip(),
         evidence=evidence,
         evidence_digest=digest(evidence),
         review_on=review_on,
         supersedes=supersedes,
         author=by,
     )
+    listed = [campaign.host, *campaign.further_hosts.all()] if hosts is None else list(hosts)
+    _check_scope(written, listed)
     if supersedes:
-        _move(supersedes, Status.SUPERSEDED, by=by)
+        _move(supersedes, Status.SUPERSEDED, by=by, words=f"by “{written.title}”")
     save(written)
-    written.hosts.set([campaign.host] if hosts is None else hosts)
+    written.hosts.set(listed)
+    living.begin(written)
     audit(by, "decision.write", written, after={"id": written.pk, "evidence": written.evidence_digest})
     return written
 
 
+def _decided(campaign: Campaign, level: str) -> dict[str, Any]:
+    """What the chosen combination of levels sets, as its runs were told; {} where none was chosen."""
+    if not level:
+        return {}
+    runs = {run.label: run for run in campaign.runs.select_related("campaign").order_by("-position")}
+    if level not in runs:
+        raise PlanError("level", f"{level!r} was not run", hint="one of " + "; ".join(sorted(runs)) + "; or none")
+    wanted: dict[str, Any] = runs[level].spec.get("settings", {})
+    return wanted
+
+
+def paths(wanted: Mapping[str, Any]) -> list[str]:
+    """{"sysctl": {"vm": {"swappiness": 1}}} -> sysctl, sysctl.vm, sysctl.vm.swappiness."""
+    whole = list(rules.flatten(wanted))
+    parts = {path[:place] for path in whole for place, char in enumerate(path) if char == "."}
+    return sorted({*whole, *parts})
+
+
+def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
+    """It is about something, and about what was measured."""
+    if not listed and not decision.labels:
+        raise PlanError("hosts", "a decision about no host is none", hint="list hosts, or name labels")
+    for field, what in (("postgresql_from", decision.postgresql), ("kernel_from", decision.kernel)):
+        if what.wrong:
+            raise PlanError(field, what.wrong, hint="versions such as 16, or 6.1, the first one first")
+    measured = standing.measured(decision.campaign)
+    for host, found in measured.items():
+        for field, what, name in (
+            ("postgresql_from", decision.postgresql, found.postgresql),
+            ("kernel_from", decision.kernel, found.kernel),
+        ):
+            if what and name and not what.holds(name):
+                hint = "widen the range, or measure what it is about"
+                raise PlanError(field, f"the evidence is of {name} on {host}, outside of {what}", hint=hint)
+
+
+def check_day(day: date | None) -> None:
+    if day and day <= timezone.localdate():
+        raise PlanError("review_on", f"{day} has passed", hint="give a day to come, or none")
+
+
 @transaction.atomic
 def accept_decision(decision: Decision, *, by: User) -> Decision:
-    """Only a proposed one can be accepted."""
-    return _move(decision, Status.ACCEPTED, by=by)
+    """Only a proposed one can be accepted; where the team asks for two people, not by its author."""
+    require(by, Role.TUNER, f"make a decision {Status.ACCEPTED.value}")
+    if settings.DECISIONS_BY_TWO and decision.author_id == by.pk:
+        hint = "somebody else with the role tuner accepts it: your team asks for two people"
+        raise PlanError("status", f"{by} wrote this decision", hint=hint)
+    accepted = _move(decision, Status.ACCEPTED, by=by)
+    Decision.objects.filter(pk=decision.pk).update(accepted_by=by)
+    accepted.accepted_by = by
+    return accepted
 
 
 @transaction.atomic
@@ -81,17 +156,55 @@ def reject_decision(decision: Decision, *, by: User) -> Decision:
 
 
 @transaction.atomic
-def comment(decision: Decision, text: str, *, by: User) -> Comment:
-    """Dissent or an addition, in whatever state the decision is."""
+def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> Decision:
+    """Somebody looked again, and it stands: one that expired is accepted again, until another day or for good."""
+    require(by, Role.TUNER, "renew decision")
+    check_day(review_on)
+    renewed = Decision.objects.filter(pk=decision.pk, status__in=(Status.EXPIRED, Status.ACCEPTED))
+    if not renewed.update(status=Status.ACCEPTED, review_on=review_on):
+        decision.refresh_from_db(fields=["status"])
+        hint = "only what is accepted or expired can be renewed"
+        raise PlanError("status", f"{decision} is {decision.status}", hint=hint)
+    before = {"status": decision.status, "review_on": str(decision.review_on or "")}
+    after = {"id": decision.pk, "review_on": str(review_on or "")}
+    note(decision, Kind.RENEWED, f"until {review_on}" if review_on else "for good", by=by)
+    audit(by, "decision.renewed", decision, before=before, after=after)
+    decision.refresh_from_db(fields=["status", "review_on"])
+    return decision
+
+
+def expire_due() -> None:
+    """Accepted decisions whose day to look again has come."""
+    for decision in Decision.objects.filter(status=Status.ACCEPTED, review_on__lte=timezone.localdate()):
+        with transaction.atomic():
+            due = Decision.objects.filter(pk=decision.pk, status=Status.ACCEPTED, review_on=decision.review_on)
+            if due.update(status=Status.EXPIRED):
+                note(decision, Kind.EXPIRED, f"it was to be looked at again on {decision.review_on}")
+                audit(None, "decision.expired", decision, after={"id": decision.pk})
+
+
+def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
+    """(file name, text) of what was decided, on a host, in one of the formats of profiles."""
+    if not decision.settings:
+        hint = "only a decision that names the level chosen says what is to be set"
+        raise PlanError("decision", f"{decision} sets nothing", hint=hint)
+    title = f"Decision {decision.pk}, {decision.title}, on {host}, evidence sha256 {decision.evidence_digest[:12]}"
+    suffix, text = tuning.written(decision.settings, host, name, title)
+    return f"decision-{decision.pk}-{host}{suffix}", text
+
+
+@transaction.atomic
+def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -> Comment:
+    """Dissent, or an addition, in whatever state the decision is."""
     require(by, Role.OPERATOR, "comment")
     if not text.strip():
         raise PlanError("text", "a comment needs a text")
-    said = Comment.objects.create(decision=decision, author=by, text=text.strip())
-    audit(by, "decision.comment", decision, after={"id": decision.pk, "comment": said.pk})
+    said = Comment.objects.create(decision=decision, author=by, text=text.strip(), dissent=dissent)
+    audit(by, "decision.comment", decision, after={"id": decision.pk, "comment": said.pk, "dissent": dissent})
     return said
 
 
-def _move(decision: Decision, to: Status, *, by: User) -> Decision:
+def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decision:
     """A conditional update, so that of two people who act at once one is told."""
     require(by, Role.TUNER, f"make a decision {to.value}")
     before = decision.status
@@ -101,6 +214,7 @@ def _move(decision: Decision, to: Status, *, by: User) -> Decision:
         hint = f"only what is {' or '.join(FROM[to])} can become {to.value}"
         raise PlanError(field, f"{decision} is {decision.status}", hint=hint)
     decision.refresh_from_db(fields=["status"])
+    note(decision, Kind(to.value), words, by=by)
     audit(by, f"decision.{to.value}", decision, before={"status": before}, after={"id": decision.pk, "status": to})
     return decision
 

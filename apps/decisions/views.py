@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import path
+from django.urls import path, reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page, sentence
+from apps.accounts.pages import attachment, attempt, blame, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
+from apps.decisions import confirm, drifts, feed, replay, services
 from apps.decisions import home as shown
-from apps.decisions import services
-from apps.decisions.forms import CommentForm, DecisionForm
+from apps.decisions import search as everything
+from apps.decisions import timeline as told
+from apps.decisions import why as reasons
+from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
+from apps.tuning import rules
+from apps.tuning.exports import FORMATS
+from apps.tuning.models import Profile
 
 
 @needs(Role.VIEWER)
@@ -37,7 +47,7 @@ def home(request: HttpRequest) -> HttpResponse:
             **context,
             "wanted": shown.wanted(),
             "problems": shown.problems(),
-            "decisions": shown.decisions()[: shown.RECENT],
+            "decisions": told.named()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),
         },
@@ -49,7 +59,8 @@ def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
     campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
-    form = DecisionForm(request.POST or None, initial={"question": campaign.question, "hosts": [campaign.host]})
+    initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
+    form = DecisionForm(request.POST or None, initial=initial, levels=shown.levels(campaign))
     if request.method == "POST" and form.is_valid():
         try:
             decision = services.write_decision(by=user_of(request), campaign=campaign, **form.cleaned_data)
@@ -70,14 +81,24 @@ def _uuid(text: str) -> UUID:
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
-    rows = Decision.objects.select_related("author", "campaign", "supersedes").prefetch_related(
-        "hosts", "comments__author"
-    )
+    named = ("author", "accepted_by", "campaign", "supersedes")
+    rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
+    stale = confirm.stale(decision)
     context = {
         "decision": decision,
+        "stale": stale,
+        "offer": confirm.offer(decision, stale),
+        "confirming": confirm.under_way(decision),
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
+        "scope": decision.scope,
+        "formats": FORMATS.values(),
+        "settings": rules.flatten(decision.settings),
+        "events": decision.events.select_related("by", "host", "campaign"),
+        "replayed": replay.replay(decision.evidence),
+        "altered": replay.altered(decision.evidence),
+        "tomorrow": timezone.localdate() + timedelta(days=1),
         "reviews": decision.reviews.exclude(verdict=Review.Verdict.OPEN).select_related("campaign").reverse(),
         "successor": getattr(decision, "superseded_by", None),
     }
@@ -95,18 +116,36 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     decision, by = get_object_or_404(Decision, pk=pk), user_of(request)
     if action == "comment":
         return _comment(request, decision, by)
-    acts = {"accept": services.accept_decision, "reject": services.reject_decision}
+    acts: dict[str, tuple[Callable[[], Any], str]] = {
+        "accept": (lambda: services.accept_decision(decision, by=by), "The decision is accepted."),
+        "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
+        "confirm": (
+            lambda: confirm.confirm_decision(decision, by=by),
+            "The campaign is planned. Look at it, and start it.",
+        ),
+        "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision stands."),
+    }
     if action not in acts:
         raise Http404(action)
-    attempt(request, lambda: acts[action](decision, by=by), f"The decision is {action}ed.")
-    return redirect("decision_detail", pk)
+    done = attempt(request, *acts[action])
+    planned = confirm.under_way(decision) if done and action == "confirm" else None
+    return redirect("campaign_detail", planned.pk) if planned else redirect("decision_detail", pk)
+
+
+def _day(request: HttpRequest) -> date | None:
+    """What a field for a date sends; none where it was left empty."""
+    typed = request.POST.get("review_on", "").strip()
+    try:
+        return date.fromisoformat(typed) if typed else None
+    except ValueError as error:
+        raise PlanError("review_on", f"{typed!r:.40} is no day", hint="such as 2027-01-31") from error
 
 
 def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse:
     form = CommentForm(request.POST)
     if form.is_valid():
         try:
-            services.comment(decision, form.cleaned_data["text"], by=by)
+            services.comment(decision, **form.cleaned_data, by=by)
             return redirect("decision_detail", decision.pk)
         except PlanError as error:
             blame(form, error)
@@ -115,29 +154,106 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
 
 @needs(Role.VIEWER)
 def timeline(request: HttpRequest) -> HttpResponse:
-    host, text, person, until = (request.GET.get(name, "").strip() for name in ("host", "q", "by", "until"))
+    form = TimelineForm(request.GET)
     try:
-        found = shown.timeline(int(host) if host.isdigit() else None, text, person, until)
+        found = told.timeline(form.asked(), request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(sentence(error.subject, error)) from error
     context = {
         "entries": found.entries,
         "older": found.older,
-        "until": until,
-        "hosts": Host.objects.all(),
-        "people": User.objects.order_by("username"),
-        "host": host,
-        "q": text,
-        "by": person,
-        "filtered": bool(host or text or person),
+        "cursor": request.GET.get("cursor", ""),
+        "filtered": bool(form.asked()),
     }
-    return page(request, "decisions/list.html", context)
+    return page(request, "decisions/list.html", context | {"form": form})
+
+
+@require_POST
+@needs(Role.VIEWER)
+def feed_action(request: HttpRequest, action: str) -> HttpResponse:
+    by = user_of(request)
+    if action == "renew":
+        address = request.build_absolute_uri(feed.renew_feed(by=by))
+        return page(request, "decisions/feed.html", {"address": address})
+    if action != "drop":
+        raise Http404(action)
+    attempt(request, lambda: feed.drop_feed(by=by), "The address of your feed leads nowhere now.")
+    return redirect("timeline")
+
+
+@needs(Role.VIEWER)
+def search(request: HttpRequest) -> HttpResponse:
+    text, kind = (request.GET.get(name, "").strip() for name in ("q", "kind"))
+    try:
+        hits = everything.search(text, kind) if text else []
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+    context = {"q": text, "kind": kind, "hits": hits, "kinds": everything.kinds(), "most": everything.MOST}
+    return page(request, "decisions/search.html", context)
+
+
+@needs(Role.VIEWER)
+def on_host(request: HttpRequest, name: str) -> HttpResponse:
+    """A part of the host's page: decisions about it, those first that may not hold there any more."""
+    host = get_object_or_404(Host, name=name)
+    decisions = Decision.objects.alive().about(host).defer("evidence").select_related("author")
+    stale = confirm.stale_on(host)
+    return page(request, "decisions/_on_host.html", {"host": host, "decisions": decisions, "stale": stale})
+
+
+@needs(Role.VIEWER)
+def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
+    """What was decided, as a file to install on ?host= by hand."""
+    decision = get_object_or_404(Decision, pk=pk)
+    host = get_object_or_404(Host, name=request.GET.get("host", ""))
+    try:
+        return attachment(*services.export(decision, host, kind))
+    except PlanError as error:
+        raise Http404(sentence(error.subject, error)) from error
+
+
+@needs(Role.VIEWER)
+def drift_report(request: HttpRequest) -> HttpResponse:
+    """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
+    key, name = request.GET.get("decision", ""), request.GET.get("host", "")
+    host = get_object_or_404(Host, name=name) if name else None
+    found = drifts.reports(host)
+    if key:
+        found = [each for each in found if str(each.decision.pk) == key]
+    context = {"reports": found, "host": host, "hosts": Host.objects.all(), "decision": key}
+    return page(request, "decisions/drift.html", context)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    decision, host = get_object_or_404(Decision, pk=pk), get_object_or_404(Host, name=name)
+    attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} has answered.")
+    return redirect(f"{reverse('drift')}?decision={pk}")
+
+
+@needs(Role.VIEWER)
+def why(request: HttpRequest) -> HttpResponse:
+    """Why is this 64 GB? By ?setting=, ?host= and ?profile=, in any combination."""
+    setting, name, profile = (request.GET.get(each, "").strip() for each in ("setting", "host", "profile"))
+    host = get_object_or_404(Host, name=name) if name else None
+    of = get_object_or_404(Profile, name=profile) if profile else None
+    context = {"found": reasons.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
+    return page(request, "decisions/why.html", context | {"hosts": Host.objects.all()})
 
 
 urlpatterns = [
     path("", home, name="home"),
     path("timeline/", timeline, name="timeline"),
+    path("decisions/on/<str:name>/", on_host, name="decisions_on_host"),
+    path("timeline/feed/<slug:action>/", feed_action, name="feed_action"),
+    path("search/", search, name="search"),
+    *feed.urlpatterns,
+    path("drift/", drift_report, name="drift"),
+    path("drift/<int:pk>/<str:name>/ask/", drift_ask, name="drift_ask"),
+    path("why/", why, name="why"),
     path("decisions/new/", decision_new, name="decision_new"),
     path("decisions/<int:pk>/", decision_detail, name="decision_detail"),
+    path("decisions/<int:pk>/export/<slug:kind>/", decision_export, name="decision_export"),
     path("decisions/<int:pk>/<slug:action>/", decision_action, name="decision_action"),
 ]

@@ -22,7 +22,7 @@ from apps.accounts.services import user_of
 from apps.hosts import changes, consents, reservations, services
 from apps.hosts.api_paths import PathActions
 from apps.hosts.api_schedule import HealthSerializer, ReservationActions, ReservationSerializer, WindowSerializer
-from apps.hosts.models import ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts.models import ACCOUNT, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -58,12 +58,22 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
+    # Empty only where a host is an archive of imported results.
+    user = serializers.RegexField(
+        r"^([a-z_][a-z0-9_-]{0,31}\$?)?$",
+        max_length=32,
+        error_messages={"invalid": ACCOUNT.message},
+        help_text="the account we log in as",
+    )
     port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
     pg_bin_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
     )
     pg_data_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further data directories of clusters"
+    )
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, help_text="words by which decisions name it"
     )
     fingerprint = serializers.CharField(
         read_only=True, allow_null=True, help_text="of the approved host key; null before"
@@ -78,14 +88,14 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         model = Host
         fields = [
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
-            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone"),
+            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
             *("state", "state_reason", "machine_id", "level", "health_checked_at"),
             *("fingerprint", "supervisor", "units"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
             "jump": {"help_text": "id of the host that we connect through"},
-            **{name: {"required": True, "allow_blank": False} for name in ("address", "user")},
+            "address": {"required": True, "allow_blank": False},
             "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
         }
         read_only_fields = [
@@ -109,7 +119,7 @@ class HostDetailSerializer(HostSerializer):
 
 
 class HostKeySerializer(serializers.ModelSerializer[HostKey]):
-    approved_by = serializers.CharField(source="approved_by.username", default=None, read_only=True)
+    approved_by = serializers.CharField(source="approved_by.username", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = HostKey
@@ -142,8 +152,10 @@ class ConsentSerializer(serializers.Serializer[Any]):
 
 
 class ClusterConsentSerializer(serializers.Serializer[Any]):
-    restart = serializers.CharField(source="restart.given_by.username", default=None, help_text="who allowed it")
-    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None)
+    restart = serializers.CharField(
+        source="restart.given_by.username", default=None, allow_null=True, help_text="who allowed it"
+    )
+    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None, allow_null=True)
 
 
 class ClusterSerializer(serializers.Serializer[Any]):
@@ -236,6 +248,17 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         return Response(TroubleSerializer(trouble).data)
 
 
+class HostFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    label = filters.CharFilter(method="with_label", help_text="hosts that carry it")
+
+    class Meta:
+        model = Host
+        fields = ["name", "state", "level"]
+
+    def with_label(self, hosts: QuerySet[Host], name: str, value: str) -> QuerySet[Host]:
+        return hosts.filter(labels__contains=[value])
+
+
 class HostViewSet(
     PathActions,
     ReservationActions,
@@ -247,7 +270,7 @@ class HostViewSet(
 
     queryset = Host.objects.all()
     serializer_class = HostSerializer
-    filterset_fields = ["name", "state", "level"]
+    filterset_class = HostFilter
     ordering_fields = ["name", "state", "created_at", "last_contact_at"]
     roles = {
         "create": Role.ADMIN,
@@ -350,7 +373,7 @@ class HostViewSet(
         return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
 
     @extend_schema(responses=ClusterSerializer(many=True), filters=False)
-    @action(detail=True, filterset_fields=None, ordering_fields=[], pagination_class=None)
+    @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def clusters(self, request: Request, pk: str) -> Response:
         """PostgreSQL clusters that are on the host already, and what is allowed with them."""
         return self._clusters(self.get_object())
@@ -365,13 +388,13 @@ class HostViewSet(
         return self._clusters(host)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="allow-cluster")
+    @action(detail=True, methods=["post"], url_path="allow-cluster", pagination_class=None)
     def allow_cluster(self, request: Request, pk: str) -> Response:
         """Allow runs to restart a cluster, or to disturb its clients."""
         return self._consent(consents.allow, request)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="forbid-cluster")
+    @action(detail=True, methods=["post"], url_path="forbid-cluster", pagination_class=None)
     def forbid_cluster(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         return self._consent(consents.withdraw, request)
@@ -380,7 +403,7 @@ class HostViewSet(
         parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],
         responses=FactsSerializer,
     )
-    @action(detail=True, filterset_fields=None)
+    @action(detail=True, filterset_class=None)
     def facts(self, request: Request, pk: str) -> Response:
         """What the agent found: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
         history = self.get_object().facts_history.order_by("-number")
@@ -391,7 +414,7 @@ class HostViewSet(
         return Response(FactsSerializer(get_object_or_404(history[:1])).data)
 
     @extend_schema(parameters=[FactsPairSerializer], responses=FactsDiffSerializer)
-    @action(detail=True, url_path="facts/diff", filterset_fields=None)
+    @action(detail=True, url_path="facts/diff", filterset_class=None)
     def facts_diff(self, request: Request, pk: str) -> Response:
         """What differs between two versions of the facts; free memory and its like is left out."""
         pair = FactsPairSerializer(data=request.query_params)
@@ -404,7 +427,7 @@ class HostViewSet(
         return Response(FactsDiffSerializer(told).data)
 
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
-    @action(detail=True, url_path="facts/history", filterset_fields=None, ordering_fields=[])
+    @action(detail=True, url_path="facts/history", filterset_class=None, ordering_fields=[])
     def facts_history(self, request: Request, pk: str) -> Response:
         """Each time the facts changed, newest first."""
         return paged(self, self.get_object().facts_history.order_by("-number").defer("data"), FactsRowSerializer)

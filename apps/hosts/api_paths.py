@@ -26,14 +26,16 @@ class NewPathSerializer(PathSerializer):
 class AllowedPathSerializer(PathSerializer):
     kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
     lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
-    given_by = serializers.CharField(source="given.given_by.username", default=None, help_text="null: always allowed")
+    given_by = serializers.CharField(
+        source="given.given_by.username", default=None, allow_null=True, help_text="null: always allowed"
+    )
 
 
 class PathActions(viewsets.GenericViewSet[Host]):
     """What a host's address offers of it."""
 
     @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
-    @action(detail=True, url_path="allowed-paths", filterset_fields=None, ordering_fields=[], pagination_class=None)
+    @action(detail=True, url_path="allowed-paths", filterset_class=None, ordering_fields=[], pagination_class=None)
     def allowed_paths(self, request: Request, pk: str) -> Response:
         """Where workloads may write."""
         return self._allowed(self.get_object())
@@ -42,7 +44,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
 
     @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="allow-path")
+    @action(detail=True, methods=["post"], url_path="allow-path", pagination_class=None)
     def allow_path(self, request: Request, pk: str) -> Response:
         """Allow workloads to write in a directory, or to overwrite a file or a device."""
         host, body = self.get_object(), NewPathSerializer(data=request.data)
@@ -51,7 +53,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return self._allowed(host)
 
     @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
-    @action(detail=True, methods=["post"], url_path="forbid-path")
+    @action(detail=True, methods=["post"], url_path="forbid-path", pagination_class=None)
     def forbid_path(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         host, body = self.get_object(), PathSerializer(data=request.data)

@@ -50,11 +50,15 @@ def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list
         return failures
 
 
-def read_facts(host: Host, link: ssh.Link) -> Facts | None:
+def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
     """The host as it is of itself. None while settings of a run are applied, or were left behind: those are ours."""
-    if link.hello["busy"] or link.hello["dirty"]:
-        return None
-    return record_facts(host, _facts(host, link))
+    return None if link.hello["busy"] or link.hello["dirty"] else _facts(host, link)
+
+
+def read_facts(host: Host, link: ssh.Link) -> Facts | None:
+    """The same, kept."""
+    facts = ask_facts(host, link)
+    return record_facts(host, facts) if facts else None
 
 
 def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
@@ -134,17 +138,18 @@ def report(
 
 
 @transaction.atomic
-def record_facts(host: Host, data: dict[str, Any]) -> Facts:
-    """The newest facts: a new row when something that lasts has changed, else the same with what was seen now."""
+def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -> Facts:
+    """The newest facts: a new row when something that lasts has changed, else the same with what was seen then."""
+    seen_at = at or timezone.now()
     new = digest(changes.lasting(data))
     Host.objects.select_for_update().get(pk=host.pk)  # two looks at once take their numbers one after the other
     newest = host.facts_history.order_by("-number").first()
     if newest and newest.digest == new:
-        newest.data, newest.seen_at = data, timezone.now()
+        newest.data, newest.seen_at = data, seen_at
         newest.save(update_fields=["data", "seen_at"])
         return newest
     number = newest.number + 1 if newest else 1
-    return Facts.objects.create(host=host, number=number, digest=new, data=data)
+    return Facts.objects.create(host=host, number=number, digest=new, data=data, taken_at=seen_at, seen_at=seen_at)
 
 
 def ask_health(host: Host, link: ssh.Link) -> list[health.Row]:

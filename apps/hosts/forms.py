@@ -11,8 +11,16 @@ from apps.hosts.models import Host, Identity
 from apps.hosts.windows import DAYS
 
 
+def words(typed: str) -> list[str]:
+    """Labels as people type them: with spaces or commas between."""
+    return typed.replace(",", " ").lower().split()
+
+
 class HostForm(forms.Form):
     name = forms.CharField(max_length=63, help_text="how it is called here: a-z, 0-9, dot, dash, underscore")
+    labels = forms.CharField(
+        required=False, max_length=1000, help_text="words by which decisions name it, such as oltp rack=b2"
+    )
     address = forms.CharField(max_length=253, help_text="host name or IP address")
     port = forms.IntegerField(initial=22, min_value=1, max_value=65535)
     user = forms.CharField(max_length=32, initial="proving", label="Account", help_text="that we log in as over SSH")
@@ -59,6 +67,9 @@ class HostForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
         help_text="of PostgreSQL clusters that are there already, one a line; most are found anyway",
     )
+
+    def clean_labels(self) -> list[str]:
+        return words(self.cleaned_data["labels"])
 
     def clean_pg_bin_dirs(self) -> list[str]:
         given: str = self.cleaned_data["pg_bin_dirs"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
 from apps.hosts.models import Lease
@@ -16,11 +16,12 @@ from apps.hosts.models import Lease
 def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
     """The epoch under which `run` has the machine, newly or still; None while another run has it."""
     expires_at = timezone.now() + timedelta(seconds=seconds)
-    Lease.objects.get_or_create(machine_id=machine_id)
     ours = Lease.objects.filter(machine_id=machine_id, run=run)
-    if not ours.update(expires_at=expires_at):
-        free = Lease.objects.filter(Q(run=None), machine_id=machine_id)
-        free.update(run=run, epoch=F("epoch") + 1, expires_at=expires_at)
+    free = Lease.objects.filter(machine_id=machine_id, run=None)
+    taken = {"run": run, "epoch": F("epoch") + 1, "expires_at": expires_at}
+    if not ours.update(expires_at=expires_at) and not free.update(**taken):
+        Lease.objects.get_or_create(machine_id=machine_id)  # one that nobody ever had
+        free.update(**taken)
     return ours.values_list("epoch", flat=True).first()
 
 

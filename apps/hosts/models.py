@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
@@ -19,6 +21,7 @@ NAME = RegexValidator(
 PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, digits, dot, dash, underscore and /")
 # What fio reads as it stands: no colon, for it separates files, and nothing that it would expand.
 STORAGE = RegexValidator(r"^/[^\x00-\x20:$`\\;#\"'*?]*$", "use an absolute path without spaces, colons and quotes")
+LABEL = RegexValidator(r"^[a-z0-9][a-z0-9._=/-]{0,62}$", "use 1 to 63 of a-z, 0-9, dot, dash, underscore, = and /")
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
 
 
@@ -48,6 +51,12 @@ class Host(models.Model):
         ARCHIVE = "archive", "archive: known by imported results only"
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
+    labels = ArrayField(
+        models.CharField(max_length=63, validators=[LABEL]),
+        default=list,
+        blank=True,
+        help_text="words by which decisions name it, such as oltp or rack=b2",
+    )
     address = models.CharField(max_length=253, blank=True, help_text="host name or IP address")
     port = models.PositiveIntegerField(default=22)
     user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="the account we log in as")
@@ -84,6 +93,7 @@ class Host(models.Model):
 
     class Meta:
         ordering = ["name"]
+        indexes = [GinIndex(fields=["labels"], name="host_by_label")]
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(state="archive")
@@ -209,7 +219,7 @@ class Facts(models.Model):
     number = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
     data: Any = models.JSONField()
-    taken_at = models.DateTimeField(auto_now_add=True, help_text="when it was first found so")
+    taken_at = models.DateTimeField(default=timezone.now, help_text="when it was first found so")
     seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found so")
 
     class Meta:

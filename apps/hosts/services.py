@@ -31,6 +31,7 @@ def add_host(*, by: User, **fields: Any) -> Host:
     """A new host; nothing is connected yet. PlanError names the field that is wrong."""
     require(by, Role.ADMIN, "add host")
     host = Host(**fields)
+    host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
     save(host)
@@ -58,6 +59,7 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     before = _public(host)
     for name, value in fields.items():
         setattr(host, name, value)
+    host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
     if (host.address, host.port) != (before["address"], before["port"]):
@@ -190,7 +192,7 @@ def _check_address(host: Host) -> None:
 def _public(host: Host) -> dict[str, Any]:
     names = [
         *("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir"),
-        *("pg_bin_dirs", "pg_data_dirs", "os_user"),
+        *("pg_bin_dirs", "pg_data_dirs", "os_user", "labels"),
     ]
     return {name: getattr(host, name) for name in (*names, "may_reboot", "windows", "time_zone")} | {
         "identity": str(host.identity),

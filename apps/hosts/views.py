@@ -21,7 +21,7 @@ from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
 from apps.errors import PlanError, ProvingError
 from apps.hosts import changes, consents, paths, reservations, services, topology, windows
-from apps.hosts.forms import HostForm, IdentityForm, WindowsForm
+from apps.hosts.forms import HostForm, IdentityForm, WindowsForm, words
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
 
 SHOWN_VERSIONS = 10
@@ -201,6 +201,10 @@ def _windows(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, windows=typed.windows(), time_zone=request.POST.get("time_zone", "").strip())
 
 
+def _labels(host: Host, by: User, request: HttpRequest) -> None:
+    services.change_host(host, by=by, labels=words(request.POST.get("labels", "")))
+
+
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
@@ -215,6 +219,7 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "reserve": (_reserve, Role.OPERATOR, "{host} is yours: no run begins until then."),
     "give-up": (_give_up, Role.OPERATOR, "{host} is free again: its queue goes on."),
     "windows": (_windows, Role.ADMIN, "From now on runs begin on {host} in these windows."),
+    "labels": (_labels, Role.ADMIN, "{host} carries these labels now."),
     "install-units": (_install, Role.ADMIN, "systemd supervises the runs of {host}. Written:"),
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
+from apps.campaigns.models import Campaign
 from apps.results import cache_split, exports, report
 
 
@@ -20,13 +21,20 @@ class Export:
     offered: Callable[[Any], bool] = lambda row: True
 
 
+def _compares(campaign: Campaign) -> bool:
+    """What only makes data has no answer to report."""
+    return campaign.kind != Campaign.Kind.PREPARATION
+
+
 CSV, JSON, PARQUET = exports.CSV, "application/json", "application/vnd.apache.parquet"
 CAMPAIGN: dict[str, Export] = {
     "report.html": Export(
-        "the whole answer in one file, opens offline", "text/html; charset=utf-8", report.report_html
+        "the whole answer in one file, opens offline", "text/html; charset=utf-8", report.report_html, _compares
     ),
-    "report.pdf": Export("the same on paper, the runs attached", "application/pdf", report.report_pdf),
-    "report.md": Export("its words and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown),
+    "report.pdf": Export("the same on paper, the runs attached", "application/pdf", report.report_pdf, _compares),
+    "report.md": Export(
+        "its words and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown, _compares
+    ),
     "runs.csv": Export("a row per run, a column per figure", CSV, exports.runs_csv),
     "runs.parquet": Export("the same with types and units", PARQUET, exports.runs_parquet),
     "campaign.json": Export("design, specs, proofs and measurements", JSON, exports.document),

@@ -19,7 +19,11 @@ from apps.campaigns.models import Run
 from apps.results import downloads, exports
 from apps.results.transfer import download
 
-BINARY: Any = {(200, "application/octet-stream"): OpenApiTypes.BINARY}
+
+def _files(choices: dict[str, downloads.Export]) -> Any:
+    """Each type that a file may have, without its charset."""
+    types = sorted({each.content_type.partition(";")[0] for each in choices.values()})
+    return {(200, kind): OpenApiTypes.OBJECT if kind == downloads.JSON else OpenApiTypes.BINARY for kind in types}
 
 
 def _named(choices: dict[str, downloads.Export]) -> list[OpenApiParameter]:
@@ -38,7 +42,7 @@ class CampaignExportViewSet(viewsets.ViewSet):
 
     renderer_classes = [JSONRenderer, FileRenderer]
 
-    @extend_schema(parameters=_named(downloads.CAMPAIGN), responses=BINARY)
+    @extend_schema(parameters=_named(downloads.CAMPAIGN), responses=_files(downloads.CAMPAIGN))
     def retrieve(self, request: Request, campaign: UUID, file: str) -> HttpResponseBase:
         export = _chosen(downloads.CAMPAIGN, file)
         return download(export, get_object_or_404(exports.campaigns(), pk=campaign), file)
@@ -49,6 +53,6 @@ class RunExportViewSet(viewsets.ViewSet):
 
     renderer_classes = [JSONRenderer, FileRenderer]
 
-    @extend_schema(parameters=_named(downloads.RUN), responses=BINARY)
+    @extend_schema(parameters=_named(downloads.RUN), responses=_files(downloads.RUN))
     def retrieve(self, request: Request, run: UUID, file: str) -> HttpResponseBase:
         return download(_chosen(downloads.RUN, file), get_object_or_404(Run, pk=run), file)

@@ -131,7 +131,9 @@ class ImportViewSet(
         posted = self.request is not None and self.action_map.get("post") == "create"
         return [MultiPartParser()] if posted else super().get_parsers()
 
-    @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={201: ImportSerializer})
+    @extend_schema(
+        request={"multipart/form-data": UploadSerializer}, responses={200: ImportSerializer, 201: ImportSerializer}
+    )
     def create(self, request: Request) -> Response:
         """Upload. 200 instead of 201 where the same contents are here already, as a draft or as a campaign."""
         check_length(request.META.get("CONTENT_LENGTH") or "")
@@ -148,7 +150,7 @@ class ImportViewSet(
         said = request.data if isinstance(request.data, dict) else {"": request.data}
         return Response(_shown(services.say(self.get_object(), said, by=user_of(request))))
 
-    @extend_schema(request=None, responses={201: CampaignSerializer})
+    @extend_schema(request=None, responses={200: CampaignSerializer, 201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def commit(self, request: Request, pk: str) -> Response:
         """Make a campaign of it. 200 instead of 201 where it is one already: nothing is changed then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, Any, cast
 
 from django.core.files.uploadedfile import UploadedFile
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import FileResponse, Http404, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.datastructures import MultiValueDict
 
@@ -36,7 +36,9 @@ def _too_large(size: int) -> PlanError:
 
 
 def download(export: Export, row: Campaign | Run, name: str) -> HttpResponseBase:
-    """An export as a download that no browser interprets, sent while it is made."""
+    """An export as a download that no browser interprets, sent while it is made. Http404 where the row has none."""
+    if not export.offered(row):
+        raise Http404(f"{row} has no {name}")
     made, name = export.make(row), f"{row._meta.model_name}-{row.pk}-{name}"
     if hasattr(made, "read"):
         file = cast("IO[bytes]", made)

@@ -1,4 +1,5 @@
-"""A profile on a host as files that a DBA installs by hand: a shell script, a tuned profile, sysctl.d, postgresql.conf.
+"""Settings on a host as files that a DBA installs by hand: a shell script, a tuned profile, sysctl.d, postgresql.conf,
+tasks of Ansible.
 
 Each format says what it can; the rest stands in it as a comment, with what to type instead. Pure.
 """
@@ -93,6 +94,48 @@ def _section(item: Item) -> tuple[str, list[str], str] | None:
     return ("sysfs", [], f"{item.key}={item.wanted}") if item.key.startswith("/sys/") else None
 
 
+def ansible(title: str, run: DryRun) -> str:
+    """Tasks to include. Values are marked !unsafe, so that nothing in them is taken for a template."""
+    conf = [item for item in _good(run) if item.kind == "conf"]
+    writes = [item for item in _good(run) if item.kind == "write" and not item.wanted.startswith("$(")]
+    able = [item for item in writes if "$" not in item.key]
+    tasks = [line for item in able for line in (_sysctl_task(item) if _is_sysctl(item) else _file_task(item))]
+    begin = ["---", *_head(title, run)]
+    return _file([*begin, *tasks, *(_conf_task(conf) if conf else []), *_rest("Ansible", run, [*able, *conf])])
+
+
+def _sysctl_task(item: Item) -> list[str]:
+    return [
+        f"- name: {json.dumps(sysctl_name(item.key))}",
+        "  ansible.posix.sysctl:",
+        f"    name: {_yaml(sysctl_name(item.key))}",
+        f"    value: {_yaml(item.wanted)}",
+        "    sysctl_file: /etc/sysctl.d/60-proving-ground.conf",
+    ]
+
+
+def _file_task(item: Item) -> list[str]:
+    """A file of the kernel cannot be replaced, as Ansible's own modules would; it lasts until the host restarts."""
+    return [f"- name: {json.dumps(item.key)}", f"  ansible.builtin.shell: {_yaml(item.line)}"]
+
+
+def _conf_task(items: list[Item]) -> list[str]:
+    """One file that postgresql.conf includes; where it is, only the team knows."""
+    content = "".join(f"{conf_line(item.key, item.wanted)}\n" for item in items)
+    return [
+        '- name: "PostgreSQL parameters"',
+        "  ansible.builtin.copy:",
+        '    dest: "{{ postgresql_conf_dir }}/proving-ground.conf"',
+        f"    content: {_yaml(content)}",
+        '    mode: "0644"',
+    ]
+
+
+def _yaml(text: str) -> str:
+    """A string of JSON is one of YAML."""
+    return f"!unsafe {json.dumps(text)}"
+
+
 def _is_sysctl(item: Item) -> bool:
     return item.kind == "write" and item.key.startswith(SYSCTL) and not item.wanted.startswith("$(")
 
@@ -143,5 +186,6 @@ FORMATS = {
         ),
         Format("sysctl", "sysctl.d fragment", "-sysctl.conf", "into /etc/sysctl.d, then sysctl --system", sysctl),
         Format("postgresql", "postgresql.conf fragment", "-postgresql.conf", "into conf.d, or include it", postgresql),
+        Format("ansible", "Ansible tasks", "-tasks.yml", "with include_tasks, postgresql_conf_dir being set", ansible),
     )
 }

@@ -77,8 +77,14 @@ def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
 
 def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:
     """(file name, text) of a revision on a host in one of exports.FORMATS."""
+    title = f"{revision} on {host}, sha256 {revision.digest[:12]}"
+    suffix, text = written(revision.settings, host, name, title)
+    return f"{revision.profile.name}-r{revision.number}-{host}{suffix}", text
+
+
+def written(settings: dict[str, Any], host: Host, name: str, title: str) -> tuple[str, str]:
+    """(suffix of the file, text) of settings on a host. PlanError for a format that is none."""
     if name not in FORMATS:
         raise PlanError("format", f"{name!r} is no format", hint=f"known are: {', '.join(FORMATS)}")
-    shape, preview = FORMATS[name], dry_run(revision.settings, host)
-    title = f"{revision} on {host}, sha256 {revision.digest[:12]}"
-    return f"{revision.profile.name}-r{revision.number}-{host}{shape.suffix}", shape.render(title, preview.run)
+    shape, preview = FORMATS[name], dry_run(settings, host)
+    return shape.suffix, shape.render(title, preview.run)

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
-from apps.decisions.models import Comment, Decision
+from apps.decisions.models import Comment, Decision, Event
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Pin, Series
 from apps.tuning.services import revise
@@ -32,6 +32,7 @@ BASELINE = {
     "hosts/": 3,
     "hosts/{host}/": 5,
     "hosts/{host}/queue/": 8,
+    "hosts/{host}/baselines/": 4,
     "hosts/{host}/facts/history/": 4,
     "troubles/": 3,
     "hosts/{host}/facts/diff/": 6,
@@ -49,6 +50,7 @@ BASELINE = {
     "campaigns/{campaign}/results/": 9,
     "campaigns/{campaign}/summary/": 9,
     "campaigns/{campaign}/judgements/": 13,
+    "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 19,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
@@ -59,8 +61,9 @@ BASELINE = {
     "imports/": 3,
     "pins/": 3,
     "decisions/": 4,
-    "decisions/{decision}/": 5,
+    "decisions/{decision}/": 6,
     "decisions/{decision}/comments/": 5,
+    "decisions/{decision}/events/": 5,
     "tokens/": 3,
     "sessions/": 3,
     "users/": 3,
@@ -115,6 +118,7 @@ class World:
             Facts.objects.create(host=self.campaign.host, number=number, digest="", data={"n": number})
             revise(self.profile, {"cpu_affinity": {"server": f"0-{number}"}}, by=self.user)
             Comment.objects.create(decision=self.decision, author=self.user, text="but")
+            Event.objects.create(decision=self.decision, kind="renewed", by=self.user, host=self.campaign.host)
 
     def _another_run(self) -> None:
         position = self.campaign.runs.count()
@@ -161,5 +165,6 @@ def test_each_list_is_in_the_baseline() -> None:
         "Series": "series",
         "Delivery": "deliveries",
         "OnHosts": "campaigns",
+        "Baselines": "hosts",
     }
     assert {odd.get(room, f"{room.lower()}s") for room in lists} <= counted

@@ -163,9 +163,9 @@ def test_a_child_that_forked_twice_ends_with_the_run_that_is_cancelled(here: Fie
     agent.events(agent.submit(here.pgbench(1)))
     before, runs = here.look(), []
     for words in [*ESCAPES.values()] * times:
-        runs.append(
-            agent.submit(here.pgbench(60, script=f"copy (select 1) to program '{words}';\n\\sleep 60 s\n", clients=1))
-        )
+        # One that leaves its input unread may fail the COPY.
+        script = f"copy (select 1) to program 'cat > /dev/null; {words}';\n\\sleep 60 s\n"
+        runs.append(agent.submit(here.pgbench(60, script=script, clients=1)))
         agent.events(runs[-1], until="measuring")
         wait(lambda: bool(escaped()))
         time.sleep(chance.uniform(0, 0.5))

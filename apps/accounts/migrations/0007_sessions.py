@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0005_audit_by_key"),
+        ("accounts", "0006_idempotency"),
     ]
 
     operations = [

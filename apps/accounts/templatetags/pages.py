@@ -35,6 +35,16 @@ SIGNS = {
     "proposed": ("idle", "○"),
     "cancelled": ("idle", DASH),
     "superseded": ("idle", DASH),
+    "expired": ("bad", "!"),
+    "contradicted": ("bad", "✕"),
+    "stale": ("bad", "!"),
+    "same": ("good", "✓"),
+    "differs": ("bad", "≠"),
+    "cannot tell": ("idle", "?"),
+    "confirmed": ("good", "✓"),
+    "renewed": ("good", "✓"),
+    "fresh": ("good", "✓"),
+    "confirming": ("live", "●"),
     "interrupted": ("bad", "!"),
     "doubtful": ("idle", "?"),
     "failed": ("bad", "✕"),
@@ -202,6 +212,8 @@ SECTIONS = {
     "import": "campaign_list",
     "decision": "timeline",
     "timeline": "timeline",
+    "drift": "timeline",
+    "why": "timeline",
 }
 
 

@@ -119,3 +119,17 @@ def test_a_cursor_that_is_none_is_400(viewer: User) -> None:
 
 def test_a_filter_that_cannot_be_read_is_400(viewer: User) -> None:
     assert problem_of(browser(viewer).get("/api/v1/runs/?campaign=x"), 400)["field"] == "campaign"
+
+
+@pytest.mark.parametrize("text", ["a\\u0000b", "\\ud800"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ('{{"name": "w", "kind": "pgbench", "options": {{"script": "{}"}}}}', "options.script"),
+        ('{{"name": "w", "steps": [{{"options": {{"{}": 1}}}}]}}', "steps.0.options"),
+    ],
+)
+def test_text_that_cannot_be_kept_is_400_and_named(tuner: User, body: str, field: str, text: str) -> None:
+    answer = browser(tuner).generic("POST", "/api/v1/workloads/", body.format(text), content_type="application/json")
+
+    assert problem_of(answer, 400)["field"] == field

@@ -71,6 +71,11 @@ WRITERS = {
     "Decision.create": Role.TUNER,
     "Decision.accept": Role.TUNER,
     "Decision.reject": Role.TUNER,
+    "Decision.renew": Role.TUNER,
+    "Decision.confirm": Role.OPERATOR,
+    "Feed.create": Role.VIEWER,
+    "Feed.destroy": Role.VIEWER,
+    "Decision.ask_drift": Role.OPERATOR,
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
@@ -120,7 +125,8 @@ def rows(tuner: User) -> dict[str, Any]:
     assert run is not None
     artefact = Artefact.objects.create(run=run, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"tps")
     series = Series.objects.create(run=run, step="measure", source="cpu", columns=["t"])
-    decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", evidence={})
+    decided = {"settings": {"cpu_affinity": {"server": "0"}}, "evidence": {}}
+    decision = Decision.objects.create(campaign=campaign, author=tuner, title="t", decision="d", **decided)
     decision.hosts.add(campaign.host)
     copy = make_copy(host=campaign.host, by=tuner)
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
@@ -143,6 +149,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Judgements": campaign.pk,
         "OnHosts": campaign.pk,
         "Queue": campaign.host_id,
+        "Baselines": campaign.host_id,
         "CampaignExport": campaign.pk,
         "RunExport": run.pk,
         "Run": run.pk,
@@ -156,8 +163,13 @@ def rows(tuner: User) -> dict[str, Any]:
         "Pin": Pin.objects.create(title="p", address=f"/runs/{run.pk}/", chart="time", by=tuner).pk,
         "Decision": decision.pk,
         "Me": None,
+        "Compare": [f"level:{campaign.pk}:{label}" for label in ("1 cpu", "2 cpus")],
         "Audit": None,
         "Session": Session.objects.create(session_key="k", expire_date=timezone.now(), user=tuner).public,
+        "Why": None,
+        "Timeline": None,
+        "Search": None,
+        "Feed": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
         "Channel": channel.pk,
@@ -179,7 +191,8 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     file = FILES.get(endpoint.room)
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
-    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout"}
+    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout", "q": "t"}
+    asked |= {"of": rows["Compare"]}
     query = asked if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}

@@ -6,9 +6,19 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Role, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from tests.factories import FACTORS, FACTS, browser, make_campaign, make_host, make_profile, make_workload
+from tests.factories import (
+    FACTORS,
+    FACTS,
+    browser,
+    make_campaign,
+    make_copy,
+    make_host,
+    make_profile,
+    make_user,
+    make_workload,
+)
 
 CAMPAIGNS, RUNS = "/api/v1/campaigns/", "/api/v1/runs/"
 
@@ -33,6 +43,17 @@ def test_a_recipe_scales_to_the_host(viewer: User) -> None:
     assert plain["factors"][0]["generate"] == "cpu_doubling"
     assert [level["label"] for level in scaled["factors"][0]["levels"]] == ["1 cpu", "2 cpus", "4 cpus"]
     assert client.get("/api/v1/recipes/nonsense/").status_code == 404
+
+
+def test_a_recipe_tells_what_it_would_be_on_a_host(viewer: User) -> None:
+    client, host = browser(viewer), make_host()
+
+    planned = client.get(f"/api/v1/recipes/cpu-scaling/preview/?host={host.pk}").json()
+
+    assert (len(planned["runs"]), planned["known"]) == (9, False)
+    assert planned["seconds"] > 9 * 5
+    assert client.get("/api/v1/recipes/cpu-scaling/preview/").json()["field"] == "host"
+    assert not Campaign.objects.exists()
 
 
 def test_a_campaign_from_a_recipe_is_planned_started_and_cancelled(operator: User) -> None:
@@ -199,3 +220,16 @@ def test_what_was_too_large_to_fetch_says_where_it_is(viewer: User) -> None:
     answer = client.get(f"/api/v1/artefacts/{file.pk}/download/")
     assert answer.status_code == 404
     assert "is on the host only" in answer.json()["title"]
+
+
+def test_a_campaign_without_workload_profile_and_data_says_null(operator: User) -> None:
+    host, dataset = make_host(), make_copy(by=make_user(Role.TUNER)).dataset
+    made = browser(operator).post(f"/api/v1/datasets/{dataset.pk}/prepare/", {"host": host.pk}).json()
+
+    row = next(
+        each for each in browser(operator).get("/api/v1/campaigns/").json()["results"] if each["id"] == made["id"]
+    )
+
+    assert (made["workload"], made["profile"], row["workload"]) == (None, None, None)
+    report = browser(operator).get(f"/api/v1/campaigns/{made['id']}/export/report.html/")
+    assert report.status_code == 404

@@ -107,6 +107,6 @@ def test_a_run_that_the_agent_had_before_keeps_the_facts_of_its_start(host: Host
         def call(self, verb: str, **_: Any) -> Any:
             raise AssertionError(f"{verb} was called")
 
-    dispatch._keep_facts(run, Link())  # type: ignore[arg-type]  # all that it needs of a link
+    facts = dispatch._facts(run, Link())  # type: ignore[arg-type]  # all that it needs of a link
 
-    assert Run.objects.get(pk=run.pk).facts_id == run.facts_id
+    assert facts is None, "those of its start stay with it"

@@ -83,7 +83,7 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
     def titles(**query: Any) -> set[str]:
         entries = client.get(reverse("timeline"), query).context["entries"]
         assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)
-        return {str(entry.decision or entry.campaign) for entry in entries}
+        return {str(entry.what) for entry in entries if not entry.event}
 
     agreed, elsewhere = team["decision"].title, "Huge pages on the old kernel"
     here = {agreed, *(team[each].name for each in ("finished", "storage", "split", "prepared"))}
@@ -98,7 +98,7 @@ def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) ->
     shown = client.get(reverse("home")).context
 
     wanted = {(each.kind, each.url_name) for each in shown["wanted"]}
-    assert wanted == {("new", "host_detail"), ("failed", "campaign_detail")}
+    assert wanted == {("new", "host_detail"), ("failed", "campaign_detail"), ("stale", "decision_detail")}
     assert team["broken"] in [each.host for each in shown["problems"]]
 
 

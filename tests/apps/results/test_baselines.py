@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.baselines import baselines
-from tests.factories import FACTS, make_campaign, make_host, make_workload
+from tests.factories import FACTS, browser, make_campaign, make_host, make_workload
 
 pytestmark = pytest.mark.django_db
 QUIET = [10110, 10080, 10150, 10095, 10130, 10070, 10120, 10105, 10140, 10090]
@@ -110,3 +110,14 @@ def test_a_spec_that_was_hardly_ever_run_has_no_chart(client: Client, admin: Use
     client.force_login(admin)
 
     assert client.get(reverse("baseline_figure", args=[host.name, run.digest])).status_code == 404
+
+
+def test_the_api_tells_the_same(admin: User) -> None:
+    host = make_host()
+    runs = repeated(host, admin, *QUIET, 9850)
+
+    (found,) = browser(admin).get(f"/api/v1/hosts/{host.pk}/baselines/").json()
+
+    assert (found["metric"], [each["value"] for each in found["points"]]) == ("tps", [*QUIET, 9850])
+    assert found["points"][-1]["run"] == str(runs[-1].pk)
+    assert "out of line" in found["judgements"][0]["sentence"]

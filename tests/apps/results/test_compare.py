@@ -18,7 +18,7 @@ from apps.results import charts, queries
 from apps.results.compare import compare
 from apps.results.models import Measurement
 from tests import split
-from tests.factories import make_campaign
+from tests.factories import browser, make_campaign
 from tests.machine import facts, kernel
 
 pytestmark = pytest.mark.django_db
@@ -223,3 +223,24 @@ def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_nu
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
         with django_assert_max_num_queries(17):
             compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+
+def test_the_api_tells_the_verdict_and_whether_it_is_worse_than_the_margin(viewer: User, campaign: Campaign) -> None:
+    of = [level(campaign, "8GB, on"), level(campaign, "8GB, off")]
+
+    found = browser(viewer).get("/api/v1/compare/", {"of": of}).json()
+
+    (one,) = found["comparisons"]
+    assert (found["worse"], one["worse"], one["verdict"]) == (True, True, "worse")
+    assert [side["title"] for side in found["sides"]] == [one["a"], one["b"]] == ["8GB, on", "8GB, off"]
+    assert one["sentence"] in found["sentence"]
+    assert found["differences"][0] == {"what": "settings.huge_pages.use", "values": ["on", "off"]}
+    lenient = browser(viewer).get("/api/v1/compare/", {"of": of, "delta": "90"}).json()
+    assert (lenient["worse"], lenient["delta"]) == (False, 0.9)
+
+
+def test_the_api_refuses_what_cannot_be_compared(viewer: User, campaign: Campaign) -> None:
+    refused = browser(viewer).get("/api/v1/compare/", {"of": [level(campaign, "8GB, on")]})
+
+    assert (refused.status_code, refused.json()["field"]) == (400, "of")
+    assert "two to six" in refused.json()["hint"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agents.settings.base import Hold, Plan, Write
 from apps.tuning import effects, exports
@@ -46,6 +47,27 @@ def test_postgresql_conf_has_parameters_quoted_as_its_grammar_wants() -> None:
 
     assert said(lines) == ["huge_pages = 'on'", "shared_buffers = '1GB'", "log_line_prefix = 'it''s %m'"]
     assert "# huge_pages: sysctl -w vm.nr_hugepages=700" in lines
+
+
+class Tasks(yaml.SafeLoader):
+    """YAML as Ansible reads it: !unsafe is a string that is no template."""
+
+
+Tasks.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+
+
+def test_ansible_has_tasks_whose_values_are_no_templates() -> None:
+    text = "\n".join(render("ansible", WANTED))
+
+    tasks = {task.pop("name"): task for task in yaml.load(text, Tasks)}
+
+    assert tasks["vm.nr_hugepages"]["ansible.posix.sysctl"]["value"] == "700"
+    thp = "/sys/kernel/mm/transparent_hugepage/enabled"
+    assert tasks[thp] == {"ansible.builtin.shell": f"echo never > {thp}"}
+    assert "log_line_prefix = 'it''s %m'\n" in tasks["PostgreSQL parameters"]["ansible.builtin.copy"]["content"]
+    assert "# numa: numactl --interleave=0-1 postgres -D $PGDATA" in text
+    given = (each for each in ("    name: ", "value: ", "shell: ", "content: "))
+    assert text.count("!unsafe") == sum(map(text.count, given))
 
 
 def test_tuned_has_its_own_words_for_what_its_plugins_can() -> None:

@@ -12,14 +12,14 @@ from django.utils import timezone
 from apps.accounts import notify
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
-from apps.decisions import reviews
+from apps.decisions import upkeep
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.results import fold, ingest, looks, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, read results, check and release hosts, review decisions, notify."
+    help = "Work on every run that is due, read results, check and release hosts, tend decisions, notify."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         for run in queries.to_ingest():
             ingest.ingest(run)
         looks.look_due()
-        reviews.review_due()
+        upkeep.tend()
         for channel_id in notify.channels_due(timezone.now()):
             notify.deliver(channel_id)
         return len(due)

@@ -1,0 +1,27 @@
+"""Who asks the API, before a view has looked: for what counts requests, and what remembers them."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.utils import timezone
+
+from apps.accounts.models import ApiToken, User
+
+PREFIX = "/api/v1/"
+
+
+def token_of(request: HttpRequest) -> ApiToken | None:
+    """The token that a request shows, if it is known and holds; whether it may do this, the view says."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    known = ApiToken.objects.filter(digest=ApiToken.hash(secret.strip()), expires_at__gt=timezone.now())
+    return known.select_related("user").first()
+
+
+def user_of(request: HttpRequest) -> User | None:
+    """None where nobody is logged in: the view answers 401."""
+    token = token_of(request)
+    found = token.user if token else getattr(request, "user", AnonymousUser())
+    return found if isinstance(found, User) and found.is_active else None

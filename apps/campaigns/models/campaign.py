@@ -1,0 +1,140 @@
+"""A campaign: what is compared, where, in which order, and when it stops."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import models
+
+from agents.collectors import COLLECTORS
+from apps.accounts.models import User
+from apps.campaigns.models.workloads import DataSet, Workload
+from apps.campaigns.steps import Step
+from apps.hosts.models import Host
+from apps.tuning.models import Revision
+
+
+def all_sources() -> list[str]:
+    return list(COLLECTORS)
+
+
+class Campaign(models.Model):
+    """A question, the factors that may answer it, and the runs that were planned from them."""
+
+    class Kind(models.TextChoices):
+        COMPARISON = "comparison", "comparison: levels of factors, measured"
+        PREPARATION = "preparation", "preparation: a data set is made, or removed"
+        IMPORTED = "imported", "imported: measured elsewhere"
+
+    class State(models.TextChoices):
+        DRAFT = "draft"
+        RUNNING = "running"
+        PAUSED = "paused"
+        FINISHED = "finished"
+        CANCELLED = "cancelled"
+
+    class Design(models.TextChoices):
+        FACTORIAL = "factorial", "full factorial: every combination of levels"
+        ONE_AT_A_TIME = "one_at_a_time", "one factor at a time, from the first levels"
+        LIST = "list", "the combinations that are listed"
+        LATIN_SQUARE = "latin_square", "Latin square of three factors"
+        RANDOM_SAMPLE = "random_sample", "a random sample of the combinations"
+
+    class Order(models.TextChoices):
+        RANDOMISED = "randomised", "randomised blocks"
+        AS_GIVEN = "as_given", "as given"
+        DESCENDING = "descending", "descending"
+        ABBA = "abba", "ABBA: every second block backwards"
+        FEWEST_RESTARTS = "fewest_restarts", "fewest restarts of the server"
+
+    class Placement(models.TextChoices):
+        ONE = "one", "one host"
+        EACH = "each", "every combination on each host"
+        SPREAD = "spread", "spread over identical hosts"
+
+    class Reboot(models.TextChoices):
+        NEVER = "never", "never"
+        EACH_REPETITION = "each_repetition", "before each repetition"
+        EACH_RUN = "each_run", "before each run"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=11, choices=Kind, default=Kind.COMPARISON)
+    name = models.CharField(max_length=120)
+    question = models.TextField()
+    recipe = models.CharField(max_length=40, blank=True)
+    recipe_version = models.PositiveIntegerField(null=True, blank=True, help_text="that of the recipe when it was made")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
+    profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
+    workload = models.ForeignKey(
+        Workload, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns", help_text="of a comparison"
+    )
+    dataset = models.ForeignKey(DataSet, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
+    target: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
+    )
+    placement = models.CharField(max_length=6, choices=Placement, default=Placement.ONE)
+    further_hosts = models.ManyToManyField(
+        Host, blank=True, related_name="further_campaigns", help_text="beside the first: each a block, or identical"
+    )
+    roles: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"client": host id, "standbys": [host ids]}; the server is on the host'
+    )
+    priority = models.SmallIntegerField(default=0, help_text="in the queue of its hosts: the highest goes first")
+    design = models.CharField(max_length=13, choices=Design, default=Design.FACTORIAL)
+    factors: Any = models.JSONField(
+        help_text='[{"name", "order", "levels": [{"label", "set": {path: value}, "when": {factor: [labels]}}]}]'
+    )
+    cells: Any = models.JSONField(default=list, blank=True, help_text="of a list: [{factor: label}]")
+    sample = models.PositiveIntegerField(null=True, blank=True, help_text="combinations of a random sample")
+    repetitions = models.PositiveIntegerField(default=5)
+    order = models.CharField(max_length=15, choices=Order, default=Order.RANDOMISED)
+    seed = models.PositiveBigIntegerField()
+    reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
+    nuisance: Any = models.JSONField(
+        default=dict, blank=True, help_text='{"cool_down_s", "checkpoint", "drop_caches", "warm_up": {...}}'
+    )
+    stop: Any = models.JSONField(
+        default=dict, blank=True, help_text='{} (all repetitions), or {"until", "between": [cell, cell], "width"}'
+    )
+    budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run begins")
+    max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="runs that may fail before it pauses")
+    metric = models.CharField(
+        max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
+    )
+    delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
+    interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
+    sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
+    state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
+    state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
+    open_blocks = models.PositiveIntegerField(
+        null=True, blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all"
+    )
+    forgiven_failures = models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed")
+    extensions: Any = models.JSONField(
+        default=list, blank=True, help_text='[{"at", "by", "repetitions", "levels", "seen": ok runs before it}]'
+    )
+    cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="campaign_newest"),
+            models.Index(fields=["-ended_at", "-id"], name="campaign_ended"),
+            models.Index(fields=["host", "-ended_at", "-id"], name="campaign_ended_on_host"),
+            models.Index(
+                fields=["state"], condition=~models.Q(state__in=["finished", "cancelled"]), name="campaign_open"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def steps(self) -> list[Step]:
+        """Of its workload; none where it has no workload."""
+        return list(self.workload.steps) if self.workload else []

@@ -1,0 +1,74 @@
+"""Where data sets live, and what runs had of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from apps.campaigns import data
+from apps.campaigns.models.runs import Run
+from apps.campaigns.models.workloads import DataSet
+from apps.hosts.models import Host
+
+
+class DataCopy(models.Model):
+    """A data set as it lies in a private cluster of a host, as its runs have told."""
+
+    class State(models.TextChoices):
+        PREPARING = "preparing"
+        PRISTINE = "pristine"
+        DIRTY = "dirty"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="data_copies")
+    home = models.CharField(max_length=500, help_text="the private cluster's directory")
+    fingerprint = models.CharField(max_length=64, help_text="of what makes it, and of PostgreSQL's major version")
+    dataset = models.ForeignKey(DataSet, null=True, on_delete=models.SET_NULL, related_name="copies")
+    recipe: Any = models.JSONField(help_text='{"kind", "options"}')
+    major = models.PositiveIntegerField()
+    database = models.CharField(max_length=63)
+    target: Any = models.JSONField(help_text="of the run that told last")
+    initdb: Any = models.JSONField(default=dict, help_text="the setting that its cluster was made with")
+    state = models.CharField(max_length=9, choices=State)
+    size = models.PositiveBigIntegerField(default=0, help_text="bytes")
+    relations: Any = models.JSONField(default=dict, help_text="relation -> {bytes, rows}")
+    seconds: Any = models.JSONField(default=list, help_text="[[step of its making, seconds]]")
+    made_by = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["host", "home", "fingerprint"]
+        verbose_name_plural = "data copies"
+        constraints = [models.UniqueConstraint(fields=["host", "home", "fingerprint"], name="data_copy_once")]
+
+    def __str__(self) -> str:
+        return f"{self.database} on {self.host}"
+
+    @property
+    def brief(self) -> str:
+        """How it was made, in short."""
+        return data.brief(self.recipe["kind"], self.recipe["options"])
+
+    @property
+    def took(self) -> float:
+        """Seconds that its steps took in all."""
+        return float(sum(seconds for _, seconds in self.seconds))
+
+
+class DataUse(models.Model):
+    """What a run had of a data set: the pristine one, a copy of it, or one made anew; and what that took."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="data_use")
+    copy = models.ForeignKey(DataCopy, null=True, on_delete=models.SET_NULL, related_name="uses")
+    name = models.CharField(max_length=80)
+    means = models.CharField(max_length=8, help_text="pristine, copy, reinit, keep, prepared or removed")
+    reason = models.TextField()
+    seconds = models.FloatField(default=0)
+    wrote = models.BooleanField(null=True, help_text="whether the run changed it; empty where nobody looked")
+
+    class Meta:
+        ordering = ["run"]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.means}"

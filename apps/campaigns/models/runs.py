@@ -1,0 +1,235 @@
+"""Runs with the parts that other machines have in them, their events and artefacts; the legal transitions of a run."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from apps.campaigns.models.campaign import Campaign
+from apps.hosts.models import Host
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def active(self) -> RunQuerySet:
+        """Runs that the agent may know of: submitted and not ended."""
+        return self.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
+
+    def due(self, now: datetime) -> RunQuerySet:
+        """Runs that want a tick and that nobody works on."""
+        unclaimed = models.Q(claimed_until=None) | models.Q(claimed_until__lt=now)
+        return self.filter(unclaimed, next_tick_at__lte=now).exclude(state=Run.State.ENDED)
+
+
+class Run(models.Model):
+    """One cell of the design, once: a resolved spec, and what became of it."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        SUBMITTING = "submitting"
+        RUNNING = "running"
+        ENDED = "ended"
+
+    class Outcome(models.TextChoices):
+        OK = "ok"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        INTERRUPTED = "interrupted"
+        NOT_IN_EFFECT = "not_in_effect", "not in effect"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
+    position = models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")
+    block = models.PositiveIntegerField(help_text="repetition, from 0")
+    cell: Any = models.JSONField(help_text="factor -> level label")
+    retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retries")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    agent_state_at = models.DateTimeField(null=True, blank=True)
+    step = models.CharField(max_length=40, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
+    epoch = models.PositiveBigIntegerField(null=True)
+    next_tick_at = models.DateTimeField(null=True, blank=True)
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    claim = models.UUIDField(null=True, blank=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
+    last_seq = models.PositiveIntegerField(default=0)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    manifest: Any = models.JSONField(null=True, blank=True)
+    proof: Any = models.JSONField(null=True, blank=True, help_text='{"checked", "ok", "lines": [what was found]}')
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were read")
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["campaign", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["campaign", "position"], name="position_once_per_campaign"),
+            models.UniqueConstraint(fields=["retry_of"], name="retried_once"),
+            models.CheckConstraint(
+                condition=models.Q(state="ended") ^ models.Q(outcome=""), name="outcome_when_and_only_when_ended"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
+            models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
+            # What goes on or waits is a handful, whatever the history.
+            models.Index(fields=["host"], condition=~models.Q(state="ended"), name="run_open_on_host"),
+            models.Index(fields=["host", "-ended_at"], name="run_newest_on_host"),
+            models.Index(
+                fields=["campaign"],
+                condition=models.Q(outcome__in=["failed", "interrupted", "not_in_effect"]),
+                name="run_not_ok",
+            ),
+            models.Index(
+                fields=["host", "-ended_at"],
+                condition=models.Q(manifest__timings__has_key="REBOOTING"),
+                name="run_that_restarted",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.campaign} #{self.position + 1}"
+
+    @property
+    def label(self) -> str:
+        """The levels of this run in a line, such as "2 cpus", in the order of the design: that of jsonb is its own."""
+        names = [factor["name"] for factor in self.campaign.factors]
+        return ", ".join(self.cell[name] for name in names if name in self.cell)
+
+    @property
+    def doing(self) -> str:
+        """What its agent does now, in words."""
+        if self.agent_state == "REBOOTING" and self.agent_state_at:
+            return f"restarting the host since {self.agent_state_at:%H:%M}"
+        return f"{self.agent_state.lower().replace('_', ' ')} {self.step}".strip()
+
+    def claim_tick(self, seconds: float) -> bool:
+        """Claim this run for one tick. False when somebody else has it or it is not due, as after a redelivery."""
+        now, token = timezone.now(), uuid.uuid4()
+        until = now + timedelta(seconds=seconds)
+        claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
+        if claimed:
+            self.refresh_from_db(from_queryset=Run.objects.select_related("campaign", "host__identity"))
+        return bool(claimed)
+
+    def mine(self) -> RunQuerySet:
+        """This row, if the claim that we took is still ours: every write of a tick goes through it."""
+        return Run.objects.filter(pk=self.pk, claim=self.claim)
+
+
+class RunPart(models.Model):
+    """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
+
+    class Role(models.TextChoices):
+        SERVER = "server", "server"
+        STANDBY = "standby", "standby"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False, help_text="of the job on its host")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="parts")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="run_parts")
+    role = models.CharField(max_length=7, choices=Role)
+    position = models.PositiveIntegerField(help_text="in the order of their starts, from 0")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=Run.State, default=Run.State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
+    epoch = models.PositiveBigIntegerField(null=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
+    last_seq = models.PositiveIntegerField(default=0)
+    manifest: Any = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["run", "position"]
+        constraints = [models.UniqueConstraint(fields=["run", "position"], name="part_position_once_per_run")]
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.run} on {self.host}"
+
+    @property
+    def name(self) -> str:
+        """Which of the run's parts it is: "server", "standby1"."""
+        return str(self.spec["target"].get("name", self.role))
+
+
+class RunEvent(models.Model):
+    """One line of the agent's event log; (run, seq) is unique, so that a line read twice is stored once."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["run", "seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class PartEvent(models.Model):
+    """The same of a part: in a table of its own, so that nobody takes what another host told for the run's."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    data: Any = models.JSONField()
+
+    class Meta:
+        ordering = ["part", "seq"]
+        constraints = [models.UniqueConstraint(fields=["part", "seq"], name="part_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.part_id} {self.seq} {self.kind}"
+
+
+class Artefact(models.Model):
+    """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["run", "path"]
+        constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class PartArtefact(models.Model):
+    """What a part's tools printed, such as the log of its PostgreSQL."""
+
+    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
+    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
+    size = models.PositiveBigIntegerField(help_text="bytes on the host")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        ordering = ["part", "path"]
+        constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]
+
+    def __str__(self) -> str:
+        return self.path

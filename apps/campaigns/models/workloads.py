@@ -1,0 +1,89 @@
+"""What a run does and on which data; the recipes of a team."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from apps.accounts.models import User
+from apps.campaigns import data, steps
+from apps.hosts.models import NAME
+
+
+class Workload(models.Model):
+    """What is run: named steps, each with a role, a tool and its options. Changing one makes the next revision."""
+
+    name = models.CharField(max_length=63, validators=[NAME])
+    revision = models.PositiveIntegerField(default=1)
+    steps: Any = models.JSONField(help_text='[{"name", "role", "kind", "options"}]')
+    digest = models.CharField(max_length=64)
+    description = models.TextField(blank=True)
+    author = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-revision"]
+        constraints = [models.UniqueConstraint(fields=["name", "revision"], name="workload_revision_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} r{self.revision}"
+
+    @property
+    def kinds(self) -> str:
+        """Its tools, such as "sql, pgbench"."""
+        return steps.kinds(self.steps)
+
+    @property
+    def imported(self) -> bool:
+        """Whether it only tells what was measured elsewhere."""
+        return steps.imported(self.steps)
+
+
+class DataSet(models.Model):
+    """How data are made: by pgbench, or by SQL. Changing one makes the next revision."""
+
+    name = models.CharField(max_length=63, validators=[NAME])
+    revision = models.PositiveIntegerField(default=1)
+    kind = models.CharField(max_length=20)
+    options: Any = models.JSONField(default=dict, blank=True, help_text="what its kind accepts")
+    reset = models.CharField(max_length=6, default="auto", help_text="what makes it pristine for a run that writes")
+    digest = models.CharField(max_length=64)
+    description = models.TextField(blank=True)
+    author = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-revision"]
+        constraints = [models.UniqueConstraint(fields=["name", "revision"], name="dataset_revision_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} r{self.revision}"
+
+    @property
+    def brief(self) -> str:
+        """How it is made, in short."""
+        return data.brief(self.kind, self.options)
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """It in a spec, in the shape of agents/protocol.py."""
+        return {"name": str(self), "kind": self.kind, "options": self.options, "reset": self.reset}
+
+
+class OwnRecipe(models.Model):
+    """A recipe of the team, as it was written. Changing one makes the next version; none is ever changed."""
+
+    name = models.CharField(max_length=40)
+    version = models.PositiveIntegerField()
+    text = models.TextField(help_text="YAML, with its comments")
+    content: Any = models.JSONField(help_text="what the text says")
+    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-version"]
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="own_recipe_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} version {self.version}"

@@ -1,0 +1,151 @@
+"""The campaign that shall confirm a decision where it went stale: offered, planned, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.campaigns import lifecycle
+from apps.campaigns import services as campaigns
+from apps.campaigns.models import Campaign
+from apps.campaigns.queries import median_s
+from apps.decisions import conditions, needs, standing
+from apps.decisions.history import note
+from apps.decisions.models import Decision, Event, Review, Standing
+from apps.decisions.verdicts import say
+from apps.errors import PlanError
+from apps.hosts.models import Host
+
+Verdict = Review.Verdict
+OVER = (Campaign.State.FINISHED, Campaign.State.CANCELLED)
+# What of a campaign may have grown since its results were frozen.
+FROZEN = ("factors", "design", "cells", "sample", "order", "nuisance", "reboot", "delta")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The evidence's own design on the hosts where it went stale. `seconds` by what its runs took."""
+
+    hosts: list[Host]
+    repetitions: int
+    runs: int
+    seconds: float | None
+
+
+def stale(decision: Decision) -> list[Standing]:
+    """Where it may not hold any more."""
+    rows = decision.standings.filter(stale_since__isnull=False, host__in=decision.scope)
+    return list(rows.select_related("host", "campaign").order_by("host__name"))
+
+
+def stale_on(host: Host) -> list[Standing]:
+    """Decisions that the team goes by and that may not hold on this host any more."""
+    alive = Decision.objects.alive().about(host).values("pk")
+    rows = Standing.objects.filter(host=host, stale_since__isnull=False, decision__in=alive)
+    return list(rows.select_related("decision", "campaign").defer("decision__evidence"))
+
+
+def under_way(decision: Decision) -> Campaign | None:
+    """The campaign that shall confirm it and has not ended."""
+    rows = decision.standings.exclude(campaign=None).exclude(campaign__state__in=OVER).select_related("campaign")
+    return next((each.campaign for each in rows), None)
+
+
+def offer(decision: Decision, found: list[Standing] | None = None) -> Offer | None:
+    """None where nothing is stale, or a campaign that shall confirm it is there already."""
+    waiting = stale(decision) if found is None else found
+    hosts = [each.host for each in waiting if each.campaign is None or each.campaign.state in OVER]
+    if not hosts or decision.status not in (Decision.Status.ACCEPTED, Decision.Status.EXPIRED):
+        return None
+    wanted = needs.repetitions(decision.evidence, decision.level)
+    runs = wanted * len(decision.evidence["table"]["levels"]) * len(hosts)
+    took = median_s(decision.campaign.runs.all())
+    return Offer(hosts, wanted, runs, runs * took if took else None)
+
+
+def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Campaign:
+    """A draft of the confirming campaign, started where that is asked for. PlanError where there is nothing to confirm,
+    or a host does not allow it."""
+    campaign = _plan(decision, by)
+    if start:
+        campaigns.start_campaign(campaign, by=by)
+    return campaign
+
+
+@transaction.atomic
+def _plan(decision: Decision, by: User) -> Campaign:
+    require(by, Role.OPERATOR, "confirm decision")
+    Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would plan two
+    wanted = offer(decision)
+    if wanted is None:
+        hint = "a host of its scope has to have changed, and no campaign that confirms it to be under way"
+        raise PlanError("decision", f"{decision} is {decision.status}: there is nothing to confirm", hint=hint)
+    campaign = lifecycle.clone_campaign(decision.campaign, by=by, **_changes(decision, wanted))
+    decision.standings.filter(host__in=wanted.hosts).update(campaign=campaign)
+    note(decision, Event.Kind.CONFIRMING, f"{wanted.runs} runs were planned", by=by, campaign=campaign)
+    about = {"id": decision.pk, "campaign": str(campaign.pk), "hosts": [host.name for host in wanted.hosts]}
+    audit(by, "decision.confirming", decision, after=about)
+    return campaign
+
+
+def _changes(decision: Decision, wanted: Offer) -> dict[str, Any]:
+    """What differs from the campaign that was decided on: where, how often, in which order; and no early stop, for the
+    number of runs is that which the effect needs."""
+    frozen = decision.evidence["campaign"]
+    first, *others = wanted.hosts
+    where = {"host": first, "further_hosts": others, "placement": Campaign.Placement.EACH if others else "one"}
+    return {
+        **{name: frozen[name] for name in FROZEN if name in frozen},
+        **where,
+        "name": f"Confirm: {decision.title}"[:120],
+        "question": f"Does “{decision.title}” still hold on {', '.join(host.name for host in wanted.hosts)}?",
+        "repetitions": wanted.repetitions,
+        "seed": None,
+        "stop": {},
+        "budget_h": None,
+    }
+
+
+def settle(found: Review) -> None:
+    """What a reviewed campaign means where the decision went stale; in the caller's transaction.
+
+    Any campaign under the new conditions can confirm; only the one that was to confirm it changes what it is called.
+    """
+    decision, campaign = found.decision, found.campaign
+    measured = {run.host_id: run for run in standing.last_runs(campaign)}
+    several = len(measured) > 1
+    for each in stale(decision):
+        run = measured.get(each.host_id)
+        if run is None or run.facts is None:
+            continue
+        now = standing.under(run.facts, campaign)
+        if conditions.stale(conditions.read(each.conditions), now, decision.kernel, decision.postgresql):
+            verdict, words = say(decision, campaign, each.host_id) if several else (found.verdict, found.words)
+            _settle(each, campaign, verdict, words, {"conditions": now.as_dict(), "looked": run.facts.number})
+
+
+def _settle(each: Standing, campaign: Campaign, verdict: str, words: str, now: dict[str, Any]) -> None:
+    decision, asked = each.decision, each.campaign_id == campaign.pk
+    same = Standing.objects.filter(pk=each.pk)
+    if verdict == Verdict.CONFIRMS:
+        same.update(**now, reasons=[], stale_since=None, campaign=None)
+        _tell(each, campaign, Event.Kind.CONFIRMED, words)
+    elif asked and verdict == Verdict.CONTRADICTS:
+        Decision.objects.alive().filter(pk=decision.pk).update(status=Decision.Status.CONTRADICTED)
+        same.update(campaign=None)
+        _tell(each, campaign, Event.Kind.CONTRADICTED, words)
+    elif asked:
+        same.update(campaign=None)
+        _tell(each, campaign, Event.Kind.UNSETTLED, words)
+
+
+def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, words: str) -> None:
+    """Whoever started the campaign is named; the verdict is of the system."""
+    told = f"{words} Asked for by {campaign.created_by}."
+    note(each.decision, kind, told, host=each.host, campaign=campaign)
+    about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": words}
+    audit(None, f"decision.{kind.value}", each.decision, after=about)

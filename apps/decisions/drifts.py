@@ -1,0 +1,94 @@
+"""The drift report: which hosts in the scope of a decision no longer have what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from agents.settings import SETTINGS
+from apps.accounts.models import Role, User
+from apps.accounts.services import require
+from apps.campaigns import targets
+from apps.decisions import drift, living
+from apps.decisions.conditions import conditions
+from apps.decisions.drift import Row
+from apps.decisions.models import Decision, Standing
+from apps.errors import PlanError
+from apps.hosts import contact
+from apps.hosts.models import Facts, Host
+
+
+@dataclass(frozen=True)
+class HostDrift:
+    """One host; `at` None where nobody ever looked. `asked`: the host itself was asked, later than its facts were
+    read."""
+
+    host: Host
+    rows: list[Row]
+    at: datetime | None
+    asked: bool = False
+
+    @property
+    def state(self) -> str:
+        return drift.state(self.rows) if self.at else drift.UNKNOWN
+
+    @property
+    def differing(self) -> list[Row]:
+        return [row for row in self.rows if row.state == drift.DIFFERS]
+
+
+@dataclass(frozen=True)
+class Report:
+    decision: Decision
+    hosts: list[HostDrift]
+
+
+def report(decision: Decision) -> list[HostDrift]:
+    """Every host in scope, those that differ first. Three queries."""
+    return _told(decision, list(decision.scope))
+
+
+def reports(host: Host | None = None) -> list[Report]:
+    """Of each decision that the team goes by and that says what is to be set; of one host, or of all."""
+    rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
+    decisions = rows.about(host) if host else rows
+    return [Report(each, _told(each, [host] if host else list(each.scope))) for each in decisions]
+
+
+def _told(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
+    newest = _newest(hosts)
+    asked = {each.host_id: each for each in decision.standings.filter(host__in=hosts, asked_at__isnull=False)}
+    found = [_on(decision, host, newest.get(host.pk), asked.get(host.pk)) for host in hosts]
+    order = (drift.DIFFERS, drift.UNKNOWN, drift.SAME)
+    return sorted(found, key=lambda each: (order.index(each.state), each.host.name))
+
+
+def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
+    rows = Facts.objects.filter(host__in=hosts).order_by("host_id", "-number").distinct("host_id")
+    return {each.host_id: each for each in rows}
+
+
+def _on(decision: Decision, host: Host, facts: Facts | None, asked: Standing | None) -> HostDrift:
+    if asked and asked.asked_at and (facts is None or facts.seen_at < asked.asked_at):
+        return HostDrift(host, [Row(**row) for row in asked.found], asked.asked_at, asked=True)
+    if facts is None:
+        return HostDrift(host, [], None)
+    return HostDrift(host, drift.rows(facts.data, decision.settings), facts.seen_at)
+
+
+def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
+    """What the host itself says now; it is connected to, and nothing is changed on it."""
+    require(by, Role.OPERATOR, "ask the host")
+    if not decision.scope.filter(pk=host.pk).exists():
+        hint = "one of " + ", ".join(each.name for each in decision.scope)
+        raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)
+    facts, found = contact.discover(host, {name: each for name, each in decision.settings.items() if name in SETTINGS})
+    rows = drift.rows(facts, decision.settings, found)
+    now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
+    kept = {"found": [row.as_dict() for row in rows], "asked_at": now}
+    new = {**kept, "conditions": living.basis(decision, present).as_dict()}
+    Standing.objects.update_or_create(decision=decision, host=host, defaults=kept, create_defaults=new)
+    return HostDrift(host, rows, now, asked=True)

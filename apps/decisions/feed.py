@@ -1,0 +1,92 @@
+"""The timeline as an Atom feed, behind an address that nobody can guess."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.syndication.views import Feed
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, reverse
+from django.utils.feedgenerator import Atom1Feed
+
+from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.services import audit, require
+from apps.decisions import timeline
+from apps.decisions.forms import TimelineForm
+from apps.decisions.models import FeedToken
+from apps.decisions.timeline import Entry
+
+MOST = 50
+
+
+@transaction.atomic
+def renew_feed(*, by: User) -> str:
+    """The path of the user's feed, told this once; the one before stops working."""
+    require(by, Role.VIEWER, "make a feed")
+    secret = secrets.token_urlsafe(32)
+    FeedToken.objects.update_or_create(user=by, defaults={"digest": ApiToken.hash(secret)})
+    audit(by, "feed.renew", by)
+    return reverse("timeline_feed", args=[secret])
+
+
+@transaction.atomic
+def drop_feed(*, by: User) -> None:
+    """Its address leads nowhere from now on."""
+    if FeedToken.objects.filter(user=by).delete()[0]:
+        audit(by, "feed.drop", by)
+
+
+class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it runs
+    feed_type = Atom1Feed
+    title = "Proving Ground"
+    subtitle = "Decisions, what became of them, and campaigns that ended"
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpRequest:
+        return request
+
+    def link(self) -> str:
+        return reverse("timeline")
+
+    def items(self, request: HttpRequest) -> list[Entry]:
+        return timeline.timeline(TimelineForm(request.GET).asked(), size=MOST).entries
+
+    def item_title(self, item: Entry) -> str:
+        return item.title
+
+    def item_description(self, item: Entry) -> str:
+        return item.words
+
+    def item_link(self, item: Entry) -> str:
+        return item.path
+
+    def item_guid(self, item: Entry) -> str:
+        return f"proving-ground:{item.cursor}"
+
+    def item_author_name(self, item: Entry) -> str:
+        return item.who or "Proving Ground"
+
+    def item_updateddate(self, item: Entry) -> datetime:
+        return item.at
+
+    def item_pubdate(self, item: Entry) -> datetime:
+        return item.at
+
+    def item_categories(self, item: Entry) -> list[str]:
+        return [item.kind]
+
+
+@login_not_required
+def timeline_feed(request: HttpRequest, secret: str) -> HttpResponse:
+    """Filtered as the timeline is. Who has no account any more has no feed."""
+    if not FeedToken.objects.filter(digest=ApiToken.hash(secret), user__is_active=True).exists():
+        raise Http404("no such feed: make another one on the timeline")
+    answer = TimelineFeed()(request)
+    answer["Cache-Control"] = "private, max-age=60"
+    return answer
+
+
+urlpatterns = [path("feed/<str:secret>/timeline.atom", timeline_feed, name="timeline_feed")]

@@ -1,0 +1,89 @@
+"""Whether what was decided still stands on the hosts that it is about; each version of facts is looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db import transaction
+from django.db.models import Max
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.notify import notify
+from apps.accounts.services import audit
+from apps.decisions import conditions, standing
+from apps.decisions.conditions import Conditions
+from apps.decisions.history import note
+from apps.decisions.models import Decision, Event, Standing
+from apps.hosts.models import Facts, Host
+
+
+def begin(decision: Decision) -> None:
+    """What it stands on where it was measured, and elsewhere the hosts as they are; in the caller's transaction."""
+    measured = standing.measured(decision.campaign)
+    for host in decision.scope:
+        newest = host.facts_history.order_by("-number").first()
+        if host in measured or newest:
+            now = measured[host] if host in measured else standing.under(newest, decision.campaign)  # type: ignore[arg-type]  # one of the two is there
+            Standing.objects.create(decision=decision, host=host, conditions=now.as_dict())
+
+
+def look_due() -> None:
+    """Hold every decision that the team goes by against the newest facts of its hosts."""
+    for decision, host in _due():
+        look(decision, host)
+
+
+def _due() -> Iterator[tuple[Decision, Host]]:
+    """Where no look was taken at a host's newest facts. Four queries when there is nothing to do."""
+    rows = Decision.objects.alive().select_related("campaign").prefetch_related("hosts", "standings").defer("evidence")
+    known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
+    for decision in rows:
+        listed = {host.pk for host in decision.hosts.all()}
+        looked = {each.host_id: each.looked for each in decision.standings.all()}
+        for host in known:
+            inside = host.pk in listed or set(decision.labels) & set(host.labels)
+            if inside and looked.get(host.pk, 0) != host.newest:
+                yield decision, host
+
+
+@transaction.atomic
+def look(decision: Decision, host: Host) -> Standing:
+    """Compare the host as it is with what the decision stands on there, and say so where that begins to differ."""
+    facts = host.facts_history.order_by("-number")[:1].get()
+    now = standing.under(facts, decision.campaign)
+    new = {"conditions": basis(decision, now).as_dict()}
+    found, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
+    stood = conditions.read(found.conditions)
+    reasons = conditions.stale(stood, now, decision.kernel, decision.postgresql)
+    was_stale = found.stale_since is not None
+    found.reasons = [reason.as_dict() for reason in reasons]
+    found.looked = facts.number
+    found.stale_since = (found.stale_since or timezone.now()) if reasons else None
+    found.save(update_fields=["reasons", "looked", "stale_since"])
+    if reasons and not was_stale:
+        _went_stale(found, facts)
+    elif was_stale and not reasons:
+        note(decision, Event.Kind.FRESH, "what had changed is as it was", host=host)
+        audit(None, "decision.fresh", decision, after={"id": decision.pk, "host": host.name, "facts": facts.number})
+    return found
+
+
+def basis(decision: Decision, now: Conditions) -> Conditions:
+    """For a host that came into the scope by a label: what was measured, wherever that was."""
+    return next(iter(standing.measured(decision.campaign).values()), now)
+
+
+def _went_stale(found: Standing, facts: Facts) -> None:
+    decision, host = found.decision, found.host
+    note(decision, Event.Kind.STALE, found.words, host=host)
+    about = {"id": decision.pk, "host": host.name, "facts": facts.number, "reasons": found.reasons}
+    audit(None, "decision.stale", decision, after=about)
+    payload = {
+        "text": f"{decision.decision}\n\n{host}: {found.words}",
+        "path": reverse("decision_detail", args=[decision.pk]),
+        "decision": decision.pk,
+        "host": host.name,
+        "reason": found.words,
+    }
+    notify("decision.stale", f"{decision} may not hold on {host} any more", payload)

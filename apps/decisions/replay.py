@@ -1,0 +1,82 @@
+"""The frozen evidence of a decision, judged once more by the statistics of today. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.results import stats
+
+# Percentages that were computed from the same numbers, by another release of a library.
+SAME_WITHIN = 0.005
+
+
+@dataclass(frozen=True)
+class Row:
+    """A level against the baseline, as it was frozen and as it comes out now; None where it has no such figure."""
+
+    label: str
+    verdict: str
+    again: str
+    relative_percent: float | None
+    again_percent: float | None
+
+    @property
+    def same(self) -> bool:
+        then, now = self.relative_percent, self.again_percent
+        close = then is now if then is None or now is None else abs(then - now) <= SAME_WITHIN
+        return close and self.verdict == self.again
+
+
+def observations(table: Mapping[str, Any]) -> list[stats.Observation]:
+    """The runs of a frozen table that may be judged together."""
+    points = [(level["label"], point) for level in table["levels"] for point in level["points"]]
+    places = sorted({(str(point.get("host", "")), int(point["block"])) for _, point in points})
+    numbers = {place: n for n, place in enumerate(places)}
+    rows = [
+        stats.Observation(
+            label, numbers[str(point.get("host", "")), int(point["block"])], point["value"], point["position"]
+        )
+        for label, point in points
+    ]
+    return stats.whole_blocks(rows) if len({host for host, _ in places}) > 1 else rows
+
+
+def metric(table: Mapping[str, Any]) -> stats.Metric:
+    return stats.Metric(table["metric"], table["unit"], table["better"])
+
+
+def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> dict[str, stats.Comparison]:
+    """Level -> its comparison with the baseline, of those that can be compared."""
+    measured = {row.level for row in rows}
+    if table["baseline"] not in measured or len(measured) < 2:
+        return {}
+    return {each.b: each for each in stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])}
+
+
+def replay(evidence: Mapping[str, Any]) -> list[Row]:
+    """Every level but the baseline. One that a stop rule looked at is left out: its interval pays for all looks, which
+    the runs alone do not tell."""
+    table = evidence.get("table") or {}
+    looked = ((table.get("look") or {}).get("found") or {}).get("b")
+    if not table.get("levels"):
+        return []
+    found = comparisons(table, observations(table))
+    return [
+        _row(level, found.get(level["label"]))
+        for level in table["levels"]
+        if level["label"] not in (table["baseline"], looked)
+    ]
+
+
+def _row(level: Mapping[str, Any], found: stats.Comparison | None) -> Row:
+    verdict, size = (found.verdict, found.ratio_percent) if found else ("", None)
+    return Row(level["label"], level["verdict"], verdict, level["relative_percent"], size)
+
+
+def altered(evidence: Mapping[str, Any]) -> list[str]:
+    """Ids of runs whose figure in the table is none of those frozen with the run."""
+    kept = {run["id"]: set(run["measurements"].values()) for run in evidence.get("runs", [])}
+    points = [point for level in (evidence.get("table") or {}).get("levels", []) for point in level["points"]]
+    return [point["run"] for point in points if point["value"] not in kept.get(point["run"], ())]

@@ -1,0 +1,130 @@
+"""What the team did, by time, by words and by setting: timeline, feed, search, and why something is set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers, status, viewsets
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.decisions import feed, search, timeline, why
+from apps.decisions.forms import TimelineForm
+from apps.hosts.models import Host
+from apps.tuning.models import Profile
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    kind = serializers.CharField(help_text="decision, campaign, or what became of a decision")
+    title = serializers.CharField()
+    words = serializers.CharField()
+    who = serializers.CharField(help_text="empty: the system")
+    path = serializers.CharField(help_text="of its page")
+
+
+class TimelineSerializer(serializers.Serializer[Any]):
+    entries = EntrySerializer(many=True)
+    older = serializers.CharField(help_text="the cursor of what comes before; empty at the end")
+
+
+class HitSerializer(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    key = serializers.CharField()
+    title = serializers.CharField()
+    snippet = serializers.CharField(help_text="the text around what was found")
+    rank = serializers.FloatField()
+    path = serializers.CharField(help_text="of its page")
+
+
+class SearchedSerializer(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=search.LONGEST, help_text='words; "together", -without, or')
+    kind = serializers.ChoiceField(choices=search.kinds(), required=False, default="")
+
+
+class FeedSerializer(serializers.Serializer[Any]):
+    address = serializers.URLField(help_text="of the Atom feed, told this once")
+
+
+class WhySerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="of the setting")
+    decided = serializers.JSONField()
+    value = serializers.JSONField(allow_null=True, help_text="what the profile says; null where none is asked for")
+    agrees = serializers.BooleanField(allow_null=True)
+    decision = serializers.IntegerField(source="decision.pk")
+    title = serializers.CharField(source="decision.title")
+    status = serializers.CharField(source="decision.status")
+
+
+class WhyAskedSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField(required=False, default="", help_text="a path, or a group of them")
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, default=None)
+    profile = serializers.PrimaryKeyRelatedField(queryset=Profile.objects.all(), required=False, default=None)
+
+
+ASKED = {
+    "host": "id of a host",
+    "q": "words of it",
+    "by": "name of a user",
+    "setting": "such as postgresql.shared_buffers",
+    "since": "the first day",
+    "until": "the last day",
+    "cursor": "`older` of an answer",
+}
+
+
+class TimelineViewSet(viewsets.ViewSet):
+    """Decisions, what became of them, and campaigns that ended, newest first."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter(name, description=words) for name, words in ASKED.items()],
+        responses=TimelineSerializer,
+    )
+    def retrieve(self, request: Request) -> Response:
+        form = TimelineForm(request.query_params)
+        asked = form.asked()
+        if form.errors:
+            raise ValidationError({name: [str(each) for each in told] for name, told in form.errors.items()})
+        return Response(TimelineSerializer(timeline.timeline(asked, request.query_params.get("cursor", ""))).data)
+
+
+class SearchViewSet(viewsets.ViewSet):
+    """Decisions, comments, campaigns, profiles, hosts, workloads and recipes, by their words; best first."""
+
+    @extend_schema(parameters=[SearchedSerializer], responses=HitSerializer(many=True))
+    def retrieve(self, request: Request) -> Response:
+        asked = SearchedSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        found = search.search(asked.validated_data["q"], asked.validated_data["kind"])
+        return Response(HitSerializer(found, many=True).data)
+
+
+class FeedViewSet(viewsets.ViewSet):
+    """The timeline as an Atom feed, for readers that cannot log in."""
+
+    roles = {"create": Role.VIEWER, "destroy": Role.VIEWER}
+
+    @extend_schema(request=None, responses={201: FeedSerializer})
+    def create(self, request: Request) -> Response:
+        """A new address; the one before stops working."""
+        address = request.build_absolute_uri(feed.renew_feed(by=user_of(request)))
+        return Response(FeedSerializer({"address": address}).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request) -> Response:
+        feed.drop_feed(by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class WhyViewSet(viewsets.ViewSet):
+    """Why is this 64 GB? The decisions that stand behind a setting, a profile, or what a host has."""
+
+    @extend_schema(parameters=[WhyAskedSerializer], responses=WhySerializer(many=True))
+    def retrieve(self, request: Request) -> Response:
+        asked = WhyAskedSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        return Response(WhySerializer(why.behind(**asked.validated_data), many=True).data)

@@ -1,0 +1,198 @@
+"""SELECT only: the team's timeline, and places in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.campaigns.models import Campaign
+from apps.decisions.models import Decision, DecisionQuerySet, Event
+from apps.errors import PlanError
+from apps.hosts.models import Host
+
+SHOWN = 100
+# Of one moment decisions come first, as the newest.
+CAMPAIGN, EVENT, DECISION = range(3)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is left of the timeline; empty fields leave everything."""
+
+    host: Host | None = None
+    text: str = ""
+    person: str = ""
+    setting: str = ""
+    since: date | None = None
+    until: date | None = None
+
+    def __bool__(self) -> bool:
+        return any((self.host, self.text, self.person, self.setting, self.since, self.until))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the timeline: a decision that was written, a campaign that ended, or what became of a decision."""
+
+    at: datetime
+    rank: int
+    what: Decision | Campaign | Event = field(repr=False)
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.what if isinstance(self.what, Decision) else None
+
+    @property
+    def campaign(self) -> Campaign | None:
+        return self.what if isinstance(self.what, Campaign) else None
+
+    @property
+    def event(self) -> Event | None:
+        return self.what if isinstance(self.what, Event) else None
+
+    @property
+    def kind(self) -> str:
+        """decision, campaign, or what became of a decision."""
+        return self.event.kind if self.event else ("campaign", "", "decision")[self.rank]
+
+    @property
+    def title(self) -> str:
+        return f"{self.event.decision.title} {self.event.get_kind_display()}" if self.event else str(self.what)
+
+    @property
+    def words(self) -> str:
+        if self.event:
+            return self.event.words
+        return self.decision.decision if self.decision else self.campaign.question if self.campaign else ""
+
+    @property
+    def who(self) -> str:
+        """Empty where the system did it."""
+        by = self.event.by if self.event else self.decision.author if self.decision else None
+        by = self.campaign.created_by if self.campaign else by
+        return by.username if by else ""
+
+    @property
+    def path(self) -> str:
+        if self.campaign:
+            return reverse("campaign_detail", args=[self.campaign.pk])
+        decision = self.event.decision if self.event else self.what
+        return reverse("decision_detail", args=[decision.pk])
+
+    @property
+    def day(self) -> date:
+        return timezone.localtime(self.at).date()
+
+    @property
+    def place(self) -> tuple[datetime, int, str]:
+        return self.at, self.rank, str(self.what.pk).rjust(36, "0")
+
+    @property
+    def cursor(self) -> str:
+        at, rank, key = self.place
+        return f"{at.isoformat()}~{rank}~{key}"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A page of it, and where an older one begins: "" where there is none."""
+
+    entries: list[Entry]
+    older: str
+
+
+def timeline(asked: Asked, cursor: str = "", size: int = SHOWN) -> Timeline:
+    """Newest first; what is older than the place at `cursor`, which an earlier page gave. Three queries, and two for
+    what their rows name. PlanError for a cursor that is none."""
+    place = _place(cursor) if cursor else None
+    entries = [
+        *_entries(DECISION, "created_at", _decisions(asked), asked, place, size),
+        *_entries(CAMPAIGN, "ended_at", _campaigns(asked), asked, place, size),
+        *_entries(EVENT, "at", _events(asked), asked, place, size),
+    ]
+    entries.sort(key=lambda entry: entry.place, reverse=True)
+    return Timeline(entries[:size], entries[size - 1].cursor if len(entries) > size else "")
+
+
+def _entries(
+    rank: int, name: str, rows: QuerySet[Any], asked: Asked, place: tuple[datetime, int, str] | None, size: int
+) -> list[Entry]:
+    if asked.since:
+        rows = rows.filter(**{f"{name}__gte": _midnight(asked.since)})
+    if asked.until:
+        rows = rows.filter(**{f"{name}__lt": _midnight(asked.until + timedelta(days=1))})
+    if place:
+        at, cut, key = place
+        tie = Q(**{name: at}) if rank < cut else Q(pk__lt=_key(rank, key)) if rank == cut else Q(pk__in=[])
+        rows = rows.filter(Q(**{f"{name}__lte": at}) & (Q(**{f"{name}__lt": at}) | tie))
+    return [Entry(getattr(row, name), rank, row) for row in rows.order_by(f"-{name}", "-pk")[: size + 1]]
+
+
+def _midnight(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time()))
+
+
+def named() -> DecisionQuerySet:
+    return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
+
+
+def _decisions(asked: Asked) -> QuerySet[Decision]:
+    told = _about(asked, named().annotate(comments_count=Count("comments")))
+    if asked.text:
+        words = Q(title__icontains=asked.text) | Q(decision__icontains=asked.text) | Q(question__icontains=asked.text)
+        told = told.filter(words)
+    return told.filter(author__username=asked.person) if asked.person else told
+
+
+def _about(asked: Asked, decisions: DecisionQuerySet) -> DecisionQuerySet:
+    found = decisions.about(asked.host) if asked.host else decisions
+    return found.filter(names__contains=[asked.setting]) if asked.setting else found
+
+
+def _campaigns(asked: Asked) -> QuerySet[Campaign]:
+    ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
+    if asked.host:
+        ended = ended.filter(host=asked.host)
+    if asked.text:
+        ended = ended.filter(Q(name__icontains=asked.text) | Q(question__icontains=asked.text))
+    if asked.setting:
+        ended = ended.annotate(varied=Cast("factors", TextField())).filter(
+            varied__contains=f'"settings.{asked.setting}'
+        )
+    return ended.filter(created_by__username=asked.person) if asked.person else ended
+
+
+def _events(asked: Asked) -> QuerySet[Event]:
+    told = Event.objects.select_related("decision", "host", "by", "campaign").defer("decision__evidence")
+    if asked.host:
+        others = Q(host=None, decision__in=Decision.objects.about(asked.host).values("pk"))
+        told = told.filter(Q(host=asked.host) | others)
+    if asked.setting:
+        told = told.filter(decision__names__contains=[asked.setting])
+    if asked.text:
+        told = told.filter(Q(words__icontains=asked.text) | Q(decision__title__icontains=asked.text))
+    return told.filter(by__username=asked.person) if asked.person else told
+
+
+def _key(rank: int, key: str) -> Any:
+    return str(UUID(key)) if rank == CAMPAIGN else int(key)
+
+
+def _place(cursor: str) -> tuple[datetime, int, str]:
+    try:
+        at, rank, key = cursor.split("~")
+        moment, cut = datetime.fromisoformat(at), int(rank)
+        _key(cut, key)
+        if moment.tzinfo is None or cut not in (CAMPAIGN, EVENT, DECISION):
+            raise ValueError
+        return moment, cut, key
+    except ValueError as error:
+        hint = "leave it out to begin with the newest"
+        raise PlanError("cursor", f"{cursor[:60]!r} is no place in the timeline", hint=hint) from error

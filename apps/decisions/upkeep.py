@@ -1,0 +1,12 @@
+"""What is done for decisions every half a minute, whoever is awake."""
+
+from __future__ import annotations
+
+from apps.decisions import living, reviews, services
+
+
+def tend() -> None:
+    """Expire what is due; look at hosts that changed; hold newer campaigns against what was decided."""
+    services.expire_due()
+    living.look_due()
+    reviews.review_due()

@@ -1,0 +1,47 @@
+"""SELECT only: what a newer campaign says about the frozen evidence of a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.campaigns.models import Campaign
+from apps.decisions.models import Decision, Review
+from apps.decisions.needs import CERTAIN
+from apps.results import queries
+from apps.results.queries import LevelRow
+
+Verdict = Review.Verdict
+
+
+def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
+    """A verdict and its words, of one host or of all. A contradiction in one level outweighs that the others agree."""
+    frozen = decision.evidence
+    then = {row["label"]: row["verdict"] for row in frozen["table"]["levels"]}
+    if not _same_levels(frozen["campaign"]["factors"], campaign.factors):
+        return Verdict.OPEN, "It compared other settings."
+    table = queries.campaign_table(campaign, host)
+    if table.baseline != frozen["table"]["baseline"]:
+        return Verdict.OPEN, f"It compared with {table.baseline}, the evidence with {frozen['table']['baseline']}."
+    sure = [row for row in table.levels if row.verdict in CERTAIN and not row.preliminary]
+    certain = [row for row in sure if then.get(row.label) in CERTAIN]
+    contrary = [row for row in certain if row.verdict != then[row.label]]
+    if contrary:
+        return Verdict.CONTRADICTS, " ".join(_words(row, then[row.label]) for row in contrary)
+    if certain:
+        return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
+    return Verdict.OPEN, "Nothing that both compared is certain in both."
+
+
+def _words(row: LevelRow, then: str) -> str:
+    return f"The evidence found {row.label} {then}. Now: {row.sentence}"
+
+
+def _same_levels(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> bool:
+    """Whether they have the same factors, and what has one name sets the same."""
+    one, other = _sets(ours), _sets(theirs)
+    factors = {factor for factor, _ in one} == {factor for factor, _ in other}
+    return factors and all(one[each] == other[each] for each in one.keys() & other.keys())
+
+
+def _sets(factors: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
+    return {(each["name"], level["label"]): level["set"] for each in factors for level in each["levels"]}

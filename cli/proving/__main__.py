@@ -1,0 +1,29 @@
+"""The commands, and in which order the help lists them."""
+
+from __future__ import annotations
+
+import typer
+
+from proving import compare, decide, lists, login, run, transfer, watch
+from proving.session import Command
+
+HELP = (
+    "Campaigns of PostgreSQL benchmarks from the command line: start them, watch them, fail a pipeline on a regression."
+)
+app = typer.Typer(name="proving", cls=Command, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command()(login.login)
+app.command()(login.whoami)
+app.command()(lists.hosts)
+app.command()(run.run)
+app.command()(watch.watch)
+app.command()(run.start)
+app.command()(run.cancel)
+app.command()(lists.ls)
+app.command()(lists.show)
+app.command()(compare.compare)
+app.command()(decide.decide)
+app.command()(transfer.export)
+app.command("import")(transfer.import_)
+
+if __name__ == "__main__":
+    app()

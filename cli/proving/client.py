@@ -1,0 +1,108 @@
+"""The REST API: one seam for all that goes over the network."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any
+
+import httpx
+
+from proving.config import Login
+from proving.errors import ProblemError, UnreachableError, UsageError
+
+TIMEOUT_S = 120
+WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+TRIED_AGAIN = (409, 429, 502, 503, 504)
+
+
+class Client:
+    """Calls below /api/v1/. ProblemError with the server's words, UnreachableError when nothing answers in time."""
+
+    def __init__(self, login: Login, patience_s: float = 0.0) -> None:
+        self.url, self.patience_s = login.url, patience_s
+        headers = {"Authorization": f"Bearer {login.token}", "User-Agent": "proving/0.1"}
+        self._http = httpx.Client(base_url=f"{login.url}/api/v1/", headers=headers, timeout=TIMEOUT_S)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._http.close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self._send("GET", path, params=params).json()
+
+    def post(self, path: str, body: Any = None, *, files: Any = None) -> Any:
+        """With a key of its own, so that the server does once what is sent again after a lost answer."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        sent = {"files": files} if files else {"json": {} if body is None else body}
+        return self._send("POST", path, headers=headers, **sent).json()
+
+    def rows(self, path: str, limit: int = 0, **params: Any) -> Iterator[dict[str, Any]]:
+        """Rows of a list, page by page; at most `limit` where that is not 0."""
+        page, seen = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0
+        while True:
+            for row in page["results"]:
+                yield row
+                seen += 1
+                if seen == limit:
+                    return
+            if not page["next"]:
+                return
+            page = self._send("GET", self._here(page["next"])).json()
+
+    def _here(self, address: str) -> httpx.URL:
+        """An address that the server told, at the server that we know: the token goes nowhere else."""
+        return httpx.URL(self.url).copy_with(raw_path=httpx.URL(address).raw_path)
+
+    def download(self, path: str, target: IO[bytes]) -> int:
+        """Bytes written. Begun anew by nobody: half a file is an error."""
+        try:
+            with self._http.stream("GET", path) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise problem(answer)
+                return sum(target.write(part) for part in answer.iter_bytes())
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def _send(self, method: str, path: str | httpx.URL, **sent: Any) -> httpx.Response:
+        """Tried again while the server is away, asks to wait, or still does the same; no longer than the patience."""
+        until, wait = time.monotonic() + self.patience_s, WAIT_S
+        while True:
+            try:
+                answer = self._http.request(method, path, **sent)
+            except httpx.TransportError as error:
+                if time.monotonic() + wait > until:
+                    raise self._unreachable(error) from error
+            except httpx.InvalidURL as error:
+                raise UsageError(str(error), field="URL", value=self.url) from error
+            else:
+                if not answer.is_error and not answer.is_redirect:
+                    return answer
+                wait = _asked_to_wait(answer, wait)
+                if answer.status_code not in TRIED_AGAIN or time.monotonic() + wait > until:
+                    raise problem(answer, sent.get("json"))
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        words = f"{self.url} does not answer: {error}"
+        return UnreachableError(words, accepted="look whether the server runs, and at PROVING_URL")
+
+
+def _asked_to_wait(answer: httpx.Response, wait: float) -> float:
+    asked = answer.headers.get("Retry-After", "")
+    return float(asked) if asked.isdecimal() else wait
+
+
+def problem(answer: httpx.Response, sent: Any = None) -> ProblemError:
+    """What the server says is wrong; in a few words where it is not this server that answers."""
+    if answer.headers.get("Content-Type", "").startswith("application/problem+json"):
+        return ProblemError(answer.status_code, answer.json(), sent)
+    title = f"{answer.request.url} answers {answer.status_code} {answer.reason_phrase}"
+    return ProblemError(answer.status_code, {"title": title, "hint": "is that a Proving Ground?"})

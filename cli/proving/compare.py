@@ -1,0 +1,71 @@
+"""`proving compare`: the verdict of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from proving import names, tables
+from proving.errors import Code
+from proving.session import Json, of
+
+DECIDED = ("better", "worse", "equivalent", "direction_better")
+Sides = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="A B...",
+        help="The baseline first: CAMPAIGN, CAMPAIGN:LEVEL, run:ID, profile:NAME@REVISION or host:NAME. "
+        "A CAMPAIGN alone: its first level against each other.",
+    ),
+]
+
+
+def compare(
+    ctx: typer.Context,
+    sides: Sides,
+    delta: Annotated[float | None, typer.Option(min=0.01, max=99, help="In percent; else the campaign's.")] = None,
+    figure: Annotated[str, typer.Option(help="STEP.NAME, such as measure.tps; else the campaign's metric.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 5 where the data do not say it either way.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare two sides or more with the first. Exit 3 where one is worse by more than delta."""
+    session = of(ctx)
+    keys = [names.side(session.client, each) for each in sides]
+    if len(keys) == 1 and keys[0].startswith("campaign:"):
+        keys = _levels(session.client.get(f"{keys[0].replace('campaign:', 'campaigns/')}/results/"), keys[0])
+    asked = {"of": keys, "delta": delta, "figure": figure}
+    found = session.client.get("compare/", **{name: each for name, each in asked.items() if each})
+    session.tell(found, lambda: _shown(found))
+    raise typer.Exit(_code(found, strict))
+
+
+def _levels(results: dict[str, Any], key: str) -> list[str]:
+    campaign = key.partition(":")[2]
+    return [f"level:{campaign}:{row['label']}" for row in results["levels"]]
+
+
+def _code(found: dict[str, Any], strict: bool) -> Code:
+    if found["worse"]:
+        return Code.REGRESSION
+    said = [one["verdict"] for one in found["comparisons"]]
+    if strict and not (said and all(verdict in DECIDED for verdict in said)):
+        return Code.UNDECIDED
+    return Code.OK
+
+
+def _shown(found: dict[str, Any]) -> Any:
+    against = {one["b"]: one for one in found["comparisons"]}
+    rows = [_row(side, against.get(side["title"])) for side in found["sides"]]
+    head = ("side", "n", f"{found['figure']}, {found['unit']}", "95 % interval", "change", "verdict")
+    differ = [f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in found["unplanned"]]
+    words = [one["sentence"] for one in found["comparisons"]]
+    return tables.below(tables.table(head, rows), tables.lines(*words, *found["more"], *differ, *found["warnings"]))
+
+
+def _row(side: dict[str, Any], one: dict[str, Any] | None) -> tuple[Any, ...]:
+    mean = (side["title"], side["n"], tables.figure(side["mean"]), tables.interval(side["low"], side["high"]))
+    if one is None:
+        return (*mean, "", "baseline")
+    change = tables.change(one["relative_percent"], one["relative_low"], one["relative_high"])
+    return (*mean, change, tables.verdict(one["verdict"], one["preliminary"]))

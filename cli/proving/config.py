@@ -1,0 +1,76 @@
+"""Where the server is, and the token: from the environment, or from a file that only its owner reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from proving.errors import LoginError, UsageError
+
+HINT = "proving login URL, or set PROVING_URL and PROVING_TOKEN"
+
+
+@dataclass(frozen=True)
+class Login:
+    """`url` without the last slash."""
+
+    url: str
+    token: str
+
+
+def file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "proving" / "config.json"
+
+
+def load() -> Login:
+    """LoginError where nobody logged in. The file's token is sent to no other server than the file's."""
+    kept = _kept()
+    url = os.environ.get("PROVING_URL", "").rstrip("/") or (kept.url if kept else "")
+    token = os.environ.get("PROVING_TOKEN", "") or (kept.token if kept and kept.url == url else "")
+    if not url or not token:
+        raise LoginError(f"no token for {url}" if url else "not logged in", accepted=HINT)
+    return Login(checked(url), token)
+
+
+def _kept() -> Login | None:
+    path = file()
+    if not path.exists():
+        return None
+    if path.stat().st_mode & 0o077:
+        raise LoginError(f"others may read {path}, which holds a token", accepted=f"chmod 600 {path}")
+    try:
+        return Login(**json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise LoginError(f"{path} cannot be read: {error}", accepted="proving login URL writes it anew") from error
+
+
+def save(login: Login) -> Path:
+    """Replaces the file at once, so that a crash leaves the old one or the new one."""
+    path = file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        json.dump(asdict(login), stream)
+    new.replace(path)
+    return path
+
+
+def patience_s() -> float:
+    """How long a server that does not answer is tried again."""
+    asked = os.environ.get("PROVING_PATIENCE_S", "10")
+    try:
+        return float(asked)
+    except ValueError as error:
+        raise UsageError("that is no number", field="PROVING_PATIENCE_S", value=asked, accepted="seconds") from error
+
+
+def checked(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise UsageError(
+            "that is no address of a server", field="URL", value=url, accepted="https://HOST or http://HOST"
+        )
+    return url.rstrip("/")

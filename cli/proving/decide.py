@@ -1,0 +1,34 @@
+"""`proving decide`: what the team makes of a campaign."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from proving import names, tables
+from proving.session import Json, of
+
+
+def decide(
+    ctx: typer.Context,
+    campaign: str,
+    title: Annotated[str, typer.Option(help="In a few words.")],
+    decision: Annotated[str, typer.Option(help="What is done from now on.")],
+    reasons: Annotated[str, typer.Option(help="Why.")] = "",
+    host: Annotated[list[str] | None, typer.Option(help="For which hosts; else that of the campaign.")] = None,
+    supersedes: Annotated[int | None, typer.Option(help="Id of the decision that it replaces.")] = None,
+    review_on: Annotated[str | None, typer.Option(metavar="DATE", help="When to look at it again.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept it at once.")] = False,
+    json: Json = False,
+) -> None:
+    """Write a decision; the evidence is frozen as it is now."""
+    session = of(ctx)
+    body = {"campaign": names.campaign(session.client, campaign), "title": title, "decision": decision}
+    given: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}
+    given["hosts"] = [names.host(session.client, each) for each in host or []]
+    found = session.client.post("decisions/", body | {name: each for name, each in given.items() if each})
+    if accept:
+        found = session.client.post(f"decisions/{found['id']}/accept/")
+    url = f"{session.client.url}/decisions/{found['id']}/"
+    session.tell(found, lambda: tables.lines(f"decision {found['id']}: {found['status']}", url))

@@ -1,0 +1,107 @@
+"""What can go wrong, and the exit code of each.
+
+CliError
+    UsageError       what was asked cannot be; the server's 4xx are of this kind as well
+    LoginError       no token, an unknown one, or one whose role does not include it
+    UnreachableError the server does not answer, or a host does not answer the server
+    ProblemError     the server's own words, with the exit code of one of those above
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+
+class Code(IntEnum):
+    """Exit codes. 1 and 2 are what shells and the option parser use anyway."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    REGRESSION = 3
+    LOGIN = 4
+    UNDECIDED = 5
+    UNREACHABLE = 6
+    INTERRUPTED = 130
+
+
+MEANING = {
+    Code.OK: "done; of `compare`: nothing is worse by more than delta",
+    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, or the server erred or was asked too often",
+    Code.USAGE: "usage: an option, or what the server refuses; it names field, value and what is accepted",
+    Code.REGRESSION: "regression: `compare` found a side that is worse by more than delta",
+    Code.LOGIN: "not logged in, or the role does not include it",
+    Code.UNDECIDED: "`compare --strict`: the data do not say whether it is worse by more than delta",
+    Code.UNREACHABLE: "the server does not answer, or a host does not answer the server",
+    Code.INTERRUPTED: "Ctrl-C; a campaign that was watched goes on",
+}
+
+
+class CliError(Exception):
+    """`field` and `value` are the culprit, `accepted` is what to give instead, or what to do next."""
+
+    code = Code.FAILED
+
+    def __init__(self, message: str, *, field: str = "", value: Any = None, accepted: str = "") -> None:
+        self.message, self.field, self.value, self.accepted = message, field, value, accepted
+        super().__init__(message)
+
+    def as_dict(self) -> dict[str, Any]:
+        told = {"message": self.message, "field": self.field, "value": self.value, "accepted": self.accepted}
+        return {"error": told | {"exit_code": int(self.code)}}
+
+    def lines(self) -> list[str]:
+        """The message, and below it what there is of field, value and accepted."""
+        told = {"field": self.field, "value": self.value, "accepted": self.accepted}
+        return [
+            f"error: {self.message}",
+            *(f"  {name}: {each}" for name, each in told.items() if each not in ("", None)),
+        ]
+
+
+class UsageError(CliError):
+    code = Code.USAGE
+
+
+class LoginError(CliError):
+    code = Code.LOGIN
+
+
+class UnreachableError(CliError):
+    code = Code.UNREACHABLE
+
+
+class ProblemError(CliError):
+    """application/problem+json, or an answer that is none. `sent` is the body that was refused."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any], sent: Any = None) -> None:
+        field = str(problem.get("field", ""))
+        message, hint = str(problem.get("title", f"status {status}")), str(problem.get("hint", ""))
+        super().__init__(message, field=field, value=value_at(sent, field), accepted=hint)
+        self.status, self.code = status, _code(status)
+        self.others = [each for each in problem.get("errors", []) if each.get("field") != field]
+
+    def lines(self) -> list[str]:
+        return [*super().lines(), *(f"  {each['field']}: {each['title']}" for each in self.others)]
+
+
+def _code(status: int) -> Code:
+    if status in (401, 403):
+        return Code.LOGIN
+    if status in (502, 503, 504):
+        return Code.UNREACHABLE
+    return Code.FAILED if status >= 500 or status in (409, 429) else Code.USAGE
+
+
+def value_at(body: Any, path: str) -> Any:
+    """What stands at factors.0.levels of a body; None where it has no such place."""
+    for part in path.split("."):
+        if isinstance(body, Mapping):
+            body = body.get(part)
+        elif isinstance(body, list) and part.isdecimal() and int(part) < len(body):
+            body = body[int(part)]
+        else:
+            return None
+    return body

@@ -1,0 +1,85 @@
+"""`--set NAME=LEVELS`: what it makes of the factors of a recipe. Pure."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from proving.errors import UsageError
+
+ROOTS = ("settings", "workload", "steps", "dataset", "target")
+Factor = dict[str, Any]
+ACCEPTED = (
+    "FACTOR=LABEL,LABEL with labels of the recipe, or PATH=VALUE,VALUE such as settings.postgresql.work_mem=4MB,64MB"
+)
+
+
+def applied(factors: Sequence[Factor], asked: Sequence[str]) -> list[Factor]:
+    """The factors after every --set. UsageError naming the one that cannot be."""
+    made = [dict(factor) for factor in factors]
+    for one in asked:
+        name, equals, rest = one.partition("=")
+        values = levels(rest)
+        if not equals or not values:
+            raise UsageError("it says no levels", field="--set", value=one, accepted=ACCEPTED)
+        if name in [factor["name"] for factor in made]:
+            made = [_chosen(each, values) if each["name"] == name else each for each in made]
+        elif name.split(".")[0] in ROOTS and "." in name:
+            made = _by_path(made, name, values)
+        else:
+            known = ", ".join(factor["name"] for factor in made)
+            accepted = f"a factor of the recipe ({known}), or a path below {', '.join(ROOTS)}"
+            raise UsageError(f"{name!r} is no factor", field="--set", value=one, accepted=accepted)
+    return made
+
+
+def levels(text: str) -> list[str]:
+    """Between commas; one with a comma in it stands in double quotes."""
+    return [each.strip() for each in next(csv.reader([text], skipinitialspace=True), []) if each.strip()]
+
+
+def value(path: str, text: str) -> Any:
+    """As JSON has it where that is a number or a truth, but PostgreSQL's own words stay words."""
+    if path.startswith("settings.postgresql."):
+        return text
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return text
+    return read if isinstance(read, int | float | bool) else text
+
+
+def _chosen(factor: Factor, wanted: Sequence[str]) -> Factor:
+    """Levels of the recipe by their labels; others where the factor varies one path alone."""
+    known = {level["label"]: level for level in factor["levels"]}
+    paths = {path for level in known.values() for path in level["set"]}
+    strange = [label for label in wanted if label not in known]
+    if strange and len(paths) != 1:
+        accepted = "one of: " + ", ".join(known)
+        raise UsageError(f"{factor['name']} has no such level", field="--set", value=strange[0], accepted=accepted)
+    return factor | {"levels": [known.get(label) or _level(paths.copy().pop(), label) for label in wanted]}
+
+
+def _level(path: str, label: str) -> dict[str, Any]:
+    return {"label": label, "set": {path: value(path, label)}}
+
+
+def _by_path(factors: Sequence[Factor], path: str, values: Sequence[str]) -> list[Factor]:
+    """One value holds in every run; several are a factor, in the place of one that varies the same or nothing."""
+    if len(values) == 1:
+        fixed = {path: value(path, values[0])}
+        first, *rest = factors or [_factor(path, values)]
+        return [first | {"levels": [{**level, "set": level["set"] | fixed} for level in first["levels"]]}, *rest]
+    kept = [each for each in factors if not _gives_way(each, path)]
+    return [*kept, _factor(path, values)]
+
+
+def _gives_way(factor: Factor, path: str) -> bool:
+    sets = [set(level["set"]) for level in factor["levels"]]
+    return sets == [set()] or all(each == {path} for each in sets)
+
+
+def _factor(path: str, values: Sequence[str]) -> Factor:
+    return {"name": path.rpartition(".")[2], "levels": [_level(path, each) for each in values]}

@@ -1,0 +1,80 @@
+"""`proving hosts`, `proving ls` and `proving show`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from proving import names, tables
+from proving.session import Json, of
+from proving.watch import shown
+
+
+class What(StrEnum):
+    CAMPAIGNS = "campaigns"
+    RECIPES = "recipes"
+    PROFILES = "profiles"
+    DECISIONS = "decisions"
+
+
+Columns = dict[str, str]  # title -> field
+COLUMNS: dict[What, Columns] = {
+    What.CAMPAIGNS: {"id": "id", "name": "name", "host": "host_name", "state": "state", "created": "created_at"},
+    What.RECIPES: {"name": "name", "version": "version", "needs": "needs", "question": "question"},
+    What.PROFILES: {"id": "id", "name": "name", "description": "description"},
+    What.DECISIONS: {"id": "id", "title": "title", "status": "status", "by": "author", "created": "created_at"},
+}
+SHORT = {"created_at": 16, "ended_at": 16}
+Limit = Annotated[int, typer.Option(min=1, max=10000, help="The newest so many.")]
+
+
+def hosts(ctx: typer.Context, json: Json = False) -> None:
+    """The hosts: state, level of privilege, and why one is out of service."""
+    session = of(ctx)
+    found = list(session.client.rows("hosts/", ordering="name"))
+    rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in found]
+    session.tell(found, lambda: tables.table(("name", "state", "level", "address", "why"), rows))
+
+
+def ls(
+    ctx: typer.Context,
+    what: Annotated[What, typer.Argument(help="Of what.")] = What.CAMPAIGNS,
+    state: Annotated[str, typer.Option(help="Campaigns in this state only.")] = "",
+    host: Annotated[str, typer.Option(help="Campaigns of this host only.")] = "",
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """List campaigns, the newest first; or recipes, profiles, decisions."""
+    session = of(ctx)
+    asked: dict[str, Any] = {"state": state} if state else {}
+    asked |= {"host": names.host(session.client, host)} if host else {}
+    whole = what is What.RECIPES
+    found = session.client.get("recipes/") if whole else list(session.client.rows(f"{what}/", limit, **asked))
+    columns = COLUMNS[what]
+    rows = [[_cell(row, field) for field in columns.values()] for row in found]
+    session.tell(found, lambda: tables.table(list(columns), rows))
+
+
+def _cell(row: dict[str, Any], field: str) -> str:
+    text = str(row.get(field, "") or "")
+    if field == "id":
+        return text[:8]
+    return text[: SHORT[field]].replace("T", " ") if field in SHORT else text
+
+
+def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+    """A campaign: how far it is, its results, and what they mean."""
+    session = of(ctx)
+    key = names.campaign(session.client, campaign)
+    found = {"campaign": session.client.get(f"campaigns/{key}/")}
+    if found["campaign"]["progress"]["total"]:
+        found["results"] = session.client.get(f"campaigns/{key}/results/")
+    session.tell(found, lambda: shown(session, found) if "results" in found else _draft(found["campaign"]))
+
+
+def _draft(told: dict[str, Any]) -> Any:
+    factors = [f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}" for each in told["factors"]]
+    words = f"{told['name']}: {told['state']} on {told['host_name']}, {told['repetitions']} repetitions"
+    return tables.lines(words, told["question"], *factors, f"start it: proving start {told['id'][:8]}")

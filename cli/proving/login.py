@@ -1,0 +1,44 @@
+"""`proving login` and `proving whoami`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from proving import config, tables
+from proving.client import Client
+from proving.session import Json, of
+
+Token = Annotated[
+    str,
+    typer.Option(help="Else it is asked, or read from stdin; on a command line others may see it.", show_default=False),
+]
+
+
+def login(ctx: typer.Context, url: str, token: Token = "", json: Json = False) -> None:
+    """Keep the address of a server and a token, after asking the server whose token it is."""
+    wanted = config.Login(config.checked(url), token or _asked(url))
+    with Client(wanted) as client:
+        me = client.get("me/")
+    kept = config.save(wanted)
+    of(ctx).tell(me | {"url": wanted.url, "file": str(kept)}, lambda: tables.lines(_words(me), f"kept in {kept}"))
+
+
+def whoami(ctx: typer.Context, json: Json = False) -> None:
+    """Whose token it is, what it may do, and when it ends."""
+    session = of(ctx)
+    me = session.client.get("me/")
+    session.tell(me | {"url": session.client.url}, lambda: tables.lines(_words(me), session.client.url))
+
+
+def _asked(url: str) -> str:
+    if sys.stdin.isatty():
+        return str(typer.prompt(f"Token for {url}", hide_input=True))
+    return sys.stdin.readline().strip()
+
+
+def _words(me: dict[str, Any]) -> str:
+    until = me["token"]["expires_at"][:10] if me["token"] else ""
+    return f"{me['username']}, {me['role']}" + (f", until {until}" if until else "")

@@ -1,0 +1,52 @@
+"""What people call things, as the API's ids."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from proving.client import Client
+from proving.errors import UsageError
+
+LOOKED_AT = 1000  # newest campaigns among which a name or the beginning of an id is looked for
+
+
+def campaign(client: Client, text: str) -> str:
+    """The id of a campaign: itself, its beginning, a name, or `last`. UsageError where that is none or several."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        found = [row for row in client.rows("campaigns/", LOOKED_AT) if _is(row, text)]
+    if text == "last":
+        found = list(client.rows("campaigns/", 1))
+    if len(found) != 1:
+        words = f"{len(found)} campaigns are called that" if found else "there is no such campaign"
+        shown = "; ".join(f"{row['id'][:8]} {row['name']}" for row in found[:5])
+        accepted = shown or "an id, its beginning, a whole name, or last; see: proving ls"
+        raise UsageError(words, field="CAMPAIGN", value=text, accepted=accepted)
+    return str(found[0]["id"])
+
+
+def _is(row: dict[str, Any], text: str) -> bool:
+    return bool(text) and (row["name"] == text or row["id"].startswith(text.lower()))
+
+
+def host(client: Client, name: str) -> int:
+    known = list(client.rows("hosts/", ordering="name"))
+    found = next((row["id"] for row in known if row["name"] == name), None)
+    if found is None:
+        accepted = ", ".join(row["name"] for row in known) or "none yet: an admin adds hosts in the browser"
+        raise UsageError("there is no such host", field="--host", value=name, accepted=accepted)
+    return int(found)
+
+
+def side(client: Client, text: str) -> str:
+    """What is compared, as the server calls it: run:, host:, profile: as they are, else CAMPAIGN or CAMPAIGN:LEVEL."""
+    kind, _, rest = text.partition(":")
+    if kind in ("run", "host", "profile") and rest:
+        return text
+    if kind in ("campaign", "level"):
+        text = rest
+    name, _, level = text.partition(":")
+    found = campaign(client, name)
+    return f"level:{found}:{level}" if level else f"campaign:{found}"

@@ -1,0 +1,91 @@
+"""`proving run`: a campaign from a recipe."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from proving import factors, names, tables
+from proving.errors import UsageError
+from proving.session import Json, Session, of
+from proving.watch import finish
+
+Host = Annotated[list[str], typer.Option("--host", help="On which host, by name; given again: on these as well.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FACTOR=LEVELS",
+        help="Levels of a factor, between commas: labels of the recipe, or values of a path such as "
+        "settings.postgresql.work_mem=4MB,64MB; one value of a path holds in every run.",
+    ),
+]
+Delta = Annotated[float | None, typer.Option("--delta", min=0.01, max=99, help="The margin that matters, in percent.")]
+
+
+def run(
+    ctx: typer.Context,
+    recipe: str,
+    host: Host,
+    set_: Set = None,
+    repetitions: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
+    delta: Delta = None,
+    metric: Annotated[str | None, typer.Option(help="The figure that is compared.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the campaign; else the recipe's title.")] = None,
+    question: Annotated[str | None, typer.Option(help="Else the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order of runs.")] = None,
+    budget_h: Annotated[float | None, typer.Option(help="Hours after which nothing new begins.")] = None,
+    draft: Annotated[bool, typer.Option("--draft", help="Only create it, to be looked at and started later.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end, and print the results.")] = False,
+    json: Json = False,
+) -> None:
+    """Create a campaign from a recipe and start it."""
+    if draft and watch:
+        raise UsageError("a draft has nothing to watch", field="--draft", accepted="either --draft or --watch")
+    session = of(ctx)
+    given: dict[str, Any] = {
+        "repetitions": repetitions,
+        "metric": metric,
+        "name": name,
+        "question": question,
+        "seed": seed,
+    }
+    given |= {"budget_h": budget_h, "delta": None if delta is None else delta / 100}
+    made = create(session, recipe, host, set_ or [], given)
+    if not draft:
+        made = session.client.post(f"campaigns/{made['id']}/start/")
+    url = f"{session.client.url}/campaigns/{made['id']}/"
+    if not watch:
+        session.tell(made, lambda: tables.lines(f"{made['id']}  {made['state']}", made.get("unchecked", ""), url))
+        return
+    session.say(f"campaign {made['id']}: {made['progress']['total']} runs, {url}")
+    finish(session, made["id"])
+
+
+def create(session: Session, recipe: str, hosts: list[str], asked: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """A draft, its factors as the recipe has them on that host and --set changes them."""
+    first, *further = [names.host(session.client, each) for each in hosts]
+    body = {"recipe": recipe, "host": first} | {name: each for name, each in given.items() if each is not None}
+    if further:
+        body |= {"further_hosts": further}
+    if asked:
+        found = session.client.get(f"recipes/{recipe}/", host=first)
+        body |= {"factors": factors.applied(found["factors"], asked)}
+    made: dict[str, Any] = session.client.post("campaigns/", body)
+    return made
+
+
+def start(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+    """Start a draft."""
+    _act(of(ctx), campaign, "start")
+
+
+def cancel(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+    """End a campaign early; its hosts are put back as they were."""
+    _act(of(ctx), campaign, "cancel")
+
+
+def _act(session: Session, campaign: str, verb: str) -> None:
+    found = session.client.post(f"campaigns/{names.campaign(session.client, campaign)}/{verb}/")
+    session.tell(found, lambda: tables.lines(f"{found['id']}  {found['name']}: {found['state']}"))

@@ -1,0 +1,78 @@
+"""What a command has: the connection, and the two ways to tell what it found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from typing import Annotated, Any, cast
+
+import typer
+import typer.core
+from rich.console import Console, RenderableType
+
+from proving import config
+from proving.client import Client
+from proving.errors import CliError
+
+
+class Session:
+    """One call of the program."""
+
+    json = False
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(config.load(), config.patience_s())
+
+    @cached_property
+    def out(self) -> Console:
+        return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+    @cached_property
+    def err(self) -> Console:
+        return Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def tell(self, data: Any, shown: Callable[[], RenderableType]) -> None:
+        """`data` with --json; else what people read."""
+        if self.json:
+            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        else:
+            self.out.print(shown())
+
+    def say(self, words: str) -> None:
+        """A remark beside the answer."""
+        self.err.print(words, markup=False)
+
+    def complain(self, error: CliError) -> None:
+        if self.json:
+            sys.stderr.write(json.dumps(error.as_dict(), ensure_ascii=False) + "\n")
+        else:
+            self.say("\n".join(error.lines()))
+
+
+class Command(typer.core.TyperGroup):
+    """Errors become words and an exit code, in one place."""
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.obj = Session()
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            ctx.obj.complain(error)
+            raise typer.Exit(error.code) from error
+
+
+def of(ctx: typer.Context) -> Session:
+    return cast(Session, ctx.find_root().obj)
+
+
+def _as_json(ctx: typer.Context, value: bool) -> bool:
+    of(ctx).json = value
+    return value
+
+
+Json = Annotated[
+    bool, typer.Option("--json", callback=_as_json, is_eager=True, help="Print JSON; errors too, on stderr.")
+]

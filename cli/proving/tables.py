@@ -1,0 +1,81 @@
+"""What the API says, as people read it: its text is never taken for markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+MARKS = {"better": "▲", "worse": "▼", "equivalent": "="}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    made = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    return made
+
+
+def lines(*texts: str) -> Text:
+    return Text("\n".join(text for text in texts if text))
+
+
+def below(*parts: RenderableType) -> Group:
+    return Group(*parts)
+
+
+def figure(value: float | None) -> str:
+    """Rates whole, latencies of a fraction of a millisecond with what tells them apart."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{figure(low)} .. {figure(high)}"
+
+
+def change(percent: float | None, low: float | None, high: float | None) -> str:
+    if percent is None:
+        return ""
+    return f"{percent:+.2f} %" + ("" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]")
+
+
+def verdict(word: str, preliminary: bool = False) -> str:
+    words = f"{MARKS.get(word, '')} {word.replace('_', ' ')}".strip()
+    return f"{words} (preliminary)" if preliminary and word else words
+
+
+def seconds(value: float | None) -> str:
+    """ "1 h 04 min", "3 min 20 s", "12 s"; nothing where it is not known."""
+    if value is None:
+        return ""
+    whole = round(value)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+
+
+def progress(told: Mapping[str, Any]) -> str:
+    failed = f", {told['failed']} failed" if told["failed"] else ""
+    return f"{told['done']}/{told['total']} runs{failed}"
+
+
+def results(found: Mapping[str, Any]) -> RenderableType:
+    """The answer of a campaign: a row per combination of levels, and the sentence."""
+    rows = [
+        (
+            *(row["label"], f"{row['ok']} of {row['planned']}", figure(row["mean"]), interval(row["low"], row["high"])),
+            change(row["relative_percent"], row["relative_low"], row["relative_high"]),
+            *(verdict(row["verdict"], row["preliminary"]), f"{row['proven']} of {row['ok']}"),
+        )
+        for row in found["levels"]
+    ]
+    against = f"against {found['baseline']}" if found["baseline"] else "change"
+    metric = f"{found['metric']}, {found['unit']}" if found["unit"].lower() != found["metric"] else found["metric"]
+    head = ("level", "runs", metric, "95 % interval", against, "verdict", "proven")
+    return below(table(head, rows), lines(found["sentence"]))

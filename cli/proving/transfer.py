@@ -1,0 +1,106 @@
+"""`proving export` and `proving import`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from proving import names, tables
+from proving.errors import Code, UsageError
+from proving.session import Json, Session, of
+
+Output = Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout; else named after the campaign.")]
+
+
+def export(
+    ctx: typer.Context,
+    campaign: str,
+    file: Annotated[
+        str, typer.Argument(help="Which of its files, such as runs.csv, campaign.json, report.html.")
+    ] = "campaign.json",
+    output: Output = "",
+    json: Json = False,
+) -> None:
+    """Write a campaign, or its report, to a file."""
+    session = of(ctx)
+    key = names.campaign(session.client, campaign)
+    path = f"campaigns/{key}/export/{file}/"
+    if output == "-":
+        session.client.download(path, sys.stdout.buffer)
+        return
+    target = Path(output or f"campaign-{key[:8]}-{file}")
+    written = _to_file(session, path, target)
+    session.tell({"file": str(target), "bytes": written}, lambda: tables.lines(f"{target}, {written} bytes"))
+
+
+def _to_file(session: Session, path: str, target: Path) -> int:
+    """Under its name only when it is whole."""
+    part = target.with_name(target.name + ".part")
+    try:
+        with part.open("wb") as stream:
+            written = session.client.download(path, stream)
+        part.replace(target)
+    except OSError as error:
+        raise UsageError(
+            str(error), field="--output", value=str(target), accepted="a file that can be written"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return written
+
+
+def import_(
+    ctx: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            exists=True, dir_okay=False, help="Outputs of tools, tables, zips of them; or a recipe, NAME.yaml."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Of the campaign.")] = "",
+    question: Annotated[str, typer.Option(help="That it answers.")] = "",
+    host: Annotated[str, typer.Option(help="Where it was measured; a new name is added.")] = "",
+    pattern: Annotated[str, typer.Option(help="Levels out of file names: {policy}-{n}.out")] = "",
+    metric: Annotated[str, typer.Option(help="The figure that is compared.")] = "",
+    draft: Annotated[bool, typer.Option("--draft", help="Only tell what is understood of them.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a campaign of old results, or import a recipe. The same contents are taken once."""
+    session = of(ctx)
+    if [file.suffix for file in files] in (["." + end] for end in ("yaml", "yml")):
+        _recipe(session, files[0])
+        return
+    found = _upload(session, files)
+    said = {"name": name, "question": question, "host": host, "pattern": pattern, "metric": metric}
+    given = {field: each for field, each in said.items() if each}
+    if given and not found["campaign"]:
+        found = session.client.post(f"imports/{found['id']}/say/", given)
+    if not draft:
+        made = session.client.post(f"imports/{found['id']}/commit/")
+        words = f"{made['id']}  {made['name']}: {made['progress']['total']} runs"
+        session.tell(made, lambda: tables.lines(words, f"{session.client.url}/campaigns/{made['id']}/"))
+        return
+    session.tell(found, lambda: _understood(found))
+    if any(note["severity"] == "error" for note in found["notes"]):
+        raise typer.Exit(Code.USAGE)
+
+
+def _recipe(session: Session, file: Path) -> None:
+    made = session.client.post("recipes/", {"yaml": file.read_text()})
+    session.tell(made, lambda: tables.lines(f"recipe {made['name']}, version {made['version']}"))
+
+
+def _upload(session: Session, files: list[Path]) -> Any:
+    with ExitStack() as stack:
+        parts = [("files", (file.name, stack.enter_context(file.open("rb")))) for file in files]
+        return session.client.post("imports/", files=parts)
+
+
+def _understood(found: dict[str, Any]) -> Any:
+    notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in found["notes"]]
+    words = f"import {found['id']}: {found['count']} runs; metrics: {', '.join(found['metrics'])}"
+    return tables.below(tables.lines(words), tables.table(("", "place", "says", "accepted"), notes))

@@ -1,0 +1,71 @@
+"""What is read has a tag; what changed meanwhile is neither sent again nor overwritten unseen."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.hosts.models import Host
+from tests.factories import browser, make_host
+
+
+@pytest.fixture
+def host(admin: User) -> Host:
+    return make_host("db1")
+
+
+def url(host: Host) -> str:
+    return f"/api/v1/hosts/{host.pk}/"
+
+
+def test_what_has_not_changed_is_not_sent_again(viewer: User, host: Host) -> None:
+    client = browser(viewer)
+    first = client.get(url(host))
+
+    again = client.get(url(host), HTTP_IF_NONE_MATCH=first["ETag"])
+
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    Host.objects.update(port=2222)
+    changed = client.get(url(host), HTTP_IF_NONE_MATCH=first["ETag"])
+    assert (changed.status_code, changed.json()["port"]) == (200, 2222)
+
+
+def test_a_change_of_what_was_read_is_made(admin: User, host: Host) -> None:
+    client = browser(admin)
+    tag = client.get(url(host))["ETag"]
+
+    changed = client.patch(url(host), {"port": 2222}, HTTP_IF_MATCH=tag)
+
+    assert (changed.status_code, changed.json()["port"]) == (200, 2222)
+
+
+def test_a_change_of_what_somebody_else_has_changed_is_412(admin: User, host: Host) -> None:
+    client = browser(admin)
+    tag = client.get(url(host))["ETag"]
+    client.patch(url(host), {"port": 2222})
+
+    refused = client.patch(url(host), {"port": 22}, HTTP_IF_MATCH=tag)
+
+    assert (refused.status_code, refused.json()["field"]) == (412, "If-Match")
+    assert refused["Content-Type"] == "application/problem+json"
+    assert refused["ETag"] == client.get(url(host))["ETag"] != tag
+    host.refresh_from_db()
+    assert host.port == 2222
+
+
+def test_a_removal_is_conditional_too(admin: User, host: Host) -> None:
+    client = browser(admin)
+
+    assert client.delete(url(host), HTTP_IF_MATCH='"other"').status_code == 412
+    assert client.delete(url(host), HTTP_IF_MATCH=client.get(url(host))["ETag"]).status_code == 204
+
+
+def test_a_row_that_is_gone_is_404_and_a_role_is_asked_first(admin: User, viewer: User, host: Host) -> None:
+    assert browser(admin).patch("/api/v1/hosts/999999/", {}, HTTP_IF_MATCH="*").status_code == 404
+    tag = browser(viewer).get(url(host))["ETag"]
+    assert browser(viewer).patch(url(host), {"port": 1}, HTTP_IF_MATCH=tag).status_code == 403
+    assert browser(admin).patch(url(host), {"port": 1}, HTTP_IF_MATCH="*").status_code == 200
+
+
+def test_pages_have_no_tag_of_it(viewer: User) -> None:
+    assert not browser(viewer).get("/hosts/").has_header("ETag")

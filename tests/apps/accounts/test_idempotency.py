@@ -1,0 +1,166 @@
+"""A request that is sent again is done once."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import override_settings
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from apps.accounts import idempotency
+from apps.accounts.models import ApiToken, IdempotentRequest, Role, User
+from apps.campaigns.models import Campaign
+from tests.factories import browser, make_campaign, make_user, script
+
+BODY = {"name": "again"}
+
+
+@pytest.fixture
+def url(tuner: User) -> str:
+    """Where each request makes one more campaign."""
+    return f"/api/v1/campaigns/{make_campaign(by=tuner).pk}/clone/"
+
+
+def post(user: User, url: str, body: Any = BODY, key: str = "k-1") -> Any:
+    return browser(user).post(url, body, HTTP_IDEMPOTENCY_KEY=key)
+
+
+def made() -> int:
+    return Campaign.objects.filter(name=BODY["name"]).count()
+
+
+def test_the_same_request_again_gives_the_same_status_and_body_and_does_nothing(tuner: User, url: str) -> None:
+    first, second = post(tuner, url), post(tuner, url)
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert second.content == first.content
+    assert second["Content-Type"] == first["Content-Type"] == "application/json"
+    assert (first.get("Idempotent-Replayed"), second["Idempotent-Replayed"]) == (None, "true")
+    assert made() == 1
+
+
+def test_a_token_and_the_browser_of_a_user_are_the_same_user(tuner: User, url: str) -> None:
+    post(tuner, url)
+
+    assert script(tuner).post(url, BODY, HTTP_IDEMPOTENCY_KEY="k-1")["Idempotent-Replayed"] == "true"
+
+
+def test_a_refusal_is_told_again_as_well(tuner: User, url: str) -> None:
+    first, second = (post(tuner, url, {"repetitions": 0}) for _ in range(2))
+
+    assert (second.status_code, second["Content-Type"]) == (400, "application/problem+json")
+    assert (second.json(), second["Idempotent-Replayed"]) == (first.json(), "true")
+
+
+def test_another_body_with_the_same_key_is_422(tuner: User, url: str) -> None:
+    post(tuner, url)
+
+    refused = post(tuner, url, BODY | {"repetitions": 4})
+
+    assert (refused.status_code, refused.json()["field"]) == (422, "Idempotency-Key")
+    assert refused["Content-Type"] == "application/problem+json"
+    assert made() == 1
+
+
+def test_a_key_belongs_to_its_user_and_its_address(tuner: User, url: str) -> None:
+    post(tuner, url)
+    post(make_user(Role.OPERATOR), url)
+    post(tuner, f"/api/v1/campaigns/{make_campaign(by=tuner).pk}/clone/")
+
+    assert made() == 3
+
+
+def test_without_a_key_each_request_is_done(tuner: User, url: str) -> None:
+    for _ in range(2):
+        browser(tuner).post(url, BODY)
+
+    assert made() == 2
+    assert not IdempotentRequest.objects.exists()
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "täglich"])
+def test_what_is_no_key_is_400(tuner: User, url: str, key: str) -> None:
+    assert post(tuner, url, key=key).json()["field"] == "Idempotency-Key"
+    assert made() == 0
+
+
+def test_a_secret_is_shown_once_and_not_kept(tuner: User) -> None:
+    first, second = (post(tuner, "/api/v1/tokens/", {"name": "ci", "role": "viewer"}).json() for _ in range(2))
+
+    assert first["secret"].startswith("pg_")
+    assert second == first | {"secret": ""}
+    assert first["secret"].encode() not in bytes(IdempotentRequest.objects.get().body)
+    assert ApiToken.objects.filter(name="ci").count() == 1
+
+
+def test_after_a_day_the_key_is_free_again(tuner: User, url: str) -> None:
+    post(tuner, url)
+    IdempotentRequest.objects.update(created_at=timezone.now() - timedelta(hours=24))
+    post(tuner, url)
+
+    assert made() == 2
+
+
+def test_what_is_a_day_old_is_forgotten(tuner: User, url: str) -> None:
+    post(tuner, url, key="old")
+    IdempotentRequest.objects.update(created_at=timezone.now() - timedelta(hours=24))
+    post(tuner, url, key="new")
+
+    idempotency.forget()
+
+    assert [row.key for row in IdempotentRequest.objects.all()] == ["new"]
+
+
+def test_while_the_first_is_being_done_the_second_is_409(tuner: User, url: str) -> None:
+    post(tuner, url)
+    IdempotentRequest.objects.update(status=None)
+
+    refused = post(tuner, url)
+
+    assert (refused.status_code, refused["Retry-After"]) == (409, "1")
+    IdempotentRequest.objects.update(created_at=timezone.now() - timedelta(minutes=10))
+    assert post(tuner, url).status_code == 201, "whoever had it died long ago"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_requests_at_once_one_is_done() -> None:
+    user, codes = make_user(Role.TUNER), list[int]()
+    url, clients = f"/api/v1/campaigns/{make_campaign(by=user).pk}/clone/", [script(user) for _ in range(6)]
+
+    def ask(client: APIClient) -> None:
+        codes.append(client.post(url, BODY, HTTP_IDEMPOTENCY_KEY="k").status_code)
+        connection.close()
+
+    threads = [threading.Thread(target=ask, args=[client]) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert set(codes) <= {201, 409} and 201 in codes
+    assert made() == 1
+
+
+def test_a_role_that_was_refused_may_try_again(viewer: User, url: str) -> None:
+    assert post(viewer, url).status_code == 403
+    User.objects.filter(pk=viewer.pk).update(role=Role.TUNER)
+
+    assert post(viewer, url).status_code == 201
+
+
+def test_an_unknown_token_is_401_and_remembers_nothing(db: None) -> None:
+    answer = APIClient().post("/api/v1/pins/", {}, HTTP_IDEMPOTENCY_KEY="k", HTTP_AUTHORIZATION="Bearer pg_guessed")
+
+    assert (answer.status_code, IdempotentRequest.objects.exists()) == (401, False)
+
+
+@override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=100)
+def test_a_body_that_is_too_large_is_413(tuner: User, url: str) -> None:
+    refused = post(tuner, url, {"name": "x" * 200})
+
+    assert (refused.status_code, refused["Content-Type"]) == (413, "application/problem+json")

@@ -1,0 +1,157 @@
+"""Which hosts no longer have what was decided, and which decisions stand behind what they have."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+from apps.decisions import drift, drifts, services, why
+from apps.decisions.models import Decision
+from apps.errors import PlanError
+from apps.hosts import contact
+from apps.hosts.models import Host
+from tests.factories import FACTS, browser, make_campaign, make_host, make_profile
+
+SWAPPINESS = Path("/proc/sys/vm/swappiness")
+WANTED = {"sysctl": {"vm": {"swappiness": 10}}, "postgresql": {"work_mem": "64MB"}}
+ROOT = FACTS | {"level": "root", "sysctls": {"vm.swappiness": "10", "vm.nr_hugepages": "0"}}
+
+
+def decide(by: User, host: Host, settings: dict[str, Any] = WANTED) -> Decision:
+    """Accepted, on a campaign whose profile says so on all levels."""
+    profile = make_profile(settings=settings, by=by)
+    campaign = make_campaign(Campaign.State.FINISHED, by=by, host=host, profile=profile)
+    given = {"title": "Swap late", "decision": "Swap late", "level": "1 cpu"}
+    return services.accept_decision(services.write_decision(by=by, campaign=campaign, **given), by=by)
+
+
+def states(rows: list[drift.Row]) -> dict[str, str]:
+    return {row.key: row.state for row in rows}
+
+
+def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told() -> None:
+    changed = ROOT | {"sysctls": {"vm.swappiness": "60"}}
+
+    assert states(drift.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "cannot tell"}
+    (row, unread) = drift.rows(changed, WANTED)
+    assert (row.state, row.decided, row.found) == ("differs", "10", "60")
+    assert "during runs only" in unread.why
+
+
+def test_what_the_host_answers_counts_more_than_its_facts() -> None:
+    live = {"sysctl": {"value": {}, "keys": {"/proc/sys/vm/swappiness": "60"}, "refused": None}}
+
+    assert states(drift.rows(ROOT, WANTED, live))["/proc/sys/vm/swappiness"] == "differs"
+
+
+def test_one_value_that_differs_is_enough_for_a_host() -> None:
+    assert drift.state(drift.rows(ROOT, WANTED)) == "cannot tell"
+    assert drift.state(drift.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
+    assert drift.state([]) == "same"
+
+
+def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) -> None:
+    first, other, unseen = make_host("a", facts=ROOT), make_host("b", facts=ROOT), make_host("c", facts={})
+    decision = decide(admin, first)
+    decision.hosts.add(other, unseen)
+    now = copy.deepcopy(ROOT) | {"sysctls": {"vm.swappiness": "60", "vm.nr_hugepages": "0"}}
+
+    contact.record_facts(other, now)
+
+    assert [(each.host.name, each.state) for each in drifts.report(decision)] == [
+        *(("b", "differs"), ("a", "cannot tell"), ("c", "cannot tell")),
+    ]
+    client.force_login(admin)
+    page = client.get(reverse("drift"), {"host": "b"}).content.decode()
+    assert "b: 1 of 3 values" in page and "never checked" not in page
+    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()
+    assert (told[0]["host"], told[0]["rows"][1]["found"]) == ("b", "60")
+
+
+def test_only_a_host_of_the_scope_is_asked(admin: User) -> None:
+    decision = decide(admin, make_host("a", facts=ROOT))
+
+    with pytest.raises(PlanError, match=r"b is not in the scope of Swap late \(one of a\)"):
+        drifts.ask(decision, make_host("b"), by=admin)
+
+
+@pytest.fixture
+def swappiness(host_wide: None) -> Iterator[int]:
+    """As it is, and put back."""
+    before = SWAPPINESS.read_text()
+    yield int(before)
+    SWAPPINESS.write_text(before)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_setting_that_was_changed_by_hand_is_found_on_a_real_host(swappiness: int, host: Host, admin: User) -> None:
+    decision = decide(admin, host, {"sysctl": {"vm": {"swappiness": swappiness}}})
+    assert drifts.report(decision)[0].differing == []
+
+    SWAPPINESS.write_text(f"{swappiness + 7}\n")
+    asked = drifts.ask(decision, host, by=admin)
+
+    (row,) = asked.differing
+    assert (row.key, row.decided, row.found) == (str(SWAPPINESS), str(swappiness), str(swappiness + 7))
+    assert drifts.report(decision)[0].asked
+    SWAPPINESS.write_text(f"{swappiness + 9}\n")
+    contact.check_host(host)
+    (told,) = drifts.report(decision)
+    assert (told.asked, [row.found for row in told.differing]) == (False, [str(swappiness + 9)])
+
+
+def test_why_names_the_decisions_behind_a_setting_those_that_count_first(admin: User, client: Client) -> None:
+    host = make_host("a", facts=ROOT)
+    agreed = decide(admin, host)
+    proposed = services.write_decision(
+        by=admin, campaign=agreed.campaign, title="Another", decision="d", level="2 cpus", hosts=[make_host("b")]
+    )
+
+    found = why.behind("sysctl.vm.swappiness")
+
+    assert [(each.decision, each.decided) for each in found] == [(agreed, 10), (proposed, 10)]
+    assert [each.decision for each in why.behind("sysctl", host)] == [agreed]
+    assert why.behind("sysctl.vm.swap") == []
+    client.force_login(admin)
+    page = client.get(reverse("why"), {"setting": "sysctl", "host": "a"}).content.decode()
+    assert "Swap late" in page and "Another" not in page
+
+
+def test_why_a_profile_says_so_tells_where_it_does_not_agree(admin: User) -> None:
+    agreed = decide(admin, make_host("a", facts=ROOT))
+    profile = make_profile("late", {"sysctl": {"vm": {"swappiness": 1}}, "postgresql": {"work_mem": "64MB"}}).profile
+
+    found = browser(admin).get(f"/api/v1/why/?profile={profile.pk}").json()
+
+    assert [(each["path"], each["agrees"]) for each in found] == [
+        *(("postgresql.work_mem", True), ("sysctl.vm.swappiness", False)),
+    ]
+    assert {each["decision"] for each in found} == {agreed.pk}
+
+
+def test_what_was_decided_leaves_as_files(admin: User, client: Client) -> None:
+    decision = decide(admin, make_host("a", facts=ROOT))
+    client.force_login(admin)
+
+    page = client.get(reverse("decision_export", args=[decision.pk, "ansible"]), {"host": "a"})
+    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/export/?host={decision.campaign.host_id}&file=sysctl")
+
+    assert f"decision-{decision.pk}-a-tasks.yml" in page.headers["Content-Disposition"]
+    assert b'value: !unsafe "10"' in page.content
+    assert b"vm.swappiness = 10" in told.content and b"evidence sha256" in told.content
+
+
+def test_a_decision_that_sets_nothing_is_no_file(admin: User) -> None:
+    decision = decide(admin, make_host("a", facts=ROOT))
+    Decision.objects.update(settings={})
+
+    with pytest.raises(PlanError, match="sets nothing"):
+        services.export(Decision.objects.get(), decision.campaign.host, "shell")

@@ -1,0 +1,254 @@
+"""A decision goes stale when a host of its scope changes; the campaign that it offers says whether it holds."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry, Channel, User
+from apps.campaigns import queue, services
+from apps.campaigns.models import Campaign
+from apps.decisions import confirm, needs, upkeep
+from apps.decisions import services as decisions
+from apps.decisions.models import Decision
+from apps.errors import PlanError
+from apps.hosts import contact
+from apps.hosts.models import Host
+from apps.hosts.services import change_host
+from tests.factories import FACTS, browser, end_run, make_campaign, make_host
+
+ONE_CPU, TWO_CPUS = 1000.0, 1900.0
+Status = Decision.Status
+
+
+@pytest.fixture
+def decision(admin: User) -> Decision:
+    """Accepted: two cpus are better than one, measured with PostgreSQL 18.6 on Linux 6.1."""
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, host=make_host("bench"), repetitions=5)
+    given = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus", "level": "2 cpus"}
+    return decisions.accept_decision(decisions.write_decision(by=admin, campaign=campaign, **given), by=admin)
+
+
+def upgrade(host: Host, version: str = "19.0", **facts: Any) -> None:
+    """The host as it is from now on, looked at by its check and then by the upkeep of decisions."""
+    now = copy.deepcopy(FACTS) | facts
+    now["postgresql"][0] |= {"version": version, "major": int(version.split(".")[0])}
+    contact.record_facts(host, now)
+    upkeep.tend()
+
+
+def carry_out(campaign: Campaign, by: User, other: float = TWO_CPUS) -> None:
+    """Its runs have ended; the second level gave about `other` TPS."""
+    services.start_campaign(campaign, by=by)
+    for run in campaign.runs.order_by("position"):
+        end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
+    queue.close_campaign(campaign.pk)
+    upkeep.tend()
+
+
+def kinds(decision: Decision) -> list[str]:
+    return [event.kind for event in decision.events.all()]
+
+
+def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: Decision, admin: User) -> None:
+    channel = Channel.objects.create(
+        owner=admin, name="chat", kind=Channel.Kind.WEBHOOK, address="http://h/", events=["decision.stale"]
+    )
+
+    upgrade(decision.campaign.host)
+    upgrade(decision.campaign.host, "19.1")
+
+    (stale,) = confirm.stale(decision)
+    assert stale.words == "PostgreSQL was 18.6 and is 19.1."
+    assert kinds(decision) == ["accepted", "stale"]
+    (delivery,) = channel.deliveries.all()
+    assert delivery.payload["host"] == "bench"
+    (entry,) = AuditEntry.objects.filter(action="decision.stale")
+    assert entry.after["reasons"][0]["fact"] == "postgresql"
+
+
+@pytest.mark.parametrize("harmless", ["18.7", "18.6"])
+def test_a_minor_release_or_another_disk_does_not(decision: Decision, harmless: str) -> None:
+    upgrade(decision.campaign.host, harmless, block_devices=[{"name": "vdb", "kb": 1}])
+
+    assert confirm.stale(decision) == []
+    assert confirm.offer(decision) is None
+
+
+def test_what_goes_back_is_fresh_again(decision: Decision) -> None:
+    upgrade(decision.campaign.host)
+    upgrade(decision.campaign.host, "18.6")
+
+    assert confirm.stale(decision) == []
+    assert kinds(decision) == ["accepted", "stale", "fresh"]
+
+
+def test_nobody_asks_of_what_was_not_accepted(decision: Decision) -> None:
+    Decision.objects.update(status=Status.REJECTED)
+
+    upgrade(decision.campaign.host)
+
+    assert not decision.standings.filter(stale_since__isnull=False).exists()
+
+
+def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decision: Decision, admin: User) -> None:
+    Decision.objects.update(labels=["oltp"])
+    change_host(make_host("other", facts=FACTS | {"kernel": {"release": "6.12.41"}}), by=admin, labels=["oltp"])
+
+    upkeep.tend()
+
+    decision.refresh_from_db()
+    assert [(each.host.name, each.words) for each in confirm.stale(decision)] == [
+        ("other", "Linux was 6.1.0 and is 6.12.41.")
+    ]
+
+
+def test_looking_again_at_nothing_new_takes_four_queries(decision: Decision, django_assert_num_queries: Any) -> None:
+    from apps.decisions import living
+
+    living.look_due()
+
+    with django_assert_num_queries(4):
+        living.look_due()
+
+
+def test_the_banner_is_on_the_decision_the_host_the_timeline_and_home(
+    decision: Decision, admin: User, client: Client
+) -> None:
+    upgrade(decision.campaign.host)
+    client.force_login(admin)
+
+    pages = {
+        name: client.get(reverse(name, args=args)).content.decode()
+        for name, args in {
+            "decision_detail": [decision.pk],
+            "decisions_on_host": ["bench"],
+            "timeline": [],
+            "home": [],
+        }.items()
+    }
+
+    assert all("may not hold" in pages[name] for name in ("decision_detail", "decisions_on_host", "home"))
+    assert "went stale" in pages["timeline"]
+    assert "Plan the confirming campaign" in pages["decision_detail"]
+
+
+def test_one_click_plans_the_same_comparison_where_it_went_stale(
+    decision: Decision, admin: User, client: Client
+) -> None:
+    upgrade(decision.campaign.host)
+    client.force_login(admin)
+
+    answer = client.post(reverse("decision_action", args=[decision.pk, "confirm"]))
+
+    planned = Campaign.objects.get(name="Confirm: Two cpus")
+    assert answer.headers["Location"] == reverse("campaign_detail", args=[planned.pk])
+    asked = decision.campaign
+    assert (planned.state, planned.host, planned.cloned_from) == ("draft", asked.host, asked)
+    assert (planned.factors, planned.workload, planned.repetitions) == (asked.factors, asked.workload, 5)
+    assert planned.seed != asked.seed
+    with pytest.raises(PlanError, match="nothing to confirm"):
+        confirm.confirm_decision(decision, by=admin)
+
+
+def test_levels_that_were_added_after_it_are_not_asked_again(decision: Decision, admin: User) -> None:
+    decision.campaign.factors[0]["levels"].append({"label": "4 cpus", "set": {"settings.cpu_affinity.server": "0-3"}})
+    decision.campaign.save()
+    upgrade(decision.campaign.host)
+
+    planned = confirm.confirm_decision(Decision.objects.get(), by=admin)
+
+    assert [level["label"] for level in planned.factors[0]["levels"]] == ["1 cpu", "2 cpus"]
+
+
+def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin: User) -> None:
+    upgrade(decision.campaign.host)
+    planned = confirm.confirm_decision(decision, by=admin)
+
+    carry_out(planned, admin)
+
+    decision.refresh_from_db()
+    assert (decision.status, confirm.stale(decision)) == (Status.ACCEPTED, [])
+    assert decision.standings.get().conditions["postgresql"] == "19.0"
+    assert kinds(decision) == ["accepted", "stale", "confirming", "confirmed"]
+    last = decision.events.last()
+    assert (last.by, last.campaign, last.host.name) == (None, planned, "bench")
+    assert f"Asked for by {admin}." in last.words
+
+
+def test_its_verdict_contradicts(decision: Decision, admin: User) -> None:
+    upgrade(decision.campaign.host)
+
+    carry_out(confirm.confirm_decision(decision, by=admin), admin, other=500.0)
+
+    decision.refresh_from_db()
+    assert decision.status == Status.CONTRADICTED
+    assert kinds(decision)[-1] == "contradicted"
+    assert confirm.offer(decision) is None
+
+
+def test_what_says_nothing_certain_leaves_it_stale_and_is_offered_again(decision: Decision, admin: User) -> None:
+    upgrade(decision.campaign.host)
+    planned = confirm.confirm_decision(decision, by=admin)
+    Campaign.objects.filter(pk=planned.pk).update(repetitions=3)  # preliminary
+
+    carry_out(Campaign.objects.get(pk=planned.pk), admin)
+
+    assert kinds(decision)[-1] == "unsettled"
+    assert confirm.offer(decision) is not None
+
+
+def test_of_several_hosts_each_has_its_own_verdict(decision: Decision, admin: User) -> None:
+    other = make_host("other")
+    decision.hosts.add(other)
+    upgrade(other)
+    upgrade(decision.campaign.host)
+
+    planned = confirm.confirm_decision(decision, by=admin)
+    carry_out(planned, admin)
+
+    assert planned.placement == Campaign.Placement.EACH
+    assert confirm.stale(decision) == []
+    assert sorted(event.host.name for event in decision.events.filter(kind="confirmed")) == ["bench", "other"]
+
+
+def test_a_cancelled_campaign_is_offered_again(decision: Decision, admin: User) -> None:
+    upgrade(decision.campaign.host)
+    planned = confirm.confirm_decision(decision, by=admin)
+    assert confirm.offer(decision) is None
+
+    services.cancel_campaign(planned, by=admin)
+
+    assert confirm.offer(decision) is not None
+
+
+def test_the_number_of_runs_is_that_which_the_effect_needs(admin: User) -> None:
+    def evidence(spread: float) -> dict[str, Any]:
+        campaign = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=5)
+        for run in campaign.runs.all():
+            level = 1000.0 if run.label.startswith("1") else 1050.0
+            odd = 1 + spread * (-1) ** (run.block + run.label.startswith("1"))
+            run.measurements.filter(name="tps").update(value=level * odd)
+        return decisions.write_decision(by=admin, campaign=campaign, title="t", decision="d").evidence
+
+    quiet, noisy = evidence(0.001), evidence(0.015)
+
+    assert needs.repetitions(quiet) == 5
+    assert needs.repetitions(quiet) < needs.repetitions(noisy) < 50
+
+
+def test_the_api_tells_why_and_starts_the_campaign(decision: Decision, admin: User) -> None:
+    upgrade(decision.campaign.host)
+    client, path = browser(admin), f"/api/v1/decisions/{decision.pk}/"
+
+    (standing,) = client.get(path).json()["standings"]
+    assert standing["reasons"][0]["words"] == "PostgreSQL was 18.6 and is 19.0."
+    assert [each["id"] for each in client.get("/api/v1/decisions/?stale=true").json()["results"]] == [decision.pk]
+    started = client.post(f"{path}confirm/", {"start": True})
+
+    assert (started.status_code, started.json()["state"]) == (201, "running")
+    assert client.post(f"{path}confirm/").status_code == 400

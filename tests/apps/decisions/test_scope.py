@@ -1,0 +1,190 @@
+"""Where a decision holds, who may accept it, how long it stands, and whether its evidence still says the same."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+from apps.decisions import replay, services, upkeep
+from apps.decisions.models import Decision
+from apps.errors import PlanError
+from apps.hosts.services import change_host
+from tests.factories import browser, make_campaign, make_host
+
+Status = Decision.Status
+
+
+@pytest.fixture
+def campaign(db: None) -> Campaign:
+    return make_campaign(Campaign.State.FINISHED)
+
+
+def write(by: User, campaign: Campaign, **fields: Any) -> Decision:
+    given: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
+    return services.write_decision(by=by, campaign=campaign, **given)
+
+
+def test_a_label_brings_in_every_host_that_carries_it(tuner: User, admin: User, campaign: Campaign) -> None:
+    written = write(tuner, campaign, labels=["oltp"])
+    other, third = make_host("other"), make_host("third")
+    assert list(written.scope) == [campaign.host]
+
+    change_host(other, by=admin, labels=["oltp", "rack=b2"])
+
+    assert set(written.scope) == {campaign.host, other}
+    assert list(Decision.objects.about(other)) == [written]
+    assert not Decision.objects.about(third).exists()
+
+
+def test_a_decision_about_no_host_is_refused(tuner: User, campaign: Campaign) -> None:
+    with pytest.raises(PlanError, match="about no host is none"):
+        write(tuner, campaign, hosts=[])
+
+    assert list(write(tuner, campaign, hosts=[], labels=["oltp"]).scope) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "field", "words"),
+    [
+        ({"postgresql_from": 14, "postgresql_to": 17}, "postgresql_from", "the evidence is of 18.6 on .*outside of 14"),
+        ({"kernel_to": "5.15"}, "kernel_from", "the evidence is of 6.1.0 on .*outside of up to 5.15"),
+        ({"postgresql_from": 18, "postgresql_to": 17}, "postgresql_from", "18 is after 17"),
+    ],
+)
+def test_nothing_is_decided_for_what_was_not_measured(
+    tuner: User, campaign: Campaign, scope: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(PlanError, match=words) as refused:
+        write(tuner, campaign, **scope)
+
+    assert refused.value.subject == field
+
+
+def test_the_chosen_level_says_what_was_decided(tuner: User, campaign: Campaign) -> None:
+    assert write(tuner, campaign, level="2 cpus").settings == {"cpu_affinity": {"server": "0,1"}}
+
+    with pytest.raises(PlanError, match=r"'3 cpus' was not run .one of 1 cpu; 2 cpus"):
+        write(tuner, campaign, level="3 cpus")
+
+
+def test_the_author_accepts_nothing_where_the_team_asks_for_two(
+    tuner: User, admin: User, campaign: Campaign, settings: Any
+) -> None:
+    settings.DECISIONS_BY_TWO = True
+    written = write(tuner, campaign)
+
+    with pytest.raises(PlanError, match=r"wrote this decision .somebody else"):
+        services.accept_decision(written, by=tuner)
+
+    assert services.accept_decision(written, by=admin).accepted_by == admin
+
+
+def test_what_is_superseded_says_by_which(tuner: User, campaign: Campaign) -> None:
+    first = write(tuner, campaign)
+
+    second = write(tuner, campaign, title="Four cpus", supersedes=first)
+
+    first.refresh_from_db()
+    assert (first.status, first.superseded_by) == (Status.SUPERSEDED, second)
+    assert [(each.kind, each.words, each.by) for each in first.events.all()] == [
+        ("superseded", "by “Four cpus”", tuner)
+    ]
+
+
+def test_a_decision_expires_on_its_day_and_is_renewed(tuner: User, admin: User, campaign: Campaign) -> None:
+    today = timezone.localdate()
+    written = services.accept_decision(write(tuner, campaign), by=tuner)
+    Decision.objects.update(review_on=today)
+
+    upkeep.tend()
+    upkeep.tend()
+
+    written.refresh_from_db()
+    assert written.status == Status.EXPIRED
+    services.renew_decision(written, today + timedelta(days=30), by=admin)
+    assert (written.status, written.review_on) == (Status.ACCEPTED, today + timedelta(days=30))
+    assert [(each.kind, each.by) for each in written.events.all()] == [
+        *(("accepted", tuner), ("expired", None), ("renewed", admin)),
+    ]
+
+
+def test_only_what_stands_or_stood_is_renewed(tuner: User, campaign: Campaign) -> None:
+    with pytest.raises(PlanError, match="only what is accepted or expired"):
+        services.renew_decision(write(tuner, campaign), None, by=tuner)
+
+
+def test_dissent_is_told_apart_from_other_comments(tuner: User, campaign: Campaign, client: Client) -> None:
+    written = write(tuner, campaign)
+    client.force_login(tuner)
+    url = reverse("decision_action", args=[written.pk, "comment"])
+
+    client.post(url, {"text": "not under load", "dissent": "on"})
+
+    assert [comment.dissent for comment in written.comments.all()] == [True]
+    assert "dissent" in client.get(reverse("decision_detail", args=[written.pk])).content.decode()
+
+
+def test_frozen_evidence_says_the_same_when_it_is_judged_again(tuner: User) -> None:
+    evidence = write(tuner, make_campaign(Campaign.State.FINISHED, repetitions=5)).evidence
+
+    (row,) = replay.replay(evidence)
+
+    assert (row.label, row.verdict, row.again, row.same) == ("2 cpus", "better", "better", True)
+    assert replay.altered(evidence) == []
+
+
+def test_evidence_that_somebody_changed_comes_out_differently(tuner: User) -> None:
+    evidence = write(tuner, make_campaign(Campaign.State.FINISHED, repetitions=5)).evidence
+    changed = evidence["table"]["levels"][1]["points"][0]
+    changed["value"] = 500.0
+
+    (row,) = replay.replay(evidence)
+
+    assert not row.same
+    assert replay.altered(evidence) == [changed["run"]]
+
+
+def test_both_doors_write_a_scope(tuner: User, campaign: Campaign, client: Client) -> None:
+    scope = {"labels": ["ssd", "oltp"], "postgresql_from": 17, "kernel_to": "6.6", "level": "2 cpus"}
+    body = {"campaign": str(campaign.pk), "title": "T", "decision": "D", "options": "One cpu", **scope}
+
+    told = browser(tuner).post("/api/v1/decisions/", body).json()
+    client.force_login(tuner)
+    typed = {"title": "T", "decision": "D", "options": "One cpu", **scope, "labels": "ssd, oltp"}
+    client.post(f"{reverse('decision_new')}?campaign={campaign.pk}", typed)
+
+    by_api, by_page = Decision.objects.order_by("pk")
+    names = ("labels", "postgresql_from", "kernel_to", "level", "settings", "options")
+    assert {name: getattr(by_api, name) for name in names} == {name: getattr(by_page, name) for name in names}
+    assert told["labels"] == ["oltp", "ssd"]
+
+
+def test_the_api_replays_renews_and_tells_the_history(tuner: User, campaign: Campaign) -> None:
+    written, client = write(tuner, campaign), browser(tuner)
+    path = f"/api/v1/decisions/{written.pk}/"
+    client.post(f"{path}accept/")
+
+    assert client.post(f"{path}renew/", {"review_on": "2001-01-01"}).json()["field"] == "review_on"
+    assert client.post(f"{path}renew/", {"review_on": "2999-01-01"}).json()["review_on"] == "2999-01-01"
+    assert client.get(f"{path}replay/").json()["intact"] is True
+    assert [each["kind"] for each in client.get(f"{path}events/").json()["results"]] == ["accepted", "renewed"]
+
+
+def test_a_label_is_one_word_and_both_doors_write_it(admin: User, client: Client) -> None:
+    host = make_host()
+    client.force_login(admin)
+
+    client.post(reverse("host_action", args=[host.name, "labels"]), {"labels": "OLTP, rack=b2"})
+    refused = browser(admin).patch(f"/api/v1/hosts/{host.pk}/", {"labels": ["two words"]})
+
+    host.refresh_from_db()
+    assert host.labels == ["oltp", "rack=b2"]
+    assert (refused.status_code, refused.json()["field"]) == (400, "labels")
+    assert [each["name"] for each in browser(admin).get("/api/v1/hosts/?label=oltp").json()["results"]] == [host.name]

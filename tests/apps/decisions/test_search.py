@@ -1,0 +1,122 @@
+"""Search over everything: one query, ranked, with snippets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+from apps.decisions import search, services
+from apps.decisions.models import Decision
+from apps.errors import PlanError
+from tests.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
+
+HUGE = {"postgresql": {"shared_buffers": "16GB"}, "huge_pages": {"use": "on", "pool": 9000}}
+
+
+@pytest.fixture
+def decision(tuner: User) -> Decision:
+    """About shared_buffers, with a comment."""
+    profile = make_profile("big-memory", {"postgresql": {"shared_buffers": "2GB"}}, by=tuner)
+    campaign = make_campaign(Campaign.State.FINISHED, by=tuner, host=make_host("bench"), profile=profile)
+    given = {"title": "A quarter of memory", "decision": "The kernel keeps the rest.", "level": "1 cpu"}
+    written = services.write_decision(by=tuner, campaign=campaign, **given)
+    services.comment(written, "The vacuum cleaners disagree.", by=tuner)
+    return written
+
+
+def found(text: str, kind: str = "") -> set[tuple[str, str]]:
+    return {(hit.kind, hit.title) for hit in search.search(text, kind)}
+
+
+def test_a_setting_is_found_wherever_it_is_set(decision: Decision) -> None:
+    assert {("decision", "A quarter of memory"), ("profile", "big-memory r1")} <= found("shared_buffers")
+    assert found("shared_buffers", "profile") == {("profile", "big-memory r1")}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("vacuum", "comment"),
+        ("bench", "host"),
+        ("a processor", "host"),
+        ("quarter memory", "decision"),
+        ("isolation scaling", "recipe"),
+        ("nightly", "recipe"),
+        ("tpcb", "workload"),
+        ("do cpus help", "campaign"),
+    ],
+)
+def test_each_kind_is_found_by_its_words(decision: Decision, tuner: User, text: str, kind: str) -> None:
+    make_recipe("nightly", by=tuner)
+    make_workload("tpcb-small", by=tuner)
+
+    assert kind in {hit.kind for hit in search.search(text)}
+
+
+def test_words_are_asked_for_as_people_type_them(decision: Decision) -> None:
+    assert ("decision", "A quarter of memory") in found("kernels")  # stems
+    assert ("decision", "A quarter of memory") in found("nothing or quarter")
+    assert ("decision", "A quarter of memory") in found('"keeps the rest"')
+    assert ("decision", "A quarter of memory") not in found("quarter -kernel")
+    assert found("") == found("the") == found("\x00%s'\"-(") == set()
+
+
+def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
+    (hit,) = search.search("cleaners")
+
+    assert ("cleaners", True) in hit.parts
+    assert hit.path == reverse("decision_detail", args=[decision.pk])
+    assert "vacuum cleaners disagree" in hit.snippet
+
+
+def test_a_snippet_of_settings_is_no_json(decision: Decision) -> None:
+    (hit,) = search.search("shared_buffers", "profile")
+
+    assert ("buffers", True) in hit.parts
+    assert not set('{}[]"') & set(hit.snippet)
+
+
+def test_what_has_a_word_twice_comes_first(decision: Decision, tuner: User) -> None:
+    make_campaign(by=tuner, name="quarter", question="Is a quarter of a quarter enough?")
+
+    assert [hit.kind for hit in search.search("quarter")][:1] == ["campaign"]
+
+
+def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(2):
+        search.search("quarter")
+
+
+@pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
+def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
+    asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": search.HEADLINE, "names": [], "words": []}
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {search.statement(kind)}", asked)
+        plan = "\n".join(line for (line,) in cursor)
+
+    assert "_words" in plan
+
+
+def test_a_kind_that_is_none_is_refused(db: None) -> None:
+    with pytest.raises(PlanError, match=r"'letters' cannot be searched \(one of decision, comment"):
+        search.search("a", "letters")
+
+
+def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner: User, client: Client) -> None:
+    services.comment(decision, "Cats & zebras", by=tuner)
+    client.force_login(tuner)
+
+    page = client.get(reverse("search"), {"q": "zebras"}).content.decode()
+    told = browser(tuner).get("/api/v1/search/?q=zebras").json()
+
+    assert "Cats &amp; <mark>zebras</mark>" in page
+    assert [(each["kind"], each["path"]) for each in told] == [("comment", f"/decisions/{decision.pk}/")]
+    assert browser(tuner).get("/api/v1/search/").json()["field"] == "q"

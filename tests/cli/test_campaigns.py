@@ -1,0 +1,224 @@
+"""Campaigns from the command line, against a server that listens."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Campaign, Run
+from apps.decisions.models import Decision
+from apps.hosts.models import Host
+from tests.cli.program import Program
+from tests.factories import end_run, make_campaign, make_host
+
+RECIPE = "cpu-scaling"
+EXPORT = "tests/samples/pgbench"
+
+
+@pytest.fixture
+def host(people: dict[Role, User]) -> Host:
+    return make_host("db1")
+
+
+@pytest.fixture
+def finished(people: dict[Role, User], host: Host) -> Campaign:
+    """Two cpus are nearly twice as fast as one, six times."""
+    return make_campaign(Campaign.State.FINISHED, by=people[Role.TUNER], host=host, repetitions=6, name="Cpus")
+
+
+def level(campaign: Campaign, label: str) -> str:
+    return f"{campaign.pk}:{label}"
+
+
+def test_hosts_are_listed(proving: Program, host: Host) -> None:
+    assert [row["name"] for row in proving.json("hosts")] == ["db1"]
+    assert "db1" in proving.run("hosts").stdout
+
+
+def test_a_campaign_from_a_recipe_is_started(proving: Program, host: Host) -> None:
+    made = proving.json("run", RECIPE, "--host", "db1", "--repetitions", "4", "--delta", "5", "--name", "Tonight")
+
+    campaign = Campaign.objects.get(pk=made["id"])
+    assert (campaign.state, campaign.name, campaign.repetitions, campaign.delta) == ("running", "Tonight", 4, 0.05)
+    assert campaign.runs.count() == 3 * 4
+
+
+def test_levels_are_chosen_by_label_and_values_by_path(proving: Program, host: Host) -> None:
+    sets = ["--set", "server cpus=1 cpu,2 cpus", "--set", "settings.postgresql.work_mem=4MB,64MB"]
+    made = proving.json("run", RECIPE, "--host", "db1", "--draft", *sets, "--set", "workload.time_s=2")
+
+    cpus, work_mem = made["factors"]
+    assert [each["label"] for each in cpus["levels"]] == ["1 cpu", "2 cpus"]
+    assert cpus["levels"][0]["set"] == {"settings.cpu_affinity.server": "0", "workload.time_s": 2}
+    assert work_mem["levels"][1] == {"label": "64MB", "set": {"settings.postgresql.work_mem": "64MB"}}
+
+
+def test_what_a_factor_does_not_have_is_named(proving: Program, host: Host) -> None:
+    done = proving.run("run", RECIPE, "--host", "db1", "--set", "gpus=1,2")
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[:3] == ["error: 'gpus' is no factor", "  field: --set", "  value: gpus=1,2"]
+
+
+def test_what_the_server_refuses_is_told_with_field_value_and_what_is_accepted(proving: Program, host: Host) -> None:
+    refused = ["run", RECIPE, "--host", "db1", "--set", "settings.cpu_affinity.server=0,7"]
+
+    done = proving.run(*refused)
+    told = json.loads(proving.run(*refused, "--json").stderr)["error"]
+
+    assert done.returncode == told["exit_code"] == 2
+    assert told["field"] and told["message"] and told["accepted"]
+    assert f"accepted: {told['accepted']}" in done.stderr
+
+
+def test_a_value_that_is_refused_is_shown(proving: Program, host: Host) -> None:
+    done = proving.run("run", RECIPE, "--host", "db1", "--repetitions", "5000")
+
+    assert done.returncode == 2
+    assert {"  field: repetitions", "  value: 5000"} <= set(done.stderr.splitlines())
+
+
+def test_an_unknown_host_and_an_unknown_recipe_are_2(proving: Program, host: Host) -> None:
+    unknown = proving.run("run", RECIPE, "--host", "db9")
+
+    assert (unknown.returncode, "accepted: db1" in unknown.stderr) == (2, True)
+    assert proving.run("run", "nonsense", "--host", "db1").returncode == 2
+
+
+def test_a_role_that_may_not_is_4(program: Callable[..., Program], host: Host) -> None:
+    done = program(Role.VIEWER).run("run", RECIPE, "--host", "db1")
+
+    assert done.returncode == 4
+    assert "is viewer; this needs operator" in done.stderr
+
+
+def test_ctrl_c_leaves_the_campaign_running_and_says_so(proving: Program, host: Host) -> None:
+    watching = proving.start("run", RECIPE, "--host", "db1", "--watch")
+    assert watching.stderr is not None
+    assert watching.stderr.readline().startswith("campaign ")
+    assert watching.stderr.readline().startswith("running: 0/9 runs")
+
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=20)
+
+    campaign = Campaign.objects.get()
+    assert (watching.returncode, campaign.state) == (130, "running")
+    assert f"goes on. Follow it: proving watch {str(campaign.pk)[:8]}" in said
+
+
+def test_watching_ends_with_the_campaign_and_fails_where_a_run_did(proving: Program, people: Any, host: Host) -> None:
+    campaign = make_campaign("running", 5, by=people[Role.TUNER], host=host)
+    watching = proving.start("watch", str(campaign.pk)[:8])
+    assert watching.stderr is not None
+    assert "5/6 runs" in watching.stderr.readline()
+
+    end_run(campaign.runs.get(state=Run.State.QUEUED), Run.Outcome.FAILED)
+    Campaign.objects.update(state=Campaign.State.FINISHED, ended_at=campaign.created_at)
+    told, _ = watching.communicate(timeout=20)
+
+    assert watching.returncode == 1
+    assert "6/6 runs, 1 failed" in told
+
+
+def test_campaigns_are_listed_and_shown(proving: Program, finished: Campaign) -> None:
+    assert [row["name"] for row in proving.json("ls", "--host", "db1", "--state", "finished")] == ["Cpus"]
+    assert proving.json("ls", "--state", "draft") == []
+    assert {"cpu-scaling"} <= {row["name"] for row in proving.json("ls", "recipes")}
+    shown = proving.run("show", "Cpus").stdout
+    assert "2 cpus" in shown and "▲ better" in shown and "wholly beyond the margin" in shown
+    assert proving.json("show", "last")["campaign"]["id"] == str(finished.pk)
+
+
+def test_a_name_that_two_have_is_ambiguous(proving: Program, finished: Campaign, people: Any) -> None:
+    make_campaign(by=people[Role.TUNER], name="Cpus")
+
+    done = proving.run("show", "Cpus")
+
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: 2 campaigns are called that")
+
+
+def test_worse_by_more_than_delta_is_3_and_better_is_0(proving: Program, finished: Campaign) -> None:
+    one, two = level(finished, "1 cpu"), level(finished, "2 cpus")
+
+    worse, better = proving.run("compare", two, one), proving.run("compare", one, two)
+
+    assert (worse.returncode, better.returncode) == (3, 0)
+    assert "1 cpu is worse than 2 cpus in tps" in " ".join(worse.stdout.split())
+    assert proving.json("compare", "Cpus")["worse"] is False
+    assert proving.json("compare", two, one, "--delta", "60", code=0)["worse"] is False
+
+
+def test_a_comparison_that_tells_nothing_is_0_and_strictly_5(proving: Program, people: Any, host: Host) -> None:
+    few = make_campaign(Campaign.State.FINISHED, by=people[Role.TUNER], host=host, repetitions=2)
+
+    assert proving.run("compare", str(few.pk)).returncode == 0
+    assert proving.run("compare", str(few.pk), "--strict").returncode == 5
+
+
+def test_a_decision_is_written_and_accepted(proving: Program, finished: Campaign) -> None:
+    words = ["--title", "Two cpus", "--decision", "Two", "--reasons", "Faster", "--host", "db1"]
+    told = proving.json("decide", "Cpus", *words)
+
+    decision = Decision.objects.get(pk=told["id"])
+    assert (decision.title, decision.campaign_id, decision.status) == ("Two cpus", finished.pk, "proposed")
+    assert [each.name for each in decision.hosts.all()] == ["db1"]
+
+
+def test_a_campaign_leaves_as_a_file(proving: Program, finished: Campaign) -> None:
+    told = proving.json("export", "Cpus", "runs.csv", "-o", "out.csv")
+
+    written = (proving.home / "out.csv").read_bytes()
+    assert told == {"file": "out.csv", "bytes": len(written)}
+    assert written.count(b"\n") == 1 + 12
+    assert proving.run("export", "Cpus", "runs.csv", "-o", "-").stdout == written.decode().replace("\r\n", "\n")
+    refused = proving.run("export", "Cpus", "runs.xls")
+    assert (refused.returncode, "runs.csv" in refused.stderr) == (2, True)
+    assert sorted(each.name for each in proving.home.iterdir()) == ["bin", "out.csv"]
+
+
+TABLE = "policy,tps\n" + "".join(f"{policy},{1000 + n}\n" for policy in ("none", "bind") for n in range(3))
+
+
+def test_old_results_become_a_campaign_once(proving: Program, tmp_path: Path) -> None:
+    table = tmp_path / "old.csv"
+    table.write_text(TABLE)
+    words = ["--name", "Old", "--question", "Does it matter?", "--host", "old-host", "--metric", "tps"]
+
+    draft = proving.json("import", str(table), *words, "--draft")
+    made = proving.json("import", str(table), *words)
+
+    assert (draft["count"], made["name"], made["progress"]["total"]) == (6, "Old", 6)
+    assert proving.json("import", str(table))["id"] == made["id"]
+
+
+def test_a_recipe_is_imported(proving: Program) -> None:
+    recipe = Path(__file__).parents[2] / "apps" / "campaigns" / "recipes" / "cpu-scaling.yaml"
+    text = recipe.read_text().replace("name: cpu-scaling", "name: ours")
+    (proving.home / "bin").mkdir(parents=True)
+    (proving.home / "ours.yaml").write_text(text)
+
+    made = proving.json("import", "ours.yaml")
+
+    assert (made["name"], made["version"]) == ("ours", 1)
+
+
+def test_a_campaign_is_started_and_cancelled(proving: Program, host: Host) -> None:
+    made = proving.json("run", RECIPE, "--host", "db1", "--draft")
+
+    assert proving.json("start", made["id"])["state"] == "running"
+    assert proving.json("cancel", "last")["state"] == "cancelled"
+    assert proving.run("start", "last").returncode == 2
+
+
+def test_waiting_for_nothing(proving: Program, finished: Campaign) -> None:
+    began = time.monotonic()
+
+    assert proving.run("watch", "last").returncode == 0
+    assert time.monotonic() - began < 5

@@ -1,0 +1,97 @@
+"""What --set makes of the factors of a recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proving.errors import UsageError
+from proving.factors import applied, levels
+
+CPUS = {
+    "name": "server cpus",
+    "levels": [{"label": f"{n} cpu", "set": {"settings.cpu_affinity.server": f"0-{n - 1}"}} for n in (1, 2)],
+}
+PAGES = {
+    "name": "huge pages",
+    "levels": [
+        {"label": "off", "set": {"settings.huge_pages.use": "off"}},
+        {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": "auto"}},
+    ],
+}
+NONE = {"name": "change", "levels": [{"label": "none", "set": {}}]}
+
+
+def labels(factors: list[dict[str, Any]]) -> dict[str, list[str]]:
+    return {each["name"]: [level["label"] for level in each["levels"]] for each in factors}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("a,b", ["a", "b"]), (" a , b ", ["a", "b"]), ('"0,1",0', ["0,1", "0"]), ("", []), (",,", [])],
+)
+def test_levels_stand_between_commas(text: str, found: list[str]) -> None:
+    assert levels(text) == found
+
+
+def test_labels_choose_and_order_levels_of_the_recipe() -> None:
+    assert labels(applied([CPUS, PAGES], ["huge pages=on,off"])) == {
+        "server cpus": ["1 cpu", "2 cpu"],
+        "huge pages": ["on", "off"],
+    }
+
+
+def test_a_factor_of_one_path_takes_further_values() -> None:
+    (found,) = applied([CPUS], ["server cpus=1 cpu,0-7"])
+
+    assert found["levels"][1] == {"label": "0-7", "set": {"settings.cpu_affinity.server": "0-7"}}
+
+
+def test_a_factor_of_several_paths_takes_its_own_labels_only() -> None:
+    with pytest.raises(UsageError) as refused:
+        applied([PAGES], ["huge pages=on,maybe"])
+
+    assert (refused.value.value, refused.value.accepted) == ("maybe", "one of: off, on")
+
+
+@pytest.mark.parametrize(("given", "kept"), [([CPUS], ["server cpus", "work_mem"]), ([NONE], ["work_mem"])], ids=str)
+def test_a_path_is_a_factor_beside_the_others_and_in_the_place_of_one_that_sets_nothing(given: Any, kept: Any) -> None:
+    found = applied(given, ["settings.postgresql.work_mem=4MB,64MB"])
+
+    assert [each["name"] for each in found] == kept
+
+
+def test_a_path_takes_the_place_of_the_factor_that_varies_it() -> None:
+    assert labels(applied([CPUS], ["settings.cpu_affinity.server=0,1"])) == {"server": ["0", "1"]}
+
+
+def test_one_value_of_a_path_holds_in_every_run() -> None:
+    cpus, pages = applied([CPUS, PAGES], ["workload.time_s=60"])
+
+    assert [level["set"]["workload.time_s"] for level in cpus["levels"]] == [60, 60]
+    assert pages == PAGES
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "value"),
+    [
+        ("workload.clients", "8", 8),
+        ("workload.rate", "1.5", 1.5),
+        ("workload.log", "true", True),
+        ("workload.builtin", "select-only", "select-only"),
+        ("settings.postgresql.max_connections", "200", "200"),
+    ],
+)
+def test_numbers_are_numbers_but_words_of_postgresql_stay_words(path: str, text: str, value: Any) -> None:
+    (found,) = applied([NONE], [f"{path}={text}"])
+
+    assert found["levels"][0]["set"] == {path: value}
+
+
+@pytest.mark.parametrize("asked", ["", "server cpus", "server cpus=", "gpus=1,2", "settings=1,2"])
+def test_what_names_no_factor_or_no_level_is_refused(asked: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        applied([CPUS], [asked])
+
+    assert (refused.value.field, refused.value.value) == ("--set", asked)

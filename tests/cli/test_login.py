@@ -1,0 +1,86 @@
+"""Where the token is kept, what wins, and to whom it is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import Program
+
+
+@pytest.fixture
+def stranger(proving: Program, tmp_path: Path) -> Program:
+    """Knows no server yet."""
+    return Program(tmp_path / "stranger")
+
+
+def test_login_keeps_address_and_token_for_its_owner_only(proving: Program, stranger: Program) -> None:
+    done = stranger.run("login", proving.url + "/", stdin=proving.token + "\n")
+
+    kept = stranger.home / ".config" / "proving" / "config.json"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a-tuner, tuner, until " in done.stdout
+    assert json.loads(kept.read_text()) == {"url": proving.url, "token": proving.token}
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert stranger.json("whoami")["username"] == "a-tuner"
+
+
+def test_login_follows_xdg(proving: Program, stranger: Program, tmp_path: Path) -> None:
+    stranger.env["XDG_CONFIG_HOME"] = str(tmp_path / "elsewhere")
+
+    told = stranger.json("login", proving.url, "--token", proving.token)
+
+    assert told["file"] == str(tmp_path / "elsewhere" / "proving" / "config.json")
+
+
+def test_a_wrong_token_is_not_kept(proving: Program, stranger: Program) -> None:
+    done = stranger.run("login", proving.url, "--token", "pg_guessed")
+
+    assert done.returncode == 4
+    assert "error: unknown token" in done.stderr
+    assert not (stranger.home / ".config").exists()
+
+
+def test_the_environment_wins_over_the_file(proving: Program, stranger: Program) -> None:
+    stranger.run("login", proving.url, "--token", proving.token)
+    stranger.env["PROVING_TOKEN"] = "pg_other"
+
+    assert stranger.run("whoami").returncode == 4
+
+
+def test_a_kept_token_is_sent_to_no_other_server(proving: Program, stranger: Program) -> None:
+    stranger.run("login", proving.url, "--token", proving.token)
+    stranger.env["PROVING_URL"] = "http://127.0.0.1:9"
+
+    done = stranger.run("whoami")
+
+    assert (done.returncode, done.stderr.splitlines()[0]) == (4, "error: no token for http://127.0.0.1:9")
+
+
+def test_a_file_that_others_may_read_is_refused(proving: Program, stranger: Program) -> None:
+    stranger.run("login", proving.url, "--token", proving.token)
+    kept = stranger.home / ".config" / "proving" / "config.json"
+    kept.chmod(0o644)
+
+    done = stranger.run("whoami")
+
+    assert done.returncode == 4
+    assert f"accepted: chmod 600 {kept}" in done.stderr
+
+
+def test_without_a_login_it_says_how(stranger: Program) -> None:
+    done = stranger.run("hosts", "--json")
+
+    assert done.returncode == 4
+    assert json.loads(done.stderr)["error"]["accepted"].startswith("proving login URL")
+
+
+def test_a_server_that_does_not_answer_is_6(stranger: Program) -> None:
+    stranger.env |= {"PROVING_URL": "http://127.0.0.1:9", "PROVING_TOKEN": "pg_x", "PROVING_PATIENCE_S": "1"}
+
+    done = stranger.run("whoami")
+
+    assert done.returncode == 6
+    assert "http://127.0.0.1:9 does not answer" in done.stderr
