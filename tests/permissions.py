@@ -59,6 +59,7 @@ OPEN = {
     "password_set": 200,
     "api:schema": 200,
     "api:docs": 200,
+    "timeline_feed": 404,
 }
 # Of pages, by the name of the address, and of those with an action behind a colon.
 PAGES: dict[str, Rule] = {
@@ -102,6 +103,7 @@ PAGES: dict[str, Rule] = {
     "host_action:forbid-reboots": button(ADMIN),
     "host_action:allow-cluster": button(ADMIN),
     "host_action:forbid-cluster": button(ADMIN),
+    "host_action:labels": button(ADMIN),
     "host_action:allow-path": button(ADMIN),
     "host_action:forbid-path": button(ADMIN),
     "profile_list": shown(VIEWER),
@@ -175,6 +177,14 @@ PAGES: dict[str, Rule] = {
     "dataset_copy_remove": button(OPERATOR),
     "dataset_detail": shown(VIEWER),
     "dataset_prepare": button(OPERATOR),
+    "decisions_on_host": shown(VIEWER),
+    "decision_export": shown(VIEWER),
+    "feed_action:renew": button(VIEWER),
+    "feed_action:drop": button(VIEWER),
+    "search": shown(VIEWER),
+    "drift": shown(VIEWER),
+    "drift_ask": button(OPERATOR),
+    "why": shown(VIEWER),
     "home": shown(VIEWER),
     "timeline": shown(VIEWER),
     "decision_new": form(TUNER),
@@ -186,6 +196,7 @@ PAGES: dict[str, Rule] = {
 # What the role alone does not say.
 BY_OBJECT = (
     ("`metrics`", "who sends `PROVING_METRICS_TOKEN`; where none is set, the machine itself, past no proxy"),
+    ("`timeline_feed`", "who has the secret address of a feed; everybody else is told that it leads nowhere"),
     ("`password_set`", "who has a link that was not used yet; everybody else is told that it is none"),
     ("`token_revoke`, `Token`", "one's own tokens only"),
     ("`session_end`, `Session`", "one's own sessions only"),

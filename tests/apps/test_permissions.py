@@ -70,6 +70,10 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "recipe_hours": {"name": "cpu-scaling", "host": host.pk},
         "dataset_copy_remove": {"pk": team["dataset"].copies.first().pk},
         "dataset_prepare": {"name": team["dataset"].name, "revision": 1},
+        "decisions_on_host": {"name": host.name},
+        "decision_export": {"pk": team["decision"].pk, "kind": "shell"},
+        "drift_ask": {"pk": team["decision"].pk, "name": host.name},
+        "feed_action": {},
         "decision_action": {"pk": team["decision"].pk},
     }
     for each in permissions.pages():
@@ -159,7 +163,7 @@ def test_who_is_not_logged_in_gets_through_nowhere_but_where_it_is_open(
                 wrong.append((name, method, status))
 
     assert wrong == []
-    addressed = {"password_set": {"uidb64": "MQ", "token": "a-b"}}
+    addressed = {"password_set": {"uidb64": "MQ", "token": "a-b"}, "timeline_feed": {"secret": "wrong"}}
     assert {name: ask(None, "get", reverse(name, kwargs=addressed.get(name)), {}) for name in OPEN} == OPEN
 
 
