@@ -61,7 +61,7 @@ class DecisionForm(forms.Form):
         required=False,
         label="Look again on",
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text="it is listed on the home page from that day on",
+        help_text="it expires on that day, and waits on the home page",
     )
     supersedes = forms.ModelChoiceField(
         Decision.objects.none(), required=False, empty_label="no earlier decision", label="Replaces"

@@ -138,3 +138,17 @@ def test_a_point_of_the_chart_leads_to_its_run(open_as: Callable[..., Page], tea
     page.locator(".point").get_by_role("link", name="Open run").click()
 
     page.wait_for_url("**/runs/**")
+
+
+def test_slash_leads_to_the_search_and_finds_what_a_host_had_decided(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["viewer"])
+    page.goto(reverse("host_detail", args=[team["host"].name]))
+    expect(page.get_by_role("alert").first).to_contain_text("PostgreSQL was 17.6 and is 18.6.")
+
+    page.keyboard.press("/")
+    page.get_by_label("Words").fill("batch job")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("mark").first).to_have_text("batch")
