@@ -57,7 +57,7 @@ class Stack:
             "PROVING_ALLOWED_HOSTS": f"{ADDRESS},localhost",
             "PROVING_BASE_URL": self.base_url,
             "PROVING_SSH_KEYS": self.secrets["ssh_key"],
-            "PROVING_ADDRESS_ALLOW": "127.0.0.0/8",
+            "PROVING_ADDRESS_ALLOW": f"127.0.0.0/8,{os.environ.get('PROVING_ADDRESS_ALLOW', '')}".rstrip(","),
             "PROVING_STATE_DIR": str(self.state),
             "PROVING_PG_BIN_DIR": str(bin_dir()),
             "PROVING_RETAIN_DAYS": os.environ.get("PROVING_RETAIN_DAYS", "0"),
