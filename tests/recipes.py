@@ -198,7 +198,7 @@ def _keep(ground: Ground, ended: dict[str, Any], where: Path) -> None:
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = "\n\n".join([f"{ended['name']}, {when}", campaign.report(table), _figures(summary), _not_ok(ground, ended)])
     (where / "report.txt").write_text(text + "\n")
-    for file in ("runs.csv", "cache-split.csv", "outputs.zip"):
+    for file in ("runs.csv", "outputs.zip", *(["cache-split.csv"] if where.name == "cache-split" else [])):
         (where / file).write_bytes(_fetched(ground, f"campaigns/{ended['id']}/export/{file}/"))
     print(f"\n{text}\n{where}", flush=True)
     _photograph(ground, ended, where)

@@ -6,6 +6,7 @@ settings.postgresql.shared_buffers. The expressions of INDEXED are those of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -164,8 +165,15 @@ def kinds() -> list[str]:
 def _recipes() -> tuple[list[str], list[str]]:
     """Those that come with us are files, and the team's own count in their newest versions: names, and words."""
     found = own_recipes.catalogue()
-    told = ("name", "title", "question", "about", "factors")
-    return list(found), [" ".join(str(recipe.get(each, "")) for each in told) for recipe in found.values()]
+    return list(found), [" ".join(_words(recipe)) for recipe in found.values()]
+
+
+def _words(recipe: Mapping[str, Any]) -> Iterator[str]:
+    yield from (str(recipe.get(each, "")) for each in ("name", "title", "question", "about"))
+    for factor in recipe["factors"]:
+        yield factor["name"]
+        yield str(factor.get("path", ""))
+        yield from (path for level in factor.get("levels", []) for path in level["set"])
 
 
 def _parts(snippet: str) -> list[tuple[str, bool]]:
