@@ -8,12 +8,14 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from apps.accounts.events import KINDS
 
@@ -221,6 +223,5 @@ class Session(AbstractBaseSession):
 
     @classmethod
     def get_session_store_class(cls) -> type[SessionBase]:
-        from apps.accounts.sessions import SessionStore
-
-        return SessionStore
+        store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
+        return store
