@@ -323,6 +323,7 @@ def running(state: Path | None) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="pg-pages-") as fresh:
         where = state or Path(fresh)
         where.mkdir(exist_ok=True)
+        os.environ["PROVING_API_PER_USER_MIN"] = "0"  # one user asks for all
         with Supervisor(where) as supervisor:
             stack = Stack(supervisor)
             stack.start_stores()
