@@ -83,9 +83,9 @@ def _who(request: pytest.FixtureRequest) -> str:
     return f"{test}[{'-'.join(str(getattr(each, '__name__', each)) for each in told.values())}]" if told else test
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    """The whole stack, this machine registered."""
+    """The whole stack, this machine registered. Not for longer: while it is up, orphans of this process come to us."""
     with prepare() as running:
         yield running
 
