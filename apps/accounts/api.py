@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts import people, services
+from apps.accounts.idempotency import SecretResponse
 from apps.accounts.models import ApiToken, Role, User
 from apps.errors import ProvingError
 
@@ -97,7 +98,8 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
             people.send_invitation(user, by=by)
         except ProvingError:
             link = people.link(user)
-        return Response(InviteSerializer(user).data | {"link": link}, status=status.HTTP_201_CREATED)
+        told = InviteSerializer(user).data | {"link": link}
+        return SecretResponse(told, ["link"], status.HTTP_201_CREATED)
 
     @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:

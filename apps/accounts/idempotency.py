@@ -6,8 +6,9 @@ The words are those of draft-ietf-httpapi-idempotency-key-header.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.db import IntegrityError, transaction
@@ -98,15 +99,20 @@ def keep(claimed: IdempotentRequest, response: HttpResponseBase) -> None:
     claimed.save(update_fields=["status", "content_type", "body"])
 
 
+class SecretResponse(Response):
+    """An answer whose fields `hidden` are shown this once, and are not kept; those of SHOWN_ONCE never are."""
+
+    def __init__(self, data: Mapping[str, Any], hidden: Sequence[str], status: int) -> None:
+        super().__init__(data, status=status)
+        self.hidden = hidden
+
+
 def _without_secrets(response: HttpResponse) -> bytes:
     data = getattr(response, "data", None)
-    if (
-        not isinstance(response, Response)
-        or not isinstance(data, dict)
-        or not any(data.get(name) for name in SHOWN_ONCE)
-    ):
+    hidden = (*SHOWN_ONCE, *(response.hidden if isinstance(response, SecretResponse) else ()))
+    if not isinstance(response, Response) or not isinstance(data, dict) or not any(data.get(each) for each in hidden):
         return bytes(response.content)
-    bare = {name: "" if name in SHOWN_ONCE else value for name, value in data.items()}
+    bare = {name: "" if name in hidden else value for name, value in data.items()}
     return force_bytes(response.accepted_renderer.render(bare))
 
 

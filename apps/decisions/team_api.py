@@ -10,6 +10,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.idempotency import SecretResponse
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.decisions import feed, search, timeline, why
@@ -112,7 +113,7 @@ class FeedViewSet(viewsets.ViewSet):
     def create(self, request: Request) -> Response:
         """A new address; the one before stops working."""
         address = request.build_absolute_uri(feed.renew_feed(by=user_of(request)))
-        return Response(FeedSerializer({"address": address}).data, status=status.HTTP_201_CREATED)
+        return SecretResponse(FeedSerializer({"address": address}).data, ["address"], status.HTTP_201_CREATED)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request) -> Response:

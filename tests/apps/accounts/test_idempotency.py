@@ -98,6 +98,21 @@ def test_a_secret_is_shown_once_and_not_kept(tuner: User) -> None:
     assert ApiToken.objects.filter(name="ci").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (("/api/v1/users/", {"username": "vera", "email": "vera@example.org", "role": "viewer"}), "link"),
+        (("/api/v1/feed/", {}), "address"),
+    ],
+)
+def test_a_link_that_opens_something_is_shown_once_and_not_kept(admin: User, asked: Any, field: str) -> None:
+    first, second = (post(admin, *asked).json() for _ in range(2))
+
+    assert first[field].startswith("http")
+    assert second == first | {field: ""}
+    assert first[field].encode() not in bytes(IdempotentRequest.objects.get().body)
+
+
 def test_after_a_day_the_key_is_free_again(tuner: User, url: str) -> None:
     post(tuner, url)
     IdempotentRequest.objects.update(created_at=timezone.now() - timedelta(hours=24))
