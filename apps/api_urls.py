@@ -8,6 +8,7 @@ from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
 from apps.accounts.audit_api import AuditViewSet, SessionViewSet
 from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
+from apps.accounts.team_api import TeamViewSet
 from apps.campaigns.api import (
     ArtefactViewSet,
     CampaignViewSet,
@@ -60,6 +61,7 @@ router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
 router.register("sessions", SessionViewSet)
 router.register("users", UserViewSet)
+router.register("teams", TeamViewSet)
 router.register("channels", ChannelViewSet)
 router.register("deliveries", DeliveryViewSet)
 

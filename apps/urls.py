@@ -6,6 +6,7 @@ from apps import health, metrics
 from apps.accounts import audit_views as audit
 from apps.accounts import channel_views as channels
 from apps.accounts import people_views as people
+from apps.accounts import team_views as teams
 from apps.accounts import views as accounts
 from apps.campaigns import dataset_views as datasets
 from apps.campaigns import views as campaigns
@@ -28,6 +29,7 @@ urlpatterns = [
     *accounts.urlpatterns,
     *audit.urlpatterns,
     *people.urlpatterns,
+    *teams.urlpatterns,
     *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from django import forms
 
+from apps.accounts import teams
 from apps.accounts.events import KINDS
-from apps.accounts.models import Channel, Role
+from apps.accounts.models import Channel, Role, Team, User
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(max_length=80, help_text="what will use it, for example: nightly CI")
-    role = forms.ChoiceField(choices=Role.choices, help_text="never more than your own")
+    role = forms.ChoiceField(choices=Role.choices, help_text="never more than your own, in the house or in a team")
     days = forms.IntegerField(initial=90, min_value=1, max_value=366, label="Valid for (days)")
+
+
+class OfTeam(forms.Form):
+    """Part of a form that writes something that may be a team's: whose it is to be."""
+
+    writes: ClassVar[Role] = Role.TUNER
+    team = forms.ModelChoiceField(
+        Team.objects.none(), required=False, empty_label="everybody's", help_text="its roles say who changes it"
+    )
+
+    def offer_teams(self, user: User) -> Self:
+        """The teams in which `user` may write it, and everybody's where the role in the house suffices; where only one
+        is left, that. Without any team there is nothing to choose."""
+        offered, field = list(teams.open_to(user, self.writes)), self.fields["team"]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        field.queryset = Team.objects.filter(pk__in=[each.pk for each in offered])
+        if user.may(self.writes):
+            if not offered:
+                del self.fields["team"]
+        else:
+            field.required, field.empty_label = True, None if len(offered) == 1 else "choose a team"
+            self.initial = {"team": offered[0] if len(offered) == 1 else None, **self.initial}
+        return self
 
 
 class ChannelForm(forms.Form):

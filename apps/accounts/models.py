@@ -1,12 +1,13 @@
-"""Users with a role, API tokens, and the append-only audit log."""
+"""Users with a role, teams with roles of their own, API tokens, and the append-only audit log."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
@@ -33,15 +34,105 @@ class Role(models.TextChoices):
         return order.index(self) >= order.index(other)
 
 
+class Thing(Protocol):
+    """What a role is held on: `owners` are the keys of the teams that have a say, None among them for the house."""
+
+    @property
+    def owners(self) -> Collection[int | None]: ...
+
+
 class User(AbstractUser):
+    """`role` is that in the house. Behind a token it is the token's where that is less: see `limit_to`."""
+
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
     may_run_commands = models.BooleanField(
         default=False, help_text="write and start workloads that execute programs or scripts of the user's own"
     )
 
-    def may(self, role: Role) -> bool:
-        """Whether this user's role includes `role`."""
-        return self.is_active and Role(self.role).includes(role)
+    limit: Role = Role.ADMIN
+    whole: Role | None = None
+
+    def may(self, role: Role, on: Thing | None = None) -> bool:
+        """Whether this user's role includes `role`: in the house, or on a thing, in every team whose it is."""
+        owners = on.owners if on is not None else (None,)
+        return self.is_active and all(self.role_in(team).includes(role) for team in owners)
+
+    def may_somewhere(self, role: Role) -> bool:
+        """Whether it does in the house, or in any team: on what, a service has to ask."""
+        return self.may(role) or (self.is_active and any(each.includes(role) for each in self._held.values()))
+
+    def role_in(self, team: int | None) -> Role:
+        """In the team with this key; None is the house. Admins of the house are admins everywhere, others are viewers
+        where they are no members."""
+        in_house = Role(self.role)
+        if team is None or (self.whole or in_house) is Role.ADMIN:
+            return in_house
+        return self._held.get(team, Role.VIEWER)
+
+    @property
+    def _held(self) -> dict[int, Role]:
+        """Team -> role there, within the limit. One query for as long as this row is held."""
+        models.prefetch_related_objects([self], "memberships")
+        return {each.team_id: min(Role(each.role), self.limit, key=list(Role).index) for each in self.memberships.all()}
+
+    def limit_to(self, role: Role) -> None:
+        """Let this row, never the table, do no more than `role`, in the house and in every team: a token asks."""
+        self.whole, self.limit = Role(self.role), role
+        self.role = min(self.whole, role, key=list(Role).index)
+
+
+class Team(models.Model):
+    """People with roles of their own, and the things that are theirs."""
+
+    name = models.CharField(max_length=63, unique=True)
+    about = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        """Its admins see to it."""
+        return (self.pk,)
+
+
+class Membership(models.Model):
+    """What somebody may do with what is a team's."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
+
+    class Meta:
+        ordering = ["team__name", "user__username"]
+        constraints = [models.UniqueConstraint(fields=["team", "user"], name="member_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team}"
+
+
+class Owned(models.Model):
+    """What may be a team's. Everybody who logs in reads it; the roles of its team say who changes it."""
+
+    team = models.ForeignKey(
+        Team,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="%(class)ss",
+        help_text="whose it is; null: everybody's, where the role in the house counts",
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        return (self.team_id,)
 
 
 class ApiToken(models.Model):

@@ -24,15 +24,19 @@ P = ParamSpec("P")
 M = TypeVar("M", bound=Model)
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 UNPROCESSABLE = 422
+MOST_DIGITS = 18  # of a key
 
 
-def needs(role: Role) -> Callable[[View[P]], View[P]]:
-    """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door."""
+def needs(role: Role, *, somewhere: bool = False) -> Callable[[View[P]], View[P]]:
+    """403 unless the user's role includes `role`; the service asks again, for the API comes in by another door.
+
+    `somewhere`: a role in any team will do here, for the service asks on the thing itself.
+    """
 
     def decorate(view: View[P]) -> View[P]:
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             user = user_of(request)
-            if not user.may(role):
+            if not (user.may_somewhere(role) if somewhere else user.may(role)):
                 raise PermissionDenied(f"You are {user.role}; this needs the role {role.value}.")
             try:
                 return view(request, *args, **kwargs)
@@ -81,6 +85,13 @@ def page(
     """The template, with 422 when the form that it shows again was not accepted."""
     status = UNPROCESSABLE if form is not None and form.is_bound and form.errors else 200
     return render(request, template, context if form is None else {"form": form, **context}, status=status)
+
+
+def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+    """The rows, each with its team; of ?team= alone where that names one."""
+    asked = request.GET.get("team", "")
+    found = rows.select_related("team")
+    return found.filter(team=int(asked)) if asked.isdecimal() and len(asked) < MOST_DIGITS else found
 
 
 def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], size: int) -> keyset.Page[M]:

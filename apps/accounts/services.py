@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, AuditEntry, Role, User
+from apps.accounts.models import ApiToken, AuditEntry, Membership, Role, Team, Thing, User
 from apps.errors import PlanError, RoleError
 
 
@@ -23,10 +23,33 @@ def user_of(request: HttpRequest | Request) -> User:
     return request.user
 
 
-def require(user: User, role: Role, action: str) -> None:
-    """RoleError unless `user` may do what needs `role`."""
-    if not user.may(role):
-        raise RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
+def require(user: User, role: Role, action: str, *, on: Thing | None = None) -> None:
+    """RoleError unless `user` may do what needs `role`: in the house, or on a thing that may be a team's."""
+    if not user.may(role, on):
+        raise _refusal(user, role, action, on)
+
+
+def require_somewhere(user: User, role: Role, action: str) -> None:
+    """RoleError unless `user` has `role` in the house or in any team. A door asks so; the service asks on the thing."""
+    if not user.may_somewhere(role):
+        raise _refusal(user, role, action, None)
+
+
+def _refusal(user: User, role: Role, action: str, on: Thing | None) -> RoleError:
+    """Names the first team that does not allow it, and who could."""
+    lacking = [team for team in (on.owners if on else ()) if not user.role_in(team).includes(role)]
+    team = Team.objects.filter(pk__in=[each for each in lacking if each is not None]).first()
+    if team is None or None in lacking:
+        return RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
+    held = user.role_in(team.pk).value
+    return RoleError(action, f"{user} is {held} in the team {team}; this needs {role.value} there", hint=_who(team))
+
+
+def _who(team: Team) -> str:
+    """Who can give a role in it."""
+    admins = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True)
+    names = ", ".join(admins.order_by("user__username").values_list("user__username", flat=True))
+    return f"an admin of the team gives it: {names}" if names else "it has no admin: one of the house gives it"
 
 
 def require_commands(user: User, action: str) -> None:
@@ -56,11 +79,11 @@ def audit(actor: User | None, action: str, target: object, *, before: Any = None
 def issue_token(
     user: User, name: str, role: Role, *, days: int = 90, within: ApiToken | None = None
 ) -> tuple[ApiToken, str]:
-    """A token of `user` with at most the user's own role, and its secret, shown this once.
+    """A token of `user` with at most the most that the user may anywhere, and its secret, shown this once.
 
     `within` is the token that asks, if one does: what it issues ends no later, or a leaked token would never expire.
     """
-    require(user, role, "issue token")
+    require_somewhere(user, role, "issue token")
     if not name.strip():
         raise PlanError("name", "a token needs a name", hint="say what will use it, for example: nightly CI")
     if not 1 <= days <= 366:

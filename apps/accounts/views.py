@@ -23,6 +23,7 @@ def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm
     tokens = ApiToken.objects.filter(user=services.user_of(request))
     context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
     context |= {"sessions": sessions.of(services.user_of(request)), "here": request.session.session_key}
+    context |= {"memberships": services.user_of(request).memberships.select_related("team").order_by("team__name")}
     return page(request, "accounts/detail.html", context, password if password.is_bound else form)
 
 
@@ -50,8 +51,8 @@ def token_add(request: HttpRequest) -> HttpResponse:
         try:
             wanted = form.cleaned_data
             role = Role(wanted["role"])
-            if not user.may(role):
-                raise PlanError("role", f"{role.value} is more than your own role {user.role}")
+            if not user.may_somewhere(role):
+                raise PlanError("role", f"{role.value} is more than your own role {user.role}, and than any in a team")
             _, secret = services.issue_token(user, wanted["name"], role, days=wanted["days"])
             form = TokenForm(initial={"role": user.role})
         except PlanError as error:

@@ -51,16 +51,18 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     queryset = Workload.objects.select_related("author").order_by("name", "-revision")
     serializer_class = WorkloadSerializer
-    filterset_fields = ["name"]
+    filterset_fields = ["name", "team"]
     ordering_fields = ["name", "revision", "created_at"]
     roles = {"create": Role.TUNER, "check": Role.OPERATOR}
+    of_teams = tuple(roles)
 
     @extend_schema(request=NewWorkloadSerializer, responses={201: WorkloadSerializer})
     def create(self, request: Request) -> Response:
         body = NewWorkloadSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        name, given, description = (body.validated_data[key] for key in ("name", "steps", "description"))
-        workload = workloads.save_workload(name, given, description=description, by=user_of(request))
+        wanted = dict(body.validated_data)
+        name, given = wanted.pop("name"), wanted.pop("steps")
+        workload = workloads.save_workload(name, given, by=user_of(request), **wanted)
         return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=WhereSerializer, responses=CheckedSerializer)
@@ -175,6 +177,7 @@ class CampaignViewSet(
         **dict.fromkeys(("create", "start", "cancel", "priority"), Role.OPERATOR),
         **LifecycleActions.writers,
     }
+    of_teams = tuple(roles)
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return CampaignRowSerializer if self.action == "list" else CampaignSerializer
@@ -235,6 +238,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     filterset_class = RunFilter
     ordering_fields = ["position", "block", "started_at", "ended_at"]
     roles = {"cancel": Role.OPERATOR}
+    of_teams = ("cancel",)
 
     def get_queryset(self) -> QuerySet[Run]:
         runs = super().get_queryset()

@@ -15,7 +15,7 @@ from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.campaigns import datasets, preparing
 from apps.campaigns.models import DataCopy, DataSet
-from apps.campaigns.serializers import CampaignSerializer
+from apps.campaigns.serializers import CampaignSerializer, NewTeamField
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
 
@@ -27,7 +27,8 @@ class DataSetSerializer(serializers.ModelSerializer[DataSet]):
     class Meta:
         model = DataSet
         fields = [
-            *("id", "name", "revision", "kind", "options", "reset", "digest", "description", "author", "created_at")
+            *("id", "name", "revision", "kind", "options", "reset", "digest", "description", "team", "author"),
+            "created_at",
         ]
         read_only_fields = fields
 
@@ -38,6 +39,7 @@ class NewDataSetSerializer(serializers.Serializer[Any]):
     options = serializers.DictField(required=False, default=dict, help_text="what its kind accepts")
     reset = serializers.ChoiceField(choices=RESETS, default="auto", help_text="what runs that write get")
     description = serializers.CharField(required=False, allow_blank=True, default="")
+    team = NewTeamField()
 
 
 class PrepareSerializer(serializers.Serializer[Any]):
@@ -70,9 +72,10 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     queryset = DataSet.objects.select_related("author").order_by("name", "-revision")
     serializer_class = DataSetSerializer
-    filterset_fields = ["name"]
+    filterset_fields = ["name", "team"]
     ordering_fields = ["name", "revision", "created_at"]
     roles = {"create": Role.TUNER, "prepare": Role.OPERATOR}
+    of_teams = tuple(roles)
 
     @extend_schema(request=NewDataSetSerializer, responses={201: DataSetSerializer})
     def create(self, request: Request) -> Response:
@@ -103,6 +106,7 @@ class DataCopyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_fields = ["host", "state", "dataset"]
     ordering_fields = ["size", "made_at", "used_at"]
     roles = {"remove": Role.OPERATOR}
+    of_teams = ("remove",)
 
     @extend_schema(request=None, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 
 from agents.datasets import DATASETS, RESETS
+from apps.accounts.forms import OfTeam
 from apps.campaigns import targets
 from apps.hosts.models import Facts, Host
 from apps.tuning import fields
@@ -20,7 +21,7 @@ ABOUT_RESETS = {
 }
 
 
-class DataSetForm(forms.Form):
+class DataSetForm(OfTeam):
     """A data set of one kind; fields of its options are named options.<name>, as errors name them."""
 
     name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from agents.datasets import DATASETS
 from apps.accounts.models import Role
-from apps.accounts.pages import attempt, blame, needs, page, sentence
+from apps.accounts.pages import attempt, blame, needs, of_team, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns import datasets, preparing
 from apps.campaigns.dataset_forms import ABOUT_RESETS, DataSetForm, PrepareForm
@@ -31,7 +31,7 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
     rows = newest_datasets().select_related("author").annotate(lives=Count("copies"))
     copies = DataCopy.objects.select_related("host", "dataset", "made_by").annotate(used=Count("uses"))
     context = {
-        "datasets": rows.filter(name__icontains=wanted) if wanted else rows,
+        "datasets": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows),
         "copies": copies.filter(Q(dataset__name__icontains=wanted)) if wanted else copies,
         "q": wanted,
         "kinds": DATASETS,
@@ -45,7 +45,9 @@ def dataset_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _about(request: HttpRequest, name: str) -> dict[str, Any]:
-    revisions = list(DataSet.objects.filter(name=name).select_related("author").annotate(uses=Count("campaigns")))
+    revisions = list(
+        DataSet.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+    )
     if not revisions:
         raise Http404(name)
     wanted = request.GET.get("r") or str(revisions[0].revision)
@@ -67,18 +69,19 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
     }
 
 
-@needs(Role.TUNER)
+@needs(Role.TUNER, somewhere=True)
 def dataset_add(request: HttpRequest) -> HttpResponse:
     """`?kind=` chooses what makes it, `?from=` begins as an existing one says."""
     base = newest_datasets().filter(name=request.GET.get("from", "")).first()
     kind = base.kind if base else request.GET.get("kind", "pgbench")
     if kind not in DATASETS:
         raise Http404(f"{kind} is not one of {', '.join(DATASETS)}")
-    initial = {key: getattr(base, key) for key in ("name", "description", "reset")} if base else {}
+    initial = {key: getattr(base, key) for key in ("name", "description", "reset", "team")} if base else {}
     form = DataSetForm(request.POST or None, kind=kind, options=base.options if base else None, initial=initial)
+    form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        words = {"reset": given["reset"], "description": given["description"]}
+        words = {"reset": given["reset"], "description": given["description"], "team": given.get("team")}
         try:
             saved = datasets.save_dataset(given["name"], kind, form.options(), by=user_of(request), **words)
         except PlanError as error:
@@ -91,7 +94,7 @@ def dataset_add(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     dataset = get_object_or_404(DataSet, name=name, revision=revision)
     form = PrepareForm(request.POST)
@@ -110,7 +113,7 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def copy_remove(request: HttpRequest, pk: int) -> HttpResponse:
     copy = get_object_or_404(DataCopy.objects.select_related("host", "dataset"), pk=pk)
     done = f"It is in the queue of {copy.host}: its database is dropped when its turn comes."

@@ -41,7 +41,7 @@ def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
 def pause_campaign(campaign: Campaign, *, by: User, reason: str = "", stop: bool = False) -> None:
     """Begin nothing new. What runs goes on to its end; with `stop` it is stopped, its host put back, and it is planned
     anew after all others."""
-    require(by, Role.OPERATOR, "pause campaign")
+    require(by, Role.OPERATOR, "pause campaign", on=campaign)
     locked = _locked(campaign, [Campaign.State.RUNNING], "paused")
     halts.pause(locked, reason.strip() or f"by {by}", by=by)
     if stop:
@@ -55,7 +55,7 @@ def pause_campaign(campaign: Campaign, *, by: User, reason: str = "", stop: bool
 @transaction.atomic
 def resume_campaign(campaign: Campaign, *, by: User) -> None:
     """Go on. Failures until now no longer count towards those that pause it."""
-    require(by, Role.OPERATOR, "resume campaign")
+    require(by, Role.OPERATOR, "resume campaign", on=campaign)
     locked = _locked(campaign, [Campaign.State.PAUSED], "resumed")
     audit(by, "campaign.resume", locked, before={"reason": locked.state_reason}, after={"id": str(locked.pk)})
     _run_again(locked)
@@ -86,7 +86,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
 
     The failed ones stay. A run is retried once: what fails again, its retry is retried.
     """
-    require(by, Role.OPERATOR, "retry runs")
+    require(by, Role.OPERATOR, "retry runs", on=campaign)
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "retried")
     failed = list(failed_runs(locked))
     wanted = failed if runs is None else [_retriable(locked, run) for run in runs]
@@ -148,7 +148,7 @@ def extend_campaign(
     `levels`: factor -> levels to add; without `repetitions` as many blocks as were asked for at first. Old levels run
     again beside new ones, for those of another day are no fair comparison. `budget_h` takes the place of the old one.
     """
-    require(by, Role.OPERATOR, "extend campaign")
+    require(by, Role.OPERATOR, "extend campaign", on=campaign)
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "extended")
     more = repetitions or (locked.repetitions if levels else 0)
     if more < 1:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, page, sentence
-from apps.accounts.services import user_of
+from apps.accounts.services import require, user_of
 from apps.campaigns import design, lifecycle, validity
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError, RoleError
@@ -47,10 +47,11 @@ class ExtendForm(forms.Form):
     )
 
 
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
     """More repetitions, or levels: a row for each level, which factors offer with the path that they set so far."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload", "dataset", "host"), pk=pk)
+    require(user_of(request), Role.OPERATOR, "extend campaign", on=campaign)
     form = ExtendForm(request.POST or None)
     names = ("factor", "level", "path", "value")
     rows = design.rows_typed({name: request.POST.getlist(name) for name in names}) or _blank_rows(campaign)
@@ -97,7 +98,7 @@ def context(campaign: Campaign) -> dict[str, Any]:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def campaign_checks(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The checks, after the hosts were asked; for htmx the table alone."""
     campaign = get_object_or_404(Campaign, pk=pk)

@@ -21,7 +21,7 @@ def prepare(
     dataset: DataSet, host: Host, *, target: Mapping[str, str] | None = None, profile: Revision | None = None, by: User
 ) -> Campaign:
     """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
-    require(by, Role.OPERATOR, "prepare data set")
+    require(by, Role.OPERATOR, "prepare data set", on=host)
     asked = dict(target or {})
     placed = targets.target(host, services.facts_of(host), asked)
     if placed["kind"] != "private":
@@ -35,7 +35,7 @@ def prepare(
 @transaction.atomic
 def remove(copy: DataCopy, *, by: User) -> Campaign:
     """Have it dropped from the cluster that it lies in."""
-    require(by, Role.OPERATOR, "remove data set")
+    require(by, Role.OPERATOR, "remove data set", on=copy.host)
     name = str(copy.dataset or copy.database)
     wanted = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
     campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its room free again?", by)

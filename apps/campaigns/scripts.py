@@ -53,7 +53,7 @@ class Checked:
 def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
     """Ask the tools of that host, those of `target` as a campaign has it. PlanError where it has none, HostError or
     AgentError where it could not be asked."""
-    require(by, Role.OPERATOR, "check workload")
+    require(by, Role.OPERATOR, "check workload", on=host)
     facts = host.facts
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check it: its facts tell where its tools are")

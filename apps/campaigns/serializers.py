@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
 from agents.protocol import ROLES
+from apps.accounts.models import Team
 from apps.campaigns import queries, words
 from apps.campaigns.factors import ORDERS as FACTOR_ORDERS
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent, Workload
@@ -35,8 +36,16 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
 
     class Meta:
         model = Workload
-        fields = ["id", "name", "revision", "steps", "kinds", "digest", "description", "author", "created_at"]
+        fields = ["id", "name", "revision", "steps", "kinds", "digest", "description", "team", "author", "created_at"]
         read_only_fields = fields
+
+
+class NewTeamField(serializers.PrimaryKeyRelatedField[Team]):
+    """Whose something is to be that has revisions."""
+
+    def __init__(self) -> None:
+        words = "id of the team whose it is, where the name is new; a known name stays whose it is"
+        super().__init__(queryset=Team.objects.all(), required=False, allow_null=True, help_text=words)
 
 
 class NewWorkloadSerializer(serializers.Serializer[Any]):
@@ -44,6 +53,7 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
 
     name = serializers.RegexField(NAME.regex, max_length=63, help_text="a known name gets its next revision")
     description = serializers.CharField(required=False, allow_blank=True, default="")
+    team = NewTeamField()
     steps = serializers.ListField(
         child=serializers.JSONField(), required=False, help_text="[{name, role, kind, options}]"
     )

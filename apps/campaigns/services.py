@@ -82,8 +82,10 @@ def create_campaign(
     roles: dict[str, Any] | None = None,
     cloned_from: Campaign | None = None,
 ) -> Campaign:
-    """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong."""
-    require(by, Role.OPERATOR, "create campaign")
+    """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong, RoleError the team of
+    a host, be it a further one or one of its roles, in which `by` is no operator."""
+    for each in (host, *further_hosts):
+        require(by, Role.OPERATOR, "create campaign", on=each)
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
@@ -121,6 +123,7 @@ def create_campaign(
         cloned_from=cloned_from,
         created_by=by,
     )
+    require(by, Role.OPERATOR, "create campaign", on=campaign)
     planned = preview(campaign, further_hosts).runs
     check_permission(planned, by)
     rule = stopping.read(campaign.stop, factors, repetitions)
@@ -144,7 +147,7 @@ def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
 @transaction.atomic
 def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -> Campaign:
     """A draft from a recipe, its levels scaled to the host; `overrides` are fields of create_campaign."""
-    require(by, Role.OPERATOR, "create campaign")
+    require(by, Role.OPERATOR, "create campaign", on=host)
     template = own_recipes.get(recipe)
     facts = facts_of(host)
     fields = {**of_recipe(template, host, facts), **{key: each for key, each in overrides.items() if each is not None}}
@@ -320,7 +323,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
 
     PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
     """
-    require(by, Role.OPERATOR, "start campaign")
+    require(by, Role.OPERATOR, "start campaign", on=campaign)
     previewed = preview(campaign)
     for share in previewed.shares:
         _check_released(share.host)
@@ -397,7 +400,7 @@ def next_position(campaign: Campaign) -> int:
 @transaction.atomic
 def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
     """Where it stands in the queues of its hosts from now on; the run that is under way goes on."""
-    require(by, Role.OPERATOR, "set priority")
+    require(by, Role.OPERATOR, "set priority", on=campaign)
     if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
         raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
     if campaign.ended_at:
@@ -411,7 +414,7 @@ def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
 @transaction.atomic
 def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     """End what waits at once, and have what runs stopped and its host put back."""
-    require(by, Role.OPERATOR, "cancel campaign")
+    require(by, Role.OPERATOR, "cancel campaign", on=campaign)
     open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
         raise PlanError(
@@ -428,7 +431,7 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
 @transaction.atomic
 def cancel_run(run: Run, *, by: User) -> None:
     """Cancel one run; its campaign goes on."""
-    require(by, Role.OPERATOR, "cancel run")
+    require(by, Role.OPERATOR, "cancel run", on=run.campaign)
     if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
     queue.close_campaign(run.campaign_id)

@@ -15,6 +15,7 @@ from django.http import QueryDict
 
 from agents.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
+from apps.accounts.forms import OfTeam
 from apps.accounts.pages import blame
 from apps.campaigns.scripts import Complaint
 from apps.campaigns.steps import Step, single
@@ -63,7 +64,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-class WorkloadForm(forms.Form):
+class WorkloadForm(OfTeam):
     """A workload of these steps, as they are saved or as they were typed."""
 
     name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")

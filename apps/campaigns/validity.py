@@ -38,7 +38,7 @@ def _refused(campaign: Campaign, error: PlanError) -> Check:
 
 def ask(campaign: Campaign, *, by: User) -> list[Check]:
     """The same, after every host was looked at now and its tools have read the scripts. Talks to hosts."""
-    require(by, Role.OPERATOR, "check campaign")
+    require(by, Role.OPERATOR, "check campaign", on=campaign)
     for host in placement.hosts_of(campaign):
         if host.state != Host.State.QUARANTINED:
             contact.check_host(host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, keyset_page, needs, page, sentence
+from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads, reachable
@@ -31,7 +32,7 @@ SHOWN = 50
 def workload_list(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     rows = newest_workloads().select_related("author")
-    context = {"workloads": rows.filter(name__icontains=wanted) if wanted else rows, "q": wanted}
+    context = {"workloads": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows), "q": wanted}
     return page(request, "campaigns/workload_list.html", context)
 
 
@@ -41,7 +42,9 @@ def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _workload_page(request: HttpRequest, name: str, wanted: str, checked: scripts.Checked | None) -> HttpResponse:
-    revisions = list(Workload.objects.filter(name=name).select_related("author").annotate(uses=Count("campaigns")))
+    revisions = list(
+        Workload.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+    )
     if not revisions:
         raise Http404(name)
     shown = next((each for each in revisions if wanted in ("", str(each.revision))), None)
@@ -54,19 +57,19 @@ def _workload_page(request: HttpRequest, name: str, wanted: str, checked: script
     return page(request, "campaigns/workload_detail.html", context)
 
 
-@needs(Role.TUNER)
+@needs(Role.TUNER, somewhere=True)
 def workload_add(request: HttpRequest) -> HttpResponse:
     """`?kind=` chooses the first tool, `?from=` begins as an existing workload says; buttons add and drop steps."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
     form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
+    form.offer_teams(user_of(request))
     if form.is_bound and form.is_valid() and "check" in request.POST:
         _check_form(request, form)
     elif form.is_bound and form.is_valid():
         given = form.cleaned_data
         try:
-            saved = workloads.save_workload(
-                given["name"], form.steps(), description=given["description"], by=user_of(request)
-            )
+            words = {key: given.get(key) for key in ("description", "team")}
+            saved = workloads.save_workload(given["name"], form.steps(), **words, by=user_of(request))
         except PlanError as error:
             form.blame(error)
         else:
@@ -100,7 +103,7 @@ def _host(request: HttpRequest) -> Host:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
     """The page of the workload, with what the tools of a host say against its scripts."""
     workload = get_object_or_404(Workload, pk=pk)
@@ -114,11 +117,15 @@ def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _blank_form(request: HttpRequest, base: Workload | None) -> WorkloadForm:
     if base:
-        return WorkloadForm(None, steps=base.steps, initial={"name": base.name, "description": base.description})
+        return WorkloadForm(None, steps=base.steps, initial=_told(base))
     kind = request.GET.get("kind", "pgbench")
     if kind not in WORKLOADS:
         raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
     return WorkloadForm(None, steps=steps.single(kind, {}))
+
+
+def _told(base: Workload) -> dict[str, Any]:
+    return {key: getattr(base, key) for key in ("name", "description", "team")}
 
 
 def _edited_form(request: HttpRequest) -> WorkloadForm:
@@ -128,7 +135,7 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
         blank = [steps.single(kind, {})[0] for kind in posted_kinds(request.POST)]
         return WorkloadForm(request.POST, steps=blank)
     return WorkloadForm(
-        None, steps=changed, initial={key: request.POST.get(key, "") for key in ("name", "description")}
+        None, steps=changed, initial={key: request.POST.get(key, "") for key in ("name", "description", "team")}
     )
 
 
@@ -145,7 +152,7 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
     return page(request, "campaigns/list.html", context | asked)
 
 
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def campaign_new(request: HttpRequest) -> HttpResponse:
     """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
     if not {"recipe", "scratch", "from"} & request.GET.keys() and request.method == "GET":
@@ -162,14 +169,14 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def campaign_preview(request: HttpRequest) -> HttpResponse:
     """What the form as it stands would plan; asked by htmx while it is filled in, and nothing is kept."""
     return page(request, "campaigns/_preview.html", Draft(request).preview(user_of(request)))
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     campaign, by = get_object_or_404(Campaign, pk=pk), user_of(request)
     if action == "start":
@@ -212,7 +219,7 @@ def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     run, by = get_object_or_404(Run, pk=pk), user_of(request)
     if action != "cancel":

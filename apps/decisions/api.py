@@ -58,7 +58,7 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
         fields = [
             *("id", "title", "question", "options", "decision", "reasons", "status", "campaign", "level", "settings"),
             *("hosts", "labels", "postgresql_from", "postgresql_to", "kernel_from", "kernel_to", "evidence_digest"),
-            *("review_on", "supersedes", "author", "accepted_by", "created_at"),
+            *("review_on", "supersedes", "team", "author", "accepted_by", "created_at"),
         ]
         read_only_fields = ["status", "evidence_digest", "created_at"]
         extra_kwargs = {"question": {"required": False, "help_text": "the campaign's by default"}}
@@ -163,7 +163,7 @@ class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 
     class Meta:
         model = Decision
-        fields = ["status"]
+        fields = ["status", "team"]
 
     def of_host(self, decisions: DecisionQuerySet, name: str, key: int) -> DecisionQuerySet:
         host = Host.objects.filter(pk=key).first()
@@ -193,6 +193,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         "ask_drift": Role.OPERATOR,
         "comment": Role.OPERATOR,
     }
+    of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Decision]:
         decisions = super().get_queryset()

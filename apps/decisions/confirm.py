@@ -78,7 +78,7 @@ def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Ca
 
 @transaction.atomic
 def _plan(decision: Decision, by: User) -> Campaign:
-    require(by, Role.OPERATOR, "confirm decision")
+    require(by, Role.OPERATOR, "confirm decision", on=decision)
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would plan two
     wanted = offer(decision)
     if wanted is None:

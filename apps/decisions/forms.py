@@ -7,7 +7,8 @@ from typing import Any
 
 from django import forms
 
-from apps.accounts.models import User
+from apps.accounts.forms import OfTeam
+from apps.accounts.models import Team, User
 from apps.decisions.models import Decision
 from apps.decisions.services import FROM
 from apps.decisions.timeline import Asked
@@ -15,7 +16,7 @@ from apps.hosts.forms import words
 from apps.hosts.models import Host
 
 
-class DecisionForm(forms.Form):
+class DecisionForm(OfTeam):
     title = forms.CharField(max_length=160, help_text="what was decided, in a line")
     question = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty"
@@ -91,6 +92,7 @@ class TimelineForm(forms.Form):
     q = forms.CharField(required=False, max_length=200, label="Words")
     host = forms.ModelChoiceField(Host.objects.all(), required=False, empty_label="any host")
     setting = forms.CharField(required=False, max_length=200, label="Setting")
+    team = forms.ModelChoiceField(Team.objects.all(), required=False, widget=forms.HiddenInput)
     by = forms.ModelChoiceField(
         User.objects.order_by("username"),
         required=False,
@@ -110,6 +112,7 @@ class TimelineForm(forms.Form):
             text=given.get("q", ""),
             person=person.username if person else "",
             setting=given.get("setting", ""),
+            team=given.get("team"),
             since=given.get("since"),
             until=given.get("until"),
         )

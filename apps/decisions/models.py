@@ -9,7 +9,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
-from apps.accounts.models import User
+from apps.accounts.models import Owned, User
 from apps.campaigns.models import Campaign
 from apps.decisions.conditions import Range
 from apps.hosts.models import LABEL, Host
@@ -26,7 +26,7 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
 
 
-class Decision(models.Model):
+class Decision(Owned):
     class Status(models.TextChoices):
         PROPOSED = "proposed"
         ACCEPTED = "accepted"

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts.models import Role, User
+from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
 from apps.decisions import living, standing
@@ -53,13 +53,15 @@ def write_decision(
     kernel_to: str = "",
     review_on: date | None = None,
     supersedes: Decision | None = None,
+    team: Team | None = None,
 ) -> Decision:
     """A proposed decision on an ended campaign, its results frozen; it marks the one that it supersedes.
 
     `question` is the campaign's by default, `hosts` those of its campaign. `level`: the combination of levels that is
-    chosen, whose settings are what was decided. PlanError names the field that is wrong.
+    chosen, whose settings are what was decided. `team`: whose it is, None for everybody's. PlanError names the field
+    that is wrong.
     """
-    require(by, Role.TUNER, "write decision")
+    require(by, Role.TUNER, "write decision", on=Decision(team=team))
     _check_ended(campaign)
     check_day(review_on)
     evidence, decided = queries.evidence(campaign), _decided(campaign, level)
@@ -82,6 +84,7 @@ def write_decision(
         evidence_digest=digest(evidence),
         review_on=review_on,
         supersedes=supersedes,
+        team=team,
         author=by,
     )
     listed = [campaign.host, *campaign.further_hosts.all()] if hosts is None else list(hosts)
@@ -139,7 +142,7 @@ def check_day(day: date | None) -> None:
 @transaction.atomic
 def accept_decision(decision: Decision, *, by: User) -> Decision:
     """Only a proposed one can be accepted; where the team asks for two people, not by its author."""
-    require(by, Role.TUNER, f"make a decision {Status.ACCEPTED.value}")
+    require(by, Role.TUNER, f"make a decision {Status.ACCEPTED.value}", on=decision)
     if settings.DECISIONS_BY_TWO and decision.author_id == by.pk:
         hint = "somebody else with the role tuner accepts it: your team asks for two people"
         raise PlanError("status", f"{by} wrote this decision", hint=hint)
@@ -158,7 +161,7 @@ def reject_decision(decision: Decision, *, by: User) -> Decision:
 @transaction.atomic
 def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> Decision:
     """Somebody looked again, and it stands: one that expired is accepted again, until another day or for good."""
-    require(by, Role.TUNER, "renew decision")
+    require(by, Role.TUNER, "renew decision", on=decision)
     check_day(review_on)
     renewed = Decision.objects.filter(pk=decision.pk, status__in=(Status.EXPIRED, Status.ACCEPTED))
     if not renewed.update(status=Status.ACCEPTED, review_on=review_on):
@@ -196,7 +199,7 @@ def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
 @transaction.atomic
 def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -> Comment:
     """Dissent, or an addition, in whatever state the decision is."""
-    require(by, Role.OPERATOR, "comment")
+    require(by, Role.OPERATOR, "comment", on=decision)
     if not text.strip():
         raise PlanError("text", "a comment needs a text")
     said = Comment.objects.create(decision=decision, author=by, text=text.strip(), dissent=dissent)
@@ -206,7 +209,7 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
 
 def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decision:
     """A conditional update, so that of two people who act at once one is told."""
-    require(by, Role.TUNER, f"make a decision {to.value}")
+    require(by, Role.TUNER, f"make a decision {to.value}", on=decision)
     before = decision.status
     if not Decision.objects.filter(pk=decision.pk, status__in=FROM[to]).update(status=to):
         decision.refresh_from_db(fields=["status"])

@@ -72,6 +72,7 @@ ASKED = {
     "q": "words of it",
     "by": "name of a user",
     "setting": "such as postgresql.shared_buffers",
+    "team": "id of a team",
     "since": "the first day",
     "until": "the last day",
     "cursor": "`older` of an answer",

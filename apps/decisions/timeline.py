@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.models import Team
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event
 from apps.errors import PlanError
@@ -30,11 +31,12 @@ class Asked:
     text: str = ""
     person: str = ""
     setting: str = ""
+    team: Team | None = None
     since: date | None = None
     until: date | None = None
 
     def __bool__(self) -> bool:
-        return any((self.host, self.text, self.person, self.setting, self.since, self.until))
+        return any((self.host, self.text, self.person, self.setting, self.team, self.since, self.until))
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def _decisions(asked: Asked) -> QuerySet[Decision]:
 
 def _about(asked: Asked, decisions: DecisionQuerySet) -> DecisionQuerySet:
     found = decisions.about(asked.host) if asked.host else decisions
+    found = found.filter(team=asked.team) if asked.team else found
     return found.filter(names__contains=[asked.setting]) if asked.setting else found
 
 
@@ -160,6 +163,8 @@ def _campaigns(asked: Asked) -> QuerySet[Campaign]:
     ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
     if asked.host:
         ended = ended.filter(host=asked.host)
+    if asked.team:
+        ended = ended.filter(host__team=asked.team)
     if asked.text:
         ended = ended.filter(Q(name__icontains=asked.text) | Q(question__icontains=asked.text))
     if asked.setting:
@@ -174,6 +179,8 @@ def _events(asked: Asked) -> QuerySet[Event]:
     if asked.host:
         others = Q(host=None, decision__in=Decision.objects.about(asked.host).values("pk"))
         told = told.filter(Q(host=asked.host) | others)
+    if asked.team:
+        told = told.filter(decision__team=asked.team)
     if asked.setting:
         told = told.filter(decision__names__contains=[asked.setting])
     if asked.text:

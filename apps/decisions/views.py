@@ -54,13 +54,14 @@ def home(request: HttpRequest) -> HttpResponse:
     )
 
 
-@needs(Role.TUNER)
+@needs(Role.TUNER, somewhere=True)
 def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
     campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
     initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
     form = DecisionForm(request.POST or None, initial=initial, levels=shown.levels(campaign))
+    form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         try:
             decision = services.write_decision(by=user_of(request), campaign=campaign, **form.cleaned_data)
@@ -81,7 +82,7 @@ def _uuid(text: str) -> UUID:
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
-    named = ("author", "accepted_by", "campaign", "supersedes")
+    named = ("author", "accepted_by", "campaign", "supersedes", "team")
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
     stale = confirm.stale(decision)
@@ -111,7 +112,7 @@ def decision_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     decision, by = get_object_or_404(Decision, pk=pk), user_of(request)
     if action == "comment":
@@ -225,7 +226,7 @@ def drift_report(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     decision, host = get_object_or_404(Decision, pk=pk), get_object_or_404(Host, name=name)
     attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} has answered.")

@@ -90,7 +90,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
             *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
             *("state", "state_reason", "machine_id", "level", "health_checked_at"),
-            *("fingerprint", "supervisor", "units"),
+            *("fingerprint", "supervisor", "units", "team"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
@@ -239,6 +239,7 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     ordering_fields = ["opened_at", "closed_at"]
     ordering = ["-opened_at"]
     roles = {"dismiss": Role.OPERATOR}
+    of_teams = ("dismiss",)
 
     @extend_schema(request=None, responses=TroubleSerializer)
     @action(detail=True, methods=["post"])
@@ -253,7 +254,7 @@ class HostFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
     class Meta:
         model = Host
-        fields = ["name", "state", "level"]
+        fields = ["name", "state", "level", "team"]
 
     def with_label(self, hosts: QuerySet[Host], name: str, value: str) -> QuerySet[Host]:
         return hosts.filter(labels__contains=[value])
@@ -290,6 +291,7 @@ class HostViewSet(
         "install_units": Role.ADMIN,
         "uninstall_units": Role.ADMIN,
     }
+    of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Host]:
         pinned = HostKey.objects.filter(host=OuterRef("pk"), state=HostKey.State.PINNED)

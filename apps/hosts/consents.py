@@ -33,7 +33,7 @@ def of(host: Host, data_dir: str) -> dict[str, bool]:
 @transaction.atomic
 def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
     """One act for one thing: to restart a cluster, or to measure while others are connected to it."""
-    require(by, Role.ADMIN, f"allow to {_word(may)}")
+    require(by, Role.ADMIN, f"allow to {_word(may)}", on=host)
     if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
         raise PlanError("data_dir", f"{data_dir!r} is no cluster of {host}", hint="check the host again")
     _, new = ClusterConsent.objects.get_or_create(host=host, data_dir=data_dir, may=may, defaults={"given_by": by})
@@ -44,7 +44,7 @@ def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
 @transaction.atomic
 def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
     """From now on; runs that wait and were planned on it fail when they would begin."""
-    require(by, Role.ADMIN, f"forbid to {_word(may)}")
+    require(by, Role.ADMIN, f"forbid to {_word(may)}", on=host)
     given = host.consents.filter(data_dir=data_dir, may=may).first()
     if given is None:
         raise PlanError("data_dir", f"nobody has allowed to {_word(may)} {data_dir!r} of {host}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.http import QueryDict
 
+from apps.accounts.forms import OfTeam
+from apps.accounts.models import Role
 from apps.hosts.models import Host, Identity
 from apps.hosts.windows import DAYS
 
@@ -16,7 +18,8 @@ def words(typed: str) -> list[str]:
     return typed.replace(",", " ").lower().split()
 
 
-class HostForm(forms.Form):
+class HostForm(OfTeam):
+    writes: ClassVar[Role] = Role.ADMIN
     name = forms.CharField(max_length=63, help_text="how it is called here: a-z, 0-9, dot, dash, underscore")
     labels = forms.CharField(
         required=False, max_length=1000, help_text="words by which decisions name it, such as oltp rack=b2"

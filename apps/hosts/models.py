@@ -11,7 +11,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Owned, User
 
 # Not the words that stand in the place of a name in our own addresses.
 NAME = RegexValidator(
@@ -41,7 +41,7 @@ class Identity(models.Model):
         return self.name
 
 
-class Host(models.Model):
+class Host(Owned):
     class State(models.TextChoices):
         NEW = "new", "new: its host key is not approved yet"
         READY = "ready", "ready"

@@ -58,7 +58,7 @@ def known(host: Host) -> dict[str, Any]:
 @transaction.atomic
 def allow(host: Host, path: str, kind: str, *, by: User) -> None:
     """A directory to make files in, or one file or device that may be overwritten."""
-    require(by, Role.ADMIN, "allow paths")
+    require(by, Role.ADMIN, "allow paths", on=host)
     _check(path, kind)
     if host.allowed_paths.filter(path=path).exists():
         raise PlanError("path", f"{path} is allowed already", hint="take it back first to allow it as something else")
@@ -82,7 +82,7 @@ def _check(path: str, kind: str) -> None:
 @transaction.atomic
 def withdraw(host: Host, path: str, *, by: User) -> None:
     """From now on; runs that wait and were planned on it fail when they would begin."""
-    require(by, Role.ADMIN, "forbid paths")
+    require(by, Role.ADMIN, "forbid paths", on=host)
     given = host.allowed_paths.select_related("given_by").filter(path=path).first()
     if given is None:
         raise PlanError("path", f"{path!r} is not allowed on {host}")

@@ -29,7 +29,7 @@ def _in_force(host: Host, now: datetime) -> QuerySet[Reservation]:
 @transaction.atomic
 def reserve(host: Host, until: datetime, reason: str, *, by: User) -> Reservation:
     """From now on until then. One's own that is in force is replaced; PlanError while somebody else has it."""
-    require(by, Role.OPERATOR, "reserve host")
+    require(by, Role.OPERATOR, "reserve host", on=host)
     Host.objects.select_for_update().get(pk=host.pk)  # a run that begins takes the same lock
     now = timezone.now()
     _check_times(now, until)
@@ -56,13 +56,13 @@ def _check_times(now: datetime, until: datetime) -> None:
 @transaction.atomic
 def give_up(host: Host, *, by: User) -> Reservation:
     """Before its time; its owner and admins may. Whoever waits in the queue goes on."""
-    require(by, Role.OPERATOR, "give up reservation")
+    require(by, Role.OPERATOR, "give up reservation", on=host)
     now = timezone.now()
     found = in_force(host, now)
     if found is None:
         raise PlanError("host", f"{host} is not reserved")
     if found.by_id != by.pk:
-        require(by, Role.ADMIN, f"give up the reservation of {found.by}")
+        require(by, Role.ADMIN, f"give up the reservation of {found.by}", on=host)
     _in_force(host, now).update(ended_at=now, ended_by=by)
     before = {"by": str(found.by), "until": found.until.isoformat(), "reason": found.reason}
     audit(by, "host.give_up", host, before=before)

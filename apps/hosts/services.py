@@ -29,8 +29,9 @@ def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
 @transaction.atomic
 def add_host(*, by: User, **fields: Any) -> Host:
     """A new host; nothing is connected yet. PlanError names the field that is wrong."""
-    require(by, Role.ADMIN, "add host")
     host = Host(**fields)
+    require(by, Role.ADMIN, "add host", on=host)
+    _check_jump(host, by)
     host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
@@ -42,8 +43,8 @@ def add_host(*, by: User, **fields: Any) -> Host:
 @transaction.atomic
 def archive_host(name: str, *, by: User) -> Host:
     """The host of that name, or a new one that is only a name: for results from elsewhere, nothing ever runs there."""
-    require(by, Role.OPERATOR, "add archive host")
     known = Host.objects.filter(name=name).first()
+    require(by, Role.OPERATOR, "add archive host", on=known)
     if known:
         return known
     host = Host(name=name, state=Host.State.ARCHIVE)
@@ -54,11 +55,15 @@ def archive_host(name: str, *, by: User) -> Host:
 
 @transaction.atomic
 def change_host(host: Host, *, by: User, **fields: Any) -> Host:
-    """Change how a host is reached. Another address needs its key approved anew."""
-    require(by, Role.ADMIN, "change host")
-    before = _public(host)
+    """Change how a host is reached, or whose it is: who gives it to another team is an admin of both. Another address
+    needs its key approved anew."""
+    require(by, Role.ADMIN, "change host", on=host)
+    before, through = _public(host), host.jump_id
     for name, value in fields.items():
         setattr(host, name, value)
+    require(by, Role.ADMIN, "give host to a team", on=host)
+    if host.jump_id != through:
+        _check_jump(host, by)
     host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
@@ -73,7 +78,7 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
 @transaction.atomic
 def remove_host(host: Host, *, by: User) -> None:
     """Delete a host that nothing refers to; PlanError names what does. Its keys, facts and leave go with it."""
-    require(by, Role.ADMIN, "remove host")
+    require(by, Role.ADMIN, "remove host", on=host)
     referring = _referring(host)
     if referring:
         hint = "what was measured there stays; reserve it, or give it windows, to keep runs away"
@@ -92,7 +97,7 @@ def _referring(host: Host) -> list[str]:
 
 def fetch_host_key(host: Host, *, by: User) -> HostKey:
     """Ask the host for its key and remember it as offered; trusting it is a person's act."""
-    require(by, Role.ADMIN, "fetch host key")
+    require(by, Role.ADMIN, "fetch host key", on=host)
     if host.state == Host.State.ARCHIVE:
         hint = "give it an address, an account and an SSH key first"
         raise PlanError("host", f"{host} is known by imported results only", hint=hint)
@@ -109,7 +114,7 @@ def fetch_host_key(host: Host, *, by: User) -> HostKey:
 @transaction.atomic
 def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
     """Pin the offered key with this fingerprint; an earlier pinned one is retired."""
-    require(by, Role.ADMIN, "approve host key")
+    require(by, Role.ADMIN, "approve host key", on=host)
     offered = host.host_keys.filter(fingerprint=fingerprint, state=HostKey.State.OFFERED).first()
     if offered is None:
         raise PlanError("fingerprint", f"{fingerprint!r} was not offered by {host}", hint="fetch the host key first")
@@ -136,7 +141,7 @@ def restore_host(host: Host, *, by: User) -> list[dict[str, Any]]:
 
 
 def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
-    require(by, Role.ADMIN, action)
+    require(by, Role.ADMIN, action, on=host)
     answer = contact.ask(host, verb)[key]
     audit(by, f"host.{verb}", host, after={key: answer})
     return answer
@@ -145,7 +150,7 @@ def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
 @transaction.atomic
 def request_check(host: Host, *, by: User) -> None:
     """Have a worker connect and read the facts soon."""
-    require(by, Role.OPERATOR, "check host")
+    require(by, Role.OPERATOR, "check host", on=host)
     if host.pinned_key is None:
         raise PlanError("host", f"the host key of {host} is not approved", hint="fetch it, compare it, approve it")
     Host.objects.filter(pk=host.pk).update(check_requested_at=timezone.now())
@@ -155,7 +160,7 @@ def request_check(host: Host, *, by: User) -> None:
 @transaction.atomic
 def release_host(host: Host, *, by: User) -> None:
     """Someone looked: a worker has the agent put back what is left, and the host takes runs again if that succeeds."""
-    require(by, Role.ADMIN, "release host")
+    require(by, Role.ADMIN, "release host", on=host)
     if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).exists():
         raise PlanError("host", f"{host} is not in quarantine")
     Host.objects.filter(pk=host.pk).update(release_requested_at=timezone.now(), release_requested_by=by)
@@ -166,7 +171,7 @@ def release_host(host: Host, *, by: User) -> None:
 @transaction.atomic
 def dismiss(trouble: Trouble, *, by: User) -> Trouble:
     """Somebody has seen the conflict and leaves the value as it is; what is dirty is released, never dismissed."""
-    require(by, Role.OPERATOR, "dismiss conflict")
+    require(by, Role.OPERATOR, "dismiss conflict", on=trouble.host)
     if trouble.kind == Trouble.Kind.DIRTY:
         hint = "put the host right, then release it"
         raise PlanError("trouble", f"{trouble.host} is not as before: that cannot be dismissed", hint=hint)
@@ -176,6 +181,12 @@ def dismiss(trouble: Trouble, *, by: User) -> Trouble:
     audit(by, "trouble.dismiss", trouble.host, before={"run": str(trouble.run), "keys": trouble.keys})
     trouble.refresh_from_db()
     return trouble
+
+
+def _check_jump(host: Host, by: User) -> None:
+    """Connecting through a host is using it."""
+    if host.jump:
+        require(by, Role.OPERATOR, "connect through", on=host.jump)
 
 
 def _check_address(host: Host) -> None:
@@ -197,4 +208,5 @@ def _public(host: Host) -> dict[str, Any]:
     return {name: getattr(host, name) for name in (*names, "may_reboot", "windows", "time_zone")} | {
         "identity": str(host.identity),
         "jump": str(host.jump or ""),
+        "team": str(host.team or ""),
     }

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.pages import attempt, blame, needs, of_team, page
 from apps.accounts.services import user_of
 from apps.errors import PlanError, ProvingError
 from apps.hosts import changes, consents, paths, reservations, services, topology, windows
@@ -36,16 +36,17 @@ def host_list(request: HttpRequest) -> HttpResponse:
     newest = Facts.objects.filter(host=OuterRef("pk")).order_by("-number")
     lease = Lease.objects.filter(machine_id=OuterRef("machine_id"), run__isnull=False)
     hosts = Host.objects.annotate(known=Subquery(newest.values("data")[:1]), held=Subquery(lease.values("run")[:1]))
+    hosts = of_team(request, hosts.filter(name__icontains=wanted) if wanted else hosts)
     rows = [
         {"host": host, "topology": topology.line(host.known or {}), "facts": host.known, "run": host.held}
-        for host in (hosts.filter(name__icontains=wanted) if wanted else hosts)
+        for host in hosts
     ]
     return page(request, "hosts/list.html", {"rows": rows, "q": wanted, "identities": Identity.objects.all()})
 
 
 @needs(Role.VIEWER)
 def host_detail(request: HttpRequest, name: str) -> HttpResponse:
-    host = get_object_or_404(Host.objects.select_related("identity", "jump"), name=name)
+    host = get_object_or_404(Host.objects.select_related("identity", "jump", "team"), name=name)
     history = list(host.facts_history.order_by("-number")[: SHOWN_VERSIONS + 1])
     keys = list(host.host_keys.select_related("approved_by"))
     facts = history[0].data if history else {}
@@ -92,12 +93,13 @@ def _changes(old: Facts, new: Facts) -> list[changes.Change]:
     return sorted(changes.between(old.data, new.data), key=lambda change: not change.weighty)
 
 
-@needs(Role.ADMIN)
+@needs(Role.ADMIN, somewhere=True)
 def host_add(request: HttpRequest) -> HttpResponse:
     if not Identity.objects.exists():
         messages.info(request, "A host is reached with an SSH key: make one first.")
         return redirect("identity_add")
     form = HostForm(request.POST or None, initial={"identity": Identity.objects.first()})
+    form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         try:
             host = services.add_host(by=user_of(request), **form.fields_of_host())
@@ -233,7 +235,7 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     if action not in ACTIONS:
         raise Http404(action)
@@ -247,7 +249,7 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
 
 
 @require_POST
-@needs(Role.OPERATOR)
+@needs(Role.OPERATOR, somewhere=True)
 def trouble_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     """Back to the page where the button was: home, or the host."""
     trouble, by = get_object_or_404(Trouble.objects.select_related("host"), pk=pk), user_of(request)

@@ -44,7 +44,7 @@ class ProfileSerializer(serializers.ModelSerializer[Profile]):
 
     class Meta:
         model = Profile
-        fields = ["id", "name", "description", "latest", "settings", "note", "created_at"]
+        fields = ["id", "name", "description", "team", "latest", "settings", "note", "created_at"]
         read_only_fields = ["created_at"]
 
     @extend_schema_field(RevisionSerializer)
@@ -132,9 +132,10 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     queryset = Profile.objects.all()
     serializer_class = ProfileSerializer
-    filterset_fields = ["name"]
+    filterset_fields = ["name", "team"]
     ordering_fields = ["name", "created_at"]
     roles = {"create": Role.TUNER, "revise": Role.TUNER, "ask": Role.OPERATOR}
+    of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Profile]:
         newest = Revision.objects.order_by("profile_id", "-number").distinct("profile_id").select_related("author")

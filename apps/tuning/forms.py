@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from agents.settings import SETTINGS, Setting
+from apps.accounts.forms import OfTeam
 from apps.hosts.models import Host
 from apps.tuning import fields
 from apps.tuning.models import Profile
@@ -60,10 +61,10 @@ def _below(key: str, path: str) -> bool:
     return key == path or key.startswith(f"{path}.")
 
 
-class ProfileForm(RevisionForm):
+class ProfileForm(OfTeam, RevisionForm):
     name = forms.CharField(max_length=63, help_text="for example: oltp-huge-pages")
     description = forms.CharField(required=False, max_length=500)
-    field_order = ["name", "description", "note"]
+    field_order = ["name", "description", "team", "note"]
 
 
 class DryRunForm(forms.Form):

@@ -6,11 +6,11 @@ from typing import Any
 
 from django.db import models
 
-from apps.accounts.models import User
+from apps.accounts.models import Owned, User
 from apps.hosts.models import NAME
 
 
-class Profile(models.Model):
+class Profile(Owned):
     """A named tuning; what it says is in its revisions."""
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.protocol import digest
 from agents.settings import SETTINGS
-from apps.accounts.models import Role, User
+from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.errors import PlanError
 from apps.hosts import contact
@@ -22,10 +22,18 @@ from apps.tuning.models import Profile, Revision
 
 
 @transaction.atomic
-def create_profile(name: str, settings: dict[str, Any], *, description: str = "", note: str = "", by: User) -> Revision:
-    """A new profile with its first revision."""
-    require(by, Role.TUNER, "create profile")
-    profile = Profile(name=name, description=description)
+def create_profile(
+    name: str,
+    settings: dict[str, Any],
+    *,
+    description: str = "",
+    note: str = "",
+    team: Team | None = None,
+    by: User,
+) -> Revision:
+    """A new profile with its first revision; `team` is whose it is, None for everybody's."""
+    profile = Profile(name=name, description=description, team=team)
+    require(by, Role.TUNER, "create profile", on=profile)
     save(profile)
     return revise(profile, settings, note=note, by=by)
 
@@ -33,7 +41,7 @@ def create_profile(name: str, settings: dict[str, Any], *, description: str = ""
 @transaction.atomic
 def revise(profile: Profile, settings: dict[str, Any], *, note: str = "", by: User) -> Revision:
     """The next revision of a profile, or the latest one when it already says the same."""
-    require(by, Role.TUNER, "revise profile")
+    require(by, Role.TUNER, "revise profile", on=profile)
     rules.validate(settings)
     Profile.objects.select_for_update().get(pk=profile.pk)
     latest = profile.latest
@@ -69,7 +77,7 @@ def dry_run(settings: dict[str, Any], host: Host) -> Preview:
 
 def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
     """The same with what the host itself finds now; it is connected to, and nothing is changed on it."""
-    require(by, Role.OPERATOR, "ask the host")
+    require(by, Role.OPERATOR, "ask the host", on=host)
     known = {name: wanted for name, wanted in settings.items() if name in SETTINGS}
     facts, found = contact.discover(host, known)
     return Preview(effects.dry_run(facts, settings, found), None)

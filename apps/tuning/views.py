@@ -12,8 +12,8 @@ from django.urls import path
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attachment, blame, needs, page, sentence
-from apps.accounts.services import user_of
+from apps.accounts.pages import attachment, blame, needs, of_team, page, sentence
+from apps.accounts.services import require, user_of
 from apps.errors import PlanError, ProvingError, RoleError
 from apps.tuning import rules, services
 from apps.tuning.exports import FORMATS
@@ -29,13 +29,13 @@ def profile_list(request: HttpRequest) -> HttpResponse:
         changed_at=Max("revisions__created_at"),
         campaigns=Count("revisions__campaigns", distinct=True),
     ).order_by("name")
-    rows = profiles.filter(name__icontains=wanted) if wanted else profiles
+    rows = of_team(request, profiles.filter(name__icontains=wanted) if wanted else profiles)
     return page(request, "tuning/list.html", {"profiles": rows, "q": wanted})
 
 
 @needs(Role.VIEWER)
 def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
-    profile = get_object_or_404(Profile, name=name)
+    profile = get_object_or_404(Profile.objects.select_related("team"), name=name)
     revisions = list(profile.revisions.select_related("author").prefetch_related("campaigns"))
     shown = _revision(revisions, request.GET.get("r"), 0)
     other = _revision(revisions, request.GET.get("against"), revisions.index(shown) + 1 if shown else 0)
@@ -102,12 +102,12 @@ def profile_export(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     return attachment(*services.export(form.cleaned_data["revision"], form.cleaned_data["host"], kind))
 
 
-@needs(Role.TUNER)
+@needs(Role.TUNER, somewhere=True)
 def profile_add(request: HttpRequest) -> HttpResponse:
-    form = ProfileForm(request.POST or None)
+    form = ProfileForm(request.POST or None).offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        words = {key: given[key] for key in ("description", "note")}
+        words = {key: given.get(key) for key in ("description", "note", "team")}
         try:
             revision = services.create_profile(given["name"], form.settings(), **words, by=user_of(request))
         except PlanError as error:
@@ -118,9 +118,10 @@ def profile_add(request: HttpRequest) -> HttpResponse:
     return page(request, "tuning/form.html", {}, form)
 
 
-@needs(Role.TUNER)
+@needs(Role.TUNER, somewhere=True)
 def profile_revise(request: HttpRequest, name: str) -> HttpResponse:
     profile = get_object_or_404(Profile, name=name)
+    require(user_of(request), Role.TUNER, "revise profile", on=profile)
     latest = profile.latest
     form = RevisionForm(request.POST or None, settings=latest.settings if latest else {})
     if request.method == "POST" and form.is_valid():

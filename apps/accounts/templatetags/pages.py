@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django import template
 
-from apps.accounts.models import Role, User
+from apps.accounts.models import Role, Thing, User
 
 register = template.Library()
 DASH = "\u2013"
@@ -75,10 +76,27 @@ VERDICTS = {
 }
 
 
+Asked = Callable[[Role], bool]
+
+
 @register.filter
-def may(user: Any, role: str) -> bool:
-    """Whether to show what needs `role`."""
-    return isinstance(user, User) and user.may(Role(role))
+def may(asked: Any, role: str) -> bool:
+    """Whether to show what needs `role`: of a user in the house, or of what `on` and `somewhere` make of one."""
+    if isinstance(asked, User):
+        return asked.may(Role(role))
+    return callable(asked) and bool(asked(Role(role)))
+
+
+@register.filter
+def on(user: Any, thing: Thing) -> Asked:
+    """`{% if user|on:host|may:"admin" %}`: on something that may be a team's."""
+    return lambda role: isinstance(user, User) and user.may(role, thing)
+
+
+@register.filter
+def somewhere(user: Any) -> Asked:
+    """`{% if user|somewhere|may:"tuner" %}`: in the house or in any team, before it is known on what."""
+    return lambda role: isinstance(user, User) and user.may_somewhere(role)
 
 
 @register.filter

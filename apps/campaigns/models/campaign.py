@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 from django.db import models
@@ -133,6 +135,26 @@ class Campaign(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        """The teams of its hosts: it has none of its own. No query for a campaign of one host that is loaded; before it
+        is saved its further hosts are not among them."""
+        further: list[Host] = []
+        if self.placement != self.Placement.ONE and not self._state.adding:
+            models.prefetch_related_objects([self], "further_hosts")
+            further = list(self.further_hosts.all())
+        return {self.host.team_id, *(each.team_id for each in further), *self._owners_of_roles}
+
+    @cached_property
+    def _owners_of_roles(self) -> Collection[int | None]:
+        """Of hosts that are a client or a standby; what names no host is for the planner to refuse."""
+        if not isinstance(self.roles, dict) or not self.roles:
+            return ()
+        standbys = self.roles.get("standbys")
+        named = [self.roles.get("client"), *(standbys if isinstance(standbys, list) else [])]
+        keys = [each for each in named if isinstance(each, int) and not isinstance(each, bool)]
+        return set(Host.objects.filter(pk__in=keys).values_list("team_id", flat=True))
 
     @property
     def steps(self) -> list[Step]:

@@ -6,13 +6,14 @@ from typing import Any
 
 from django.db import models
 
-from apps.accounts.models import User
+from apps.accounts.models import Owned, User
 from apps.campaigns import data, steps
 from apps.hosts.models import NAME
 
 
-class Workload(models.Model):
-    """What is run: named steps, each with a role, a tool and its options. Changing one makes the next revision."""
+class Workload(Owned):
+    """What is run: named steps, each with a role, a tool and its options. Changing one makes the next revision, of the
+    same team."""
 
     name = models.CharField(max_length=63, validators=[NAME])
     revision = models.PositiveIntegerField(default=1)
@@ -40,8 +41,8 @@ class Workload(models.Model):
         return steps.imported(self.steps)
 
 
-class DataSet(models.Model):
-    """How data are made: by pgbench, or by SQL. Changing one makes the next revision."""
+class DataSet(Owned):
+    """How data are made: by pgbench, or by SQL. Changing one makes the next revision, of the same team."""
 
     name = models.CharField(max_length=63, validators=[NAME])
     revision = models.PositiveIntegerField(default=1)
