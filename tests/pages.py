@@ -120,6 +120,8 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("account", reverse("account"), Role.VIEWER),
         ("users", reverse("user_list"), Role.ADMIN),
+        ("teams", reverse("team_list"), Role.VIEWER),
+        ("team", reverse("team_detail", args=[team["owners"].pk]), Role.VIEWER),
         ("audit", reverse("audit_log"), Role.ADMIN),
         ("audit-none", reverse("audit_log") + "?person=system&target=nothing+of+that+name", Role.ADMIN),
         ("channels", reverse("channel_list"), Role.VIEWER),

@@ -12,8 +12,8 @@ from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts import vault
-from apps.accounts.models import Channel, Delivery, Role, User
+from apps.accounts import teams, vault
+from apps.accounts.models import Channel, Delivery, Role, Team, User
 from apps.campaigns import copies, datasets, preparing, queue, services, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.campaigns.steps import single
@@ -384,6 +384,16 @@ def notified(admin: User, operator: User, done: Campaign) -> Channel:
     return chat
 
 
+def owners(admin: User, tuner: User) -> Team:
+    """A team with somebody in it who is only a viewer in the house, and a host and a profile of its own."""
+    storage = teams.create_team("storage", "disks, file systems, and what they cost", by=admin)
+    teams.set_member(storage, user(Role.VIEWER, "sina"), Role.ADMIN, by=admin)
+    teams.set_member(storage, tuner, Role.OPERATOR, by=admin)
+    host("raid-01", team=storage)
+    tuning.create_profile("direct-io", {"cpu_affinity": {"server": "0"}}, team=storage, by=admin)
+    return storage
+
+
 def team() -> dict[str, Any]:
     """Everything at once: what the pages look like when they are full."""
     people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
@@ -422,6 +432,7 @@ def team() -> dict[str, Any]:
     ).runs.get()
     return {
         **people,
+        "owners": owners(admin, tuner),
         "channel": notified(admin, operator, done),
         "dataset": accounts,
         "prepared": prepared,

@@ -97,7 +97,7 @@ def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
 def _rows(thing: Owned) -> QuerySet[Any]:
     """It alone; of what has a row for each revision, all of its name."""
     rows = type(thing)._default_manager.all()
-    return rows.filter(name=getattr(thing, "name")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)  # noqa: B009
+    return rows.filter(name=getattr(thing, "name", "")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)
 
 
 def named(kind: str, name: str) -> Owned:
@@ -126,9 +126,8 @@ def belongings(team: Team) -> list[tuple[str, str, int]]:
 
 def open_to(user: User, role: Role) -> QuerySet[Team]:
     """Teams in which `user` has `role`; for admins of the house every team."""
-    held = Team.objects.filter(
-        memberships__user=user, memberships__role__in=[each for each in Role if each.includes(role)]
-    )
     if not user.limit.includes(role):
         return Team.objects.none()
+    enough = [each for each in Role if each.includes(role)]
+    held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
     return Team.objects.all() if (user.whole or user.role) == Role.ADMIN else held

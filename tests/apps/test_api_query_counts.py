@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.models import Channel, Delivery, User
+from apps.accounts.models import Channel, Delivery, Membership, Team, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.decisions.models import Comment, Decision, Event
 from apps.hosts.models import Facts, Trouble
@@ -67,6 +67,7 @@ BASELINE = {
     "tokens/": 3,
     "sessions/": 3,
     "users/": 3,
+    "teams/": 4,
     "channels/": 3,
     "deliveries/": 3,
 }
@@ -97,6 +98,7 @@ class World:
         make_recipe(by=self.user)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
+        Membership.objects.create(team=Team.objects.create(name=campaign.name), user=self.user)
         name = f"channel {Channel.objects.count()}"
         channel = Channel.objects.create(name=name, owner=self.user, kind=Channel.Kind.MAIL, address="t@example.org")
         Delivery.objects.create(channel=channel, kind="test", subject="s", payload={})

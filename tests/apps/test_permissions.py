@@ -48,6 +48,8 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
         "user_change": {"pk": team["viewer"].pk},
         "user_link": {"pk": team["viewer"].pk},
+        "team_detail": {"pk": team["owners"].pk},
+        "team_action": {"pk": team["owners"].pk},
         "session_end": {"public": "5f0c0e5a-6c1e-4f0e-8a38-6d1d5b3f7a11"},
         "channel_action": {"pk": team["channel"].pk},
         "delivery_retry": {"pk": team["channel"].deliveries.first().pk},

@@ -11,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Channel, Delivery, Role, Session, User
+from apps.accounts.models import Channel, Delivery, Role, Session, Team, User
 from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
@@ -82,6 +82,12 @@ WRITERS = {
     "Session.destroy": Role.VIEWER,
     "User.create": Role.ADMIN,
     "User.partial_update": Role.ADMIN,
+    "Team.create": Role.ADMIN,
+    "Team.partial_update": Role.ADMIN,
+    "Team.destroy": Role.ADMIN,
+    "Team.set_member": Role.ADMIN,
+    "Team.remove_member": Role.ADMIN,
+    "Team.hand_over": Role.ADMIN,
     "Channel.create": Role.VIEWER,
     "Channel.partial_update": Role.VIEWER,
     "Channel.test": Role.VIEWER,
@@ -172,6 +178,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Feed": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,
+        "Team": Team.objects.create(name="storage").pk,
         "Channel": channel.pk,
         "Delivery": Delivery.objects.create(channel=channel, kind="test", subject="s", payload={}).pk,
     }
