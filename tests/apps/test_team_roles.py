@@ -1,0 +1,282 @@
+"""Every writing endpoint on what may be a team's, with who has the role elsewhere and who has it there.
+
+Which those are, the viewsets say (`of_teams`); one that acts on such a thing and is in neither table fails here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver, reverse
+from django.utils import timezone
+
+from apps.accounts.models import Membership, Owned, Role, Team, User
+from apps.campaigns.models import Campaign
+from apps.decisions.models import Decision
+from apps.hosts.models import Host, Trouble
+from apps.hosts.views import ACTIONS
+from apps.tuning.services import create_profile
+from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
+from tests.factories import browser, make_campaign, make_copy, make_host, make_user, make_workload
+
+# Of the house: what they change is nobody's in particular, or one's own.
+OF_HOUSE = {
+    "Identity.create",
+    "Recipe.create",
+    *("Import.create", "Import.say", "Import.commit", "Import.destroy"),
+    *("Pin.create", "Pin.partial_update", "Pin.move", "Pin.destroy"),
+    *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Session.destroy"),
+    *("User.create", "User.partial_update"),
+    *("Team.create", "Team.partial_update", "Team.destroy"),
+    *("Channel.create", "Channel.partial_update", "Channel.test", "Channel.renew_secret", "Delivery.retry"),
+}
+# Rooms whose rows are a team's, through their host where they have no team of their own.
+ROOMS = {
+    *("Host", "Trouble", "Profile", "Workload", "DataSet", "DataCopy", "Campaign", "Run", "RunPart", "Decision"),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """A team, and one of each thing that is its own; `by` is an admin of the house, who made them."""
+
+    team: Team
+    other: Team
+    by: User
+    host: Host
+    campaign: Campaign
+    decision: Decision
+    rows: dict[str, Any]
+
+
+Body = Callable[[World], dict[str, Any]]
+
+
+def nothing(world: World) -> dict[str, Any]:
+    return {}
+
+
+def on_host(world: World) -> dict[str, Any]:
+    return {"host": world.host.pk}
+
+
+def _new_host(world: World) -> dict[str, Any]:
+    reached = {"address": "127.0.0.1", "user": "dba", "identity": world.host.identity_id}
+    return {"name": "fresh", "team": world.team.pk, **reached}
+
+
+def _cluster(world: World) -> dict[str, Any]:
+    return {"data_dir": "/var/lib/postgresql/17/main", "may": "restart"}
+
+
+# What each has to be sent to get as far as the rule.
+OF_TEAMS: dict[str, Body] = {
+    "Host.create": _new_host,
+    "Host.partial_update": lambda world: {"labels": ["oltp"]},
+    "Host.fetch_host_key": nothing,
+    "Host.approve_host_key": lambda world: {"fingerprint": "SHA256:x"},
+    "Host.check": nothing,
+    "Host.reserve": lambda world: {"until": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "firmware"},
+    "Host.give_up": nothing,
+    "Host.destroy": nothing,
+    "Host.release": nothing,
+    "Host.allow_cluster": _cluster,
+    "Host.forbid_cluster": _cluster,
+    "Host.allow_path": lambda world: {"path": "/data01", "kind": "directory"},
+    "Host.forbid_path": lambda world: {"path": "/data01"},
+    "Host.restore": nothing,
+    "Host.install_units": nothing,
+    "Host.uninstall_units": nothing,
+    "Trouble.dismiss": nothing,
+    "Profile.create": lambda world: {"name": "ours", "settings": {}, "team": world.team.pk},
+    "Profile.revise": lambda world: {"settings": {}},
+    "Profile.ask": on_host,
+    "Workload.create": lambda world: {"name": "ours", "kind": "pgbench", "options": {}, "team": world.team.pk},
+    "Workload.check": on_host,
+    "DataSet.create": lambda world: {"name": "ours", "options": {"scale": 1}, "team": world.team.pk},
+    "DataSet.prepare": on_host,
+    "DataCopy.remove": nothing,
+    "Campaign.create": lambda world: {"recipe": "cpu-scaling", "host": world.host.pk},
+    "Campaign.start": nothing,
+    "Campaign.cancel": nothing,
+    "Campaign.pause": nothing,
+    "Campaign.resume": nothing,
+    "Campaign.clone": nothing,
+    "Campaign.extend": lambda world: {"repetitions": 1},
+    "Campaign.retry": nothing,
+    "Campaign.priority": lambda world: {"priority": 5},
+    "Campaign.ask_hosts": nothing,
+    "Run.cancel": nothing,
+    "Decision.create": lambda world: {
+        "campaign": str(world.campaign.pk),
+        "title": "Two cpus",
+        "decision": "We take two.",
+        "team": world.team.pk,
+    },
+    "Decision.accept": nothing,
+    "Decision.reject": nothing,
+    "Decision.renew": nothing,
+    "Decision.confirm": nothing,
+    "Decision.ask_drift": on_host,
+    "Decision.comment": lambda world: {"text": "Not on this kernel."},
+    "Team.set_member": lambda world: {"user": world.by.pk, "role": "viewer"},
+    "Team.remove_member": nothing,
+    "Team.hand_over": lambda world: {"kind": "host", "name": world.host.name, "team": world.team.pk},
+}
+
+
+@pytest.fixture
+def world(admin: User) -> World:
+    team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
+    host = make_host(team=team)
+    workload = make_workload(by=admin)
+    type(workload).objects.filter(pk=workload.pk).update(team=team)
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, host=host, workload=workload)
+    decision = Decision.objects.create(
+        campaign=campaign, author=admin, title="t", decision="d", evidence={}, team=team, settings={}
+    )
+    decision.hosts.add(host)
+    copy = make_copy(host=host, by=admin)
+    rows = {
+        "Host": host.pk,
+        "Trouble": Trouble.objects.create(host=host, run=campaign.pk, kind=Trouble.Kind.CONFLICT).pk,
+        "Profile": create_profile("direct-io", {"cpu_affinity": {"server": "0"}}, team=team, by=admin).profile_id,
+        "Workload": workload.pk,
+        "DataSet": copy.dataset_id,
+        "DataCopy": copy.pk,
+        "Campaign": campaign.pk,
+        "Run": campaign.runs.all()[0].pk,
+        "Decision": decision.pk,
+        "Team": team.pk,
+    }
+    return World(team, other, admin, host, campaign, decision, rows)
+
+
+def somebody(world: World, *, house: Role = Role.VIEWER, here: Role | None = None, there: Role | None = None) -> User:
+    """With a role in the house, in the world's team, and in the other one."""
+    user = make_user(house)
+    for team, role in ((world.team, here), (world.other, there)):
+        if role:
+            Membership.objects.create(team=team, user=user, role=role)
+    return user
+
+
+def send(endpoint: Endpoint, world: World, user: User) -> Any:
+    keys = dict.fromkeys(endpoint.keys, world.rows[endpoint.room])
+    if "user" in endpoint.keys:
+        keys["user"] = world.by.pk
+    url = reverse(endpoint.url_name, kwargs=keys)
+    return getattr(browser(user), endpoint.method)(url, OF_TEAMS[endpoint.name](world), format="json")
+
+
+LOOKING = [each for each in ALL if each.name in OF_TEAMS]
+
+
+def _views() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def walk(patterns: list[Any]) -> None:
+        for pattern in patterns:
+            if hasattr(pattern, "url_patterns"):
+                walk(pattern.url_patterns)
+            elif hasattr(pattern.callback, "actions"):
+                found[pattern.callback.cls.__name__.removesuffix("ViewSet")] = pattern.callback.cls
+
+    walk(get_resolver("apps.api_urls").url_patterns)
+    return found
+
+
+def test_each_writing_endpoint_looks_at_the_team_or_is_the_houses() -> None:
+    assert set(OF_TEAMS) | OF_HOUSE == set(WRITERS)
+    assert set(OF_TEAMS) & OF_HOUSE == set()
+
+
+def test_the_viewsets_open_their_doors_to_teams_where_a_service_looks_and_nowhere_else() -> None:
+    said = {f"{room}.{action}" for room, view in _views().items() for action in getattr(view, "of_teams", ())}
+
+    assert said == set(OF_TEAMS)
+
+
+def test_nothing_that_acts_on_what_may_be_a_teams_is_the_houses() -> None:
+    models = {
+        room: view.queryset.model for room, view in _views().items() if getattr(view, "queryset", None) is not None
+    }
+    owned = {room for room, model in models.items() if issubclass(model, Owned) or _on_a_host(model)}
+
+    assert owned <= ROOMS
+    assert {name for name in OF_HOUSE if name.partition(".")[0] in ROOMS} == set()
+
+
+def _on_a_host(model: Any) -> bool:
+    return any(field.many_to_one and field.related_model is Host for field in model._meta.get_fields())
+
+
+@pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
+def test_the_role_in_the_house_and_in_another_team_is_none_in_this_one(endpoint: Endpoint, world: World) -> None:
+    house = min(endpoint.needs, Role.TUNER, key=list(Role).index)
+    outsider = somebody(world, house=house, there=Role.ADMIN)
+
+    answer = send(endpoint, world, outsider)
+
+    assert answer.status_code == 403, answer.content
+    told = answer.json()
+    assert f"{outsider} is viewer in the team storage; this needs {endpoint.needs.value} there" in told["title"]
+
+
+@pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
+def test_a_role_below_the_least_is_refused_in_the_team(endpoint: Endpoint, world: World) -> None:
+    below = list(Role)[list(Role).index(endpoint.needs) - 1]
+
+    answer = send(endpoint, world, somebody(world, here=below, there=Role.ADMIN))
+
+    assert answer.status_code == 403, answer.content
+    assert f"is {below.value} in the team storage" in answer.json()["title"]
+
+
+@pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
+def test_the_least_role_in_the_team_is_enough_for_who_is_a_viewer_in_the_house(
+    endpoint: Endpoint, world: World
+) -> None:
+    member = somebody(world, here=endpoint.needs)
+
+    answer = send(endpoint, world, member)
+
+    assert answer.status_code in (200, 201, 202, 204, 400, 404, 502), answer.content
+
+
+def test_the_buttons_of_a_host_are_refused_to_outsiders(world: World) -> None:
+    client, sent = Client(), {"until": "2030-01-31 18:00", "may": "restart", "reason": "mine"}
+    client.force_login(somebody(world, house=Role.TUNER, there=Role.ADMIN))
+
+    answers = {name: client.post(reverse("host_action", args=[world.host.name, name]), sent) for name in ACTIONS}
+
+    assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(ACTIONS, 403)
+
+
+@pytest.mark.parametrize(
+    ("room", "actions"),
+    [
+        ("campaign", ("start", "cancel", "priority", "pause", "resume", "retry", "extend", "checks")),
+        ("decision", ("accept", "reject", "confirm", "renew", "comment")),
+        ("team", ("set-member", "remove-member", "change", "take", "give", "remove")),
+    ],
+)
+def test_so_are_those_of_campaigns_decisions_and_teams(world: World, room: str, actions: tuple[str, ...]) -> None:
+    client = Client()
+    client.force_login(somebody(world, house=Role.TUNER, there=Role.ADMIN))
+    key = {"campaign": world.campaign.pk, "decision": world.decision.pk, "team": world.team.pk}[room]
+    sent = {"text": "no", "priority": "3", "user": str(world.by.pk), "role": "viewer", "kind": "host"}
+    sent |= {"name": world.host.name, "about": ""}
+    own = {"extend": "campaign_extend", "checks": "campaign_checks"}
+
+    urls = [
+        reverse(own[each], args=[key]) if each in own else reverse(f"{room}_action", args=[key, each])
+        for each in actions
+    ]
+
+    assert [client.post(url, sent).status_code for url in urls] == [403] * len(actions)
