@@ -3,8 +3,9 @@
     python -m tests.permissions
 
 Endpoints come from the table of addresses (apps/urls.py); rules from PAGES and OPEN below and, for the API, from
-WRITERS and READERS in tests/apps/accounts/test_api_roles.py. tests/apps/test_permissions.py fails where an endpoint has
-no rule, where a rule has no endpoint, where an answer is another than the rule says, and where the document is stale.
+WRITERS and READERS in tests/apps/accounts/test_api_roles.py and OF_TEAMS in tests/apps/test_team_roles.py.
+tests/apps/test_permissions.py fails where an endpoint has no rule, where a rule has no endpoint, where an answer is
+another than the rule says, and where the document is stale.
 """
 
 from __future__ import annotations
@@ -219,11 +220,13 @@ BY_OBJECT = (
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address of a page; `action` is what stands for <action> in it."""
+    """An address of a page; `action` is what stands for <action> in it. `of_teams`: on what is a team's, the role there
+    counts."""
 
     name: str
     pattern: str
     keys: tuple[str, ...]
+    of_teams: bool = False
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -240,7 +243,8 @@ def endpoints(patterns: list[Any] | None = None, before: str = "/") -> Iterator[
         elif isinstance(pattern, URLPattern):
             room = "api:" if before.startswith("/api/") else ""
             keys = tuple(pattern.pattern.regex.groupindex)
-            yield Endpoint(f"{room}{pattern.name or ''}", before + str(pattern.pattern), keys)
+            of_teams = bool(getattr(pattern.callback, "somewhere", False))
+            yield Endpoint(f"{room}{pattern.name or ''}", before + str(pattern.pattern), keys, of_teams)
 
 
 def pages() -> list[Endpoint]:
@@ -254,29 +258,38 @@ def _may(role: Role | None) -> str:
     return " | ".join(cells)
 
 
+def _there(of_teams: bool) -> str:
+    """The last cell: whose role counts on what is a team's."""
+    return "the role there" if of_teams else "the same"
+
+
 def _rows() -> Iterator[str]:
     for each in endpoints():
         if each.name in OPEN:
             method = "GET, POST" if each.name in ("login", "password_forgot", "password_set") else "GET"
-            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes |"
+            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same |"
         for action, rule in each.rules.items():
             address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)
             address = address.replace("<str:kind>", action or "<str:kind>")
             name = f"{each.name}:{action}".rstrip(":")
             if rule.get == rule.post:
-                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} |"
+                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} | {_there(each.of_teams)} |"
             else:
                 answered = {"GET": rule.get, "POST": rule.post}
                 yield from (
-                    f"| `{address}` | `{name}` | {how} | {_may(role)} |" for how, role in answered.items() if role
+                    f"| `{address}` | `{name}` | {how} | {_may(role)} | {_there(each.of_teams)} |"
+                    for how, role in answered.items()
+                    if role
                 )
 
 
 def _api_rows() -> Iterator[str]:
     from tests.apps.accounts.test_api_roles import ALL
+    from tests.apps.test_team_roles import OF_TEAMS
 
     for each in ALL:
-        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} |"
+        there = _there(each.name in OF_TEAMS)
+        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} |"
 
 
 HEAD = """# Who may do what
@@ -287,14 +300,17 @@ by pages, and answered 401 by the API; who may not is answered 403; where only P
 page that only shows answers a POST as it does a GET, and changes nothing by it.
 
 Each role includes the ones before it. A token of the API has a role of its own, and never more than its owner.
+
+The columns are roles in the house. Where the last one says *the role there*, the thing is looked at: on what is a
+team's the role in that team counts instead, for a campaign in the team of each of its hosts ([teams.md](teams.md)).
 """
-PEOPLE = "anonymous | viewer | operator | tuner | admin"
+PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"
 
 
 def render() -> str:
     """The text of docs/permissions.md."""
-    lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|"]
-    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} |", "|---|---|---|---|---|---|---|"]
+    lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|---|"]
+    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|"]
     lines += [*_api_rows(), "", "## What depends on the thing", "", "| of | is for |", "|---|---|"]
     lines += [f"| {what} | {who} |" for what, who in BY_OBJECT]
     return "\n".join(lines) + "\n"

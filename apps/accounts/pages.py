@@ -44,6 +44,7 @@ def needs(role: Role, *, somewhere: bool = False) -> Callable[[View[P]], View[P]
                 raise PermissionDenied(str(error)) from error
 
         update_wrapper(guarded, view)
+        guarded.__dict__["somewhere"] = somewhere
         return guarded
 
     return decorate

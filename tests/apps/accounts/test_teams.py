@@ -170,7 +170,7 @@ def test_a_token_caps_an_admin_of_the_house_on_what_is_a_teams(host: Host, admin
     refused = client.patch(f"/api/v1/hosts/{host.pk}/", {"labels": ["x"]}, format="json")
 
     assert refused.status_code == 403
-    assert "is operator in the team storage; this needs admin there" in refused.json()["title"]
+    assert "ada is operator; this needs admin" in refused.json()["title"]
 
 
 def test_a_token_may_be_as_much_as_its_owner_is_in_any_team_and_gives_no_more_in_the_house(storage: Team) -> None:
