@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
@@ -26,7 +26,7 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
     class Meta:
         model = Membership
         fields = ["user", "username", "role"]
-        extra_kwargs = {"role": {"required": True, "help_text": "on what is this team's"}}
+        extra_kwargs: ClassVar[dict[str, Any]] = {"role": {"required": True, "help_text": "on what is this team's"}}
 
 
 class TeamSerializer(serializers.ModelSerializer[Team]):
@@ -36,7 +36,7 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
         model = Team
         fields = ["id", "name", "about", "members", "created_at"]
         read_only_fields = ["created_at"]
-        extra_kwargs = {"name": {"validators": []}}  # the service says who has it
+        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # the service says who has it
 
 
 class HandOverSerializer(serializers.Serializer[Any]):

@@ -26,7 +26,6 @@ LISTS = {
     "dataset": "dataset_list",
     "decision": "timeline",
 }
-# What a team may do to itself is its admins'; the rest is the house's, which the services say.
 Act = Callable[[Team, User, HttpRequest], object]
 
 
@@ -103,10 +102,6 @@ def _remove_member(team: Team, by: User, request: HttpRequest) -> object:
     return teams.remove_member(team, _user(request), by=by)
 
 
-def _change(team: Team, by: User, request: HttpRequest) -> object:
-    return teams.change_team(team, by=by, name=request.POST.get("name", ""), about=request.POST.get("about", ""))
-
-
 def _take(team: Team, by: User, request: HttpRequest) -> object:
     return teams.hand_over(teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), team, by=by)
 
@@ -122,19 +117,31 @@ def _give(team: Team, by: User, request: HttpRequest) -> object:
 ACTIONS: dict[str, tuple[Act, str]] = {
     "set-member": (_set_member, "The members of {team} are changed."),
     "remove-member": (_remove_member, "The members of {team} are changed."),
-    "change": (_change, "{team} is changed."),
     "take": (_take, "It is of the team {team} now."),
     "give": (_give, "It is not of the team {team} any more."),
 }
 
 
 @require_POST
+@needs(Role.ADMIN)
+def team_change(request: HttpRequest, pk: int) -> HttpResponse:
+    team, given = get_object_or_404(Team, pk=pk), {key: request.POST.get(key, "") for key in ("name", "about")}
+    attempt(request, lambda: teams.change_team(team, by=user_of(request), **given), f"{team} is changed.")
+    return redirect("team_detail", pk)
+
+
+@require_POST
+@needs(Role.ADMIN)
+def team_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    team = get_object_or_404(Team, pk=pk)
+    gone = attempt(request, lambda: teams.remove_team(team, by=user_of(request)), f"The team {team} is gone.")
+    return redirect("team_list") if gone else redirect("team_detail", pk)
+
+
+@require_POST
 @needs(Role.ADMIN, somewhere=True)
 def team_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     team, by = get_object_or_404(Team, pk=pk), user_of(request)
-    if action == "remove":
-        gone = attempt(request, lambda: teams.remove_team(team, by=by), f"The team {team} is gone.")
-        return redirect("team_list") if gone else redirect("team_detail", pk)
     if action not in ACTIONS:
         raise Http404(action)
     act, done = ACTIONS[action]
@@ -146,5 +153,7 @@ urlpatterns = [
     path("teams/", team_list, name="team_list"),
     path("teams/add/", team_add, name="team_add"),
     path("teams/<int:pk>/", team_detail, name="team_detail"),
+    path("teams/<int:pk>/change/", team_change, name="team_change"),
+    path("teams/<int:pk>/remove/", team_remove, name="team_remove"),
     path("teams/<int:pk>/<slug:action>/", team_action, name="team_action"),
 ]

@@ -96,7 +96,7 @@ def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
 
 def _rows(thing: Owned) -> QuerySet[Any]:
     """It alone; of what has a row for each revision, all of its name."""
-    rows = type(thing)._default_manager.all()
+    rows: QuerySet[Any] = type(thing)._default_manager.all()
     return rows.filter(name=getattr(thing, "name", "")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)
 
 
@@ -104,10 +104,11 @@ def named(kind: str, name: str) -> Owned:
     """The thing that people know by this name, or by its number where it has no name. PlanError where there is none."""
     if kind not in kinds():
         raise PlanError("kind", f"{kind!r} belongs to nobody", hint="one of " + ", ".join(kinds()))
-    rows, wanted = kinds()[kind]._default_manager.all(), name.strip()
+    rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
+    wanted = name.replace("\0", "").strip()
     by_name = any(field.name == "name" for field in kinds()[kind]._meta.get_fields())
     found = rows.filter(name=wanted) if by_name else rows.filter(pk=int(wanted) if wanted.isdecimal() else None)
-    first = found.order_by("-pk").first()
+    first: Owned | None = found.order_by("-pk").first()
     if first is None:
         by_what = "name" if by_name else "number in its address"
         raise PlanError("name", f"there is no {kind} {wanted!r}", hint=f"give the {by_what} of one")
@@ -120,7 +121,7 @@ def belongings(team: Team) -> list[tuple[str, str, int]]:
     for kind, model in kinds().items():
         rows = model._default_manager.filter(team=team)
         one = "name" if any(field.name == "revision" for field in model._meta.get_fields()) else "pk"
-        found.append((str(model._meta.verbose_name_plural), kind, rows.values(one).distinct().count()))
+        found.append((str(model._meta.verbose_name_plural), kind, rows.order_by().values(one).distinct().count()))
     return found
 
 

@@ -68,7 +68,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
     elif form.is_bound and form.is_valid():
         given = form.cleaned_data
         try:
-            words = {key: given.get(key) for key in ("description", "team")}
+            words: dict[str, Any] = {key: given.get(key) for key in ("description", "team")}
             saved = workloads.save_workload(given["name"], form.steps(), **words, by=user_of(request))
         except PlanError as error:
             form.blame(error)

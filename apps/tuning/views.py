@@ -82,7 +82,7 @@ def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
     return shown | {"preview": preview, "dry_run": preview.run, "lines": "\n".join(preview.run.lines)}
 
 
-@needs(Role.VIEWER)
+@needs(Role.VIEWER, somewhere=True)
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What a profile would change on a host. POST asks the host for its present values; neither changes anything."""
     ask = request.method == "POST"
@@ -107,7 +107,7 @@ def profile_add(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None).offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        words = {key: given.get(key) for key in ("description", "note", "team")}
+        words: dict[str, Any] = {key: given.get(key) for key in ("description", "note", "team")}
         try:
             revision = services.create_profile(given["name"], form.settings(), **words, by=user_of(request))
         except PlanError as error:
