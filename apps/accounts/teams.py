@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Membership, Owned, Role, Team, User
 from apps.accounts.services import audit, require, save
@@ -132,3 +132,9 @@ def open_to(user: User, role: Role) -> QuerySet[Team]:
     enough = [each for each in Role if each.includes(role)]
     held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
     return Team.objects.all() if (user.whole or user.role) == Role.ADMIN else held
+
+
+def reach(user: User, role: Role, path: str = "team") -> Q:
+    """Which rows `user` has `role` on, by the team at `path`."""
+    theirs = Q(**{f"{path}__in": open_to(user, role)})
+    return theirs | Q(**{f"{path}__isnull": True}) if user.may(role) else theirs

@@ -7,7 +7,9 @@ from typing import Any
 from django import forms
 
 from agents.datasets import DATASETS, RESETS
+from apps.accounts import teams
 from apps.accounts.forms import OfTeam
+from apps.accounts.models import Role, User
 from apps.campaigns import targets
 from apps.hosts.models import Facts, Host
 from apps.tuning import fields
@@ -59,13 +61,15 @@ class PrepareForm(forms.Form):
         help_text="its options of initdb choose the cluster; its parameters hold while the data are made",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
+        """Hosts are those on which `by` is an operator."""
         super().__init__(*args, **kwargs)
         profile, target = self.fields["profile"], self.fields["target"]
         assert isinstance(profile, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         assert isinstance(target, forms.ChoiceField)  # noqa: S101 - for the type checker
         profile.queryset = Revision.objects.select_related("profile").order_by("profile__name", "-number")
-        newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
+        known = Facts.objects.filter(teams.reach(by, Role.OPERATOR, "host__team"))
+        newest = known.order_by("host__name", "-number").distinct("host__name").select_related("host")
         target.choices = [("", "choose a PostgreSQL"), *(_offer(each.host, each.data) for each in newest)]
 
     def host(self) -> Host:

@@ -41,7 +41,8 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def dataset_detail(request: HttpRequest, name: str) -> HttpResponse:
-    return page(request, "campaigns/dataset_detail.html", _about(request, name) | {"form": PrepareForm()})
+    form = PrepareForm(by=user_of(request))
+    return page(request, "campaigns/dataset_detail.html", _about(request, name) | {"form": form})
 
 
 def _about(request: HttpRequest, name: str) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def dataset_add(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR, somewhere=True)
 def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     dataset = get_object_or_404(DataSet, name=name, revision=revision)
-    form = PrepareForm(request.POST)
+    form = PrepareForm(request.POST, by=user_of(request))
     if form.is_valid():
         given = {"target": form.wanted(), "profile": form.cleaned_data["profile"]}
         try:

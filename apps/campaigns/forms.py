@@ -8,6 +8,8 @@ from django import forms
 from django.db.models import OuterRef, Q, Subquery
 
 from agents.collectors import COLLECTORS
+from apps.accounts import teams
+from apps.accounts.models import Role, User
 from apps.campaigns import design, nuisance, stop_form, targets
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.stop_form import StopForm
@@ -51,9 +53,10 @@ def newest_workloads() -> Any:
     return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1])).exclude(steps__0__has_key="metrics")
 
 
-def reachable() -> Any:
-    """Hosts that can be asked something: not those that only name where old results come from."""
-    return Host.objects.exclude(state=Host.State.ARCHIVE).order_by("name")
+def reachable(by: User) -> Any:
+    """Hosts that `by` can ask something: not those that only name where old results come from."""
+    theirs = teams.reach(by, Role.OPERATOR)
+    return Host.objects.filter(theirs).exclude(state=Host.State.ARCHIVE).order_by("name")
 
 
 class CampaignForm(StopForm):
@@ -199,14 +202,12 @@ class CampaignForm(StopForm):
         label="Collectors",
     )
 
-    def __init__(self, *args: Any, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: User | None = None, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Hosts are those on which `by` is an operator."""
         super().__init__(*args, **kwargs)
-        self._offer("host", Host.objects.filter(facts_history__isnull=False).distinct())
-        for role in ("client", "standbys"):
-            self._offer(role, Host.objects.filter(facts_history__isnull=False).distinct())
-        further = self.fields["further_hosts"]
-        assert isinstance(further, forms.ModelMultipleChoiceField)  # noqa: S101 - for the type checker
-        further.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
+        theirs = teams.reach(by, Role.OPERATOR) if by else Q()
+        for name in ("host", "client", "standbys", "further_hosts"):
+            self._offer(name, Host.objects.filter(theirs, facts_history__isnull=False).distinct())
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())

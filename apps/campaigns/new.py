@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
+from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle, own_recipes, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
@@ -43,11 +44,11 @@ class Draft:
         if request.method == "POST":
             columns = {name: request.POST.getlist(name) for name in ("factor", "level", "path", "value")}
             self.rows = design.rows_typed(columns)
-            self.form = CampaignForm(request.POST, recipe=self.recipe)
+            self.form = CampaignForm(request.POST, by=user_of(request), recipe=self.recipe)
         else:
             self.host = self._host(request.GET.get("host", ""))
             self.rows = self._cloned() or self._proposed() or [design.Row() for _ in range(design.BLANK_ROWS)]
-            self.form = CampaignForm(initial=self._initial(), recipe=self.recipe)
+            self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
             self.form.offer_also(self.source)
 

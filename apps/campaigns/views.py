@@ -53,7 +53,7 @@ def _workload_page(request: HttpRequest, name: str, wanted: str, checked: script
     campaigns = Campaign.objects.filter(workload__name=name)[:20]
     context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
     has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
-    context |= {"checked": checked, "hosts": reachable(), "has_scripts": has_scripts}
+    context |= {"checked": checked, "hosts": reachable(user_of(request)), "has_scripts": has_scripts}
     return page(request, "campaigns/workload_detail.html", context)
 
 
@@ -75,7 +75,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{saved} is written.")
             return redirect("workload_detail", saved.name)
-    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable()}
+    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable(user_of(request))}
     return page(request, "campaigns/workload_form.html", context, form)
 
 

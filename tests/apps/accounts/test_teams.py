@@ -382,6 +382,21 @@ def test_a_form_proposes_the_only_team_of_who_may_write_nowhere_else(storage: Te
     assert list(teams.kinds()["profile"].objects.values_list("name", "team")) == [("direct-io", storage.pk)]
 
 
+def test_a_new_campaign_offers_the_hosts_on_which_its_author_is_an_operator(storage: Team, network: Team) -> None:
+    for name, team in (("raid-01", storage), ("switch-01", network), ("anybodys", None)):
+        make_host(name, team=team)
+
+    def offered(user: User) -> list[str]:
+        client = Client()
+        client.force_login(user)
+        form = client.get(reverse("campaign_new") + "?recipe=cpu-scaling").context["form"]
+        return sorted(host.name for host in form.fields["host"].queryset)
+
+    assert offered(member(storage, OPERATOR)) == ["raid-01"]
+    assert offered(member(storage, OPERATOR, house=OPERATOR)) == ["anybodys", "raid-01"]
+    assert offered(member(storage, VIEWER, house=ADMIN)) == ["anybodys", "raid-01", "switch-01"]
+
+
 def test_there_is_nothing_to_choose_without_teams(client: Client, tuner: User) -> None:
     client.force_login(tuner)
 
