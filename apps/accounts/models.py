@@ -54,8 +54,9 @@ class User(AbstractUser):
 
     def may(self, role: Role, on: Thing | None = None) -> bool:
         """Whether this user's role includes `role`: in the house, or on a thing, in every team whose it is."""
-        owners = on.owners if on is not None else (None,)
-        return self.is_active and all(self.role_in(team).includes(role) for team in owners)
+        if on is None or self.of_house:
+            return self.is_active and Role(self.role).includes(role)
+        return self.is_active and all(self.role_in(team).includes(role) for team in on.owners)
 
     def may_somewhere(self, role: Role) -> bool:
         """Whether it does in the house, or in any team: on what, a service has to ask."""
@@ -64,10 +65,14 @@ class User(AbstractUser):
     def role_in(self, team: int | None) -> Role:
         """In the team with this key; None is the house. Admins of the house are admins everywhere, others are viewers
         where they are no members."""
-        in_house = Role(self.role)
-        if team is None or (self.whole or in_house) is Role.ADMIN:
-            return in_house
+        if team is None or self.of_house:
+            return Role(self.role)
         return self._held.get(team, Role.VIEWER)
+
+    @property
+    def of_house(self) -> bool:
+        """Whether this is an admin of the house, however little a token lets through."""
+        return (self.whole or self.role) == Role.ADMIN
 
     @property
     def _held(self) -> dict[int, Role]:

@@ -131,7 +131,7 @@ def open_to(user: User, role: Role) -> QuerySet[Team]:
         return Team.objects.none()
     enough = [each for each in Role if each.includes(role)]
     held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
-    return Team.objects.all() if (user.whole or user.role) == Role.ADMIN else held
+    return Team.objects.all() if user.of_house else held
 
 
 def reach(user: User, role: Role, path: str = "team") -> Q:

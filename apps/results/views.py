@@ -214,7 +214,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _run_or_part(pk: UUID) -> Run:
     """Leases and troubles of a host name the job that it had, which may be another host's run."""
-    runs = Run.objects.select_related("campaign__dataset", "host", "facts")
+    runs = Run.objects.select_related("campaign__dataset", "campaign__host", "host", "facts")
     return runs.filter(pk=pk).first() or get_object_or_404(runs, parts=pk)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -76,27 +76,36 @@ VERDICTS = {
 }
 
 
-Asked = Callable[[Role], bool]
+@dataclass(frozen=True)
+class Asked:
+    """Somebody, and on what, or anywhere. No function: a template would call it."""
+
+    user: Any
+    thing: Thing | None = None
+    anywhere: bool = False
+
+    def may(self, role: Role) -> bool:
+        if not isinstance(self.user, User):
+            return False
+        return self.user.may_somewhere(role) if self.anywhere else self.user.may(role, self.thing)
 
 
 @register.filter
 def may(asked: Any, role: str) -> bool:
     """Whether to show what needs `role`: of a user in the house, or of what `on` and `somewhere` make of one."""
-    if isinstance(asked, User):
-        return asked.may(Role(role))
-    return callable(asked) and bool(asked(Role(role)))
+    return isinstance(asked, User | Asked) and asked.may(Role(role))
 
 
 @register.filter
 def on(user: Any, thing: Thing) -> Asked:
     """`{% if user|on:host|may:"admin" %}`: on something that may be a team's."""
-    return lambda role: isinstance(user, User) and user.may(role, thing)
+    return Asked(user, thing)
 
 
 @register.filter
 def somewhere(user: Any) -> Asked:
     """`{% if user|somewhere|may:"tuner" %}`: in the house or in any team, before it is known on what."""
-    return lambda role: isinstance(user, User) and user.may_somewhere(role)
+    return Asked(user, anywhere=True)
 
 
 @register.filter

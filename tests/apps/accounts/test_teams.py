@@ -421,6 +421,8 @@ def test_the_page_of_a_team_is_where_its_admin_changes_it(client: Client, host: 
 
     assert storage.memberships.get(user=new).role == OPERATOR
     assert f"/hosts/?team={storage.pk}" in page
+    assert f"Remove {new.username} from the team" in page
+    assert "Take it" in page
     assert "Remove the team" not in page
     assert refused.status_code == 403
 
