@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts import people, services
 from apps.accounts.idempotency import SecretResponse
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import ApiToken, Role, Team, User
 from apps.errors import ProvingError
 
 
@@ -115,10 +115,17 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         return Response(UserSerializer(user).data)
 
 
+class MyTeamSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=Role.choices, help_text="there; the token's where that is less")
+
+
 class MeSerializer(serializers.Serializer[Any]):
     username = serializers.CharField()
     role = serializers.ChoiceField(choices=Role.choices, help_text="the token's role where that is less")
     may_run_commands = serializers.BooleanField()
+    teams = MyTeamSerializer(many=True, help_text="of which one is a member")
     token = TokenSerializer(allow_null=True, help_text="the token that asked; null in a session")
 
 
@@ -129,6 +136,7 @@ class MeViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request) -> Response:
         user = services.user_of(request)
         token = TokenSerializer(request.auth).data if isinstance(request.auth, ApiToken) else None
-        return Response(
-            {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands, "token": token}
-        )
+        mine = Team.objects.filter(memberships__user=user).order_by("name")
+        teams = [{"id": team.pk, "name": team.name, "role": user.held[team.pk]} for team in mine]
+        told = {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands}
+        return Response({**told, "teams": teams, "token": token})

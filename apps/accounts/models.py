@@ -60,14 +60,14 @@ class User(AbstractUser):
 
     def may_somewhere(self, role: Role) -> bool:
         """Whether it does in the house, or in any team: on what, a service has to ask."""
-        return self.may(role) or (self.is_active and any(each.includes(role) for each in self._held.values()))
+        return self.may(role) or (self.is_active and any(each.includes(role) for each in self.held.values()))
 
     def role_in(self, team: int | None) -> Role:
         """In the team with this key; None is the house. Admins of the house are admins everywhere, others are viewers
         where they are no members."""
         if team is None or self.of_house:
             return Role(self.role)
-        return self._held.get(team, Role.VIEWER)
+        return self.held.get(team, Role.VIEWER)
 
     @property
     def of_house(self) -> bool:
@@ -75,7 +75,7 @@ class User(AbstractUser):
         return (self.whole or self.role) == Role.ADMIN
 
     @property
-    def _held(self) -> dict[int, Role]:
+    def held(self) -> dict[int, Role]:
         """Team -> role there, within the limit. One query for as long as this row is held."""
         models.prefetch_related_objects([self], "memberships")
         return {each.team_id: min(Role(each.role), self.limit, key=list(Role).index) for each in self.memberships.all()}

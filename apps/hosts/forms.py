@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django import forms
 from django.http import QueryDict
 
+from apps.accounts import teams
 from apps.accounts.forms import OfTeam
-from apps.accounts.models import Role
+from apps.accounts.models import Role, User
 from apps.hosts.models import Host, Identity
 from apps.hosts.windows import DAYS
 
@@ -70,6 +71,13 @@ class HostForm(OfTeam):
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
         help_text="of PostgreSQL clusters that are there already, one a line; most are found anyway",
     )
+
+    def offer_teams(self, user: User) -> Self:
+        """And as jump hosts those on which `user` is an operator."""
+        jump = self.fields["jump"]
+        assert isinstance(jump, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        jump.queryset = Host.objects.filter(teams.reach(user, Role.OPERATOR))
+        return super().offer_teams(user)
 
     def clean_labels(self) -> list[str]:
         return words(self.cleaned_data["labels"])

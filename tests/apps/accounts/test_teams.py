@@ -183,7 +183,8 @@ def test_a_token_may_be_as_much_as_its_owner_is_in_any_team_and_gives_no_more_in
     assert client.post("/api/v1/profiles/", {"name": "p", "settings": {}}, format="json").status_code == 403
     own = {"name": "p", "settings": {}, "team": storage.pk}
     assert client.post("/api/v1/profiles/", own, format="json").status_code == 201
-    assert client.get("/api/v1/me/").json()["role"] == "viewer"
+    me = client.get("/api/v1/me/").json()
+    assert (me["role"], me["teams"]) == ("viewer", [{"id": storage.pk, "name": "storage", "role": "tuner"}])
 
 
 def test_a_token_issues_none_above_its_own_role_in_a_team(storage: Team) -> None:
@@ -422,9 +423,30 @@ def test_the_page_of_a_team_is_where_its_admin_changes_it(client: Client, host: 
     assert storage.memberships.get(user=new).role == OPERATOR
     assert f"/hosts/?team={storage.pk}" in page
     assert f"Remove {new.username} from the team" in page
-    assert "Take it" in page
     assert "Remove the team" not in page
     assert refused.status_code == 403
+
+
+def test_giving_and_taking_is_offered_to_who_can(client: Client, storage: Team, network: Team) -> None:
+    both = member(storage, ADMIN)
+    Membership.objects.create(team=network, user=both, role=ADMIN)
+
+    def offered(user: User) -> bool:
+        client.force_login(user)
+        return "Take it" in client.get(reverse("team_detail", args=[storage.pk])).content.decode()
+
+    assert (offered(member(storage, ADMIN)), offered(both), offered(make_user(ADMIN))) == (False, True, True)
+
+
+def test_what_is_given_on_the_page_has_to_be_the_teams(client: Client, storage: Team, admin: User) -> None:
+    client.force_login(admin)
+    make_host("anybodys")
+
+    client.post(reverse("team_action", args=[storage.pk, "give"]), {"kind": "host", "name": "anybodys", "to": ""})
+    client.post(reverse("team_action", args=[storage.pk, "take"]), {"kind": "host", "name": "anybodys"})
+
+    assert Host.objects.get(name="anybodys").team == storage
+    assert AuditEntry.objects.filter(action="host.hand_over").count() == 1
 
 
 def test_a_team_and_its_members_by_the_api(admin: User, viewer: User) -> None:
