@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -39,6 +40,11 @@ class Identity(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        """Whose hosts it opens; none where no host has it yet."""
+        return set(self.hosts.order_by().values_list("team_id", flat=True))
 
 
 class Host(Owned):

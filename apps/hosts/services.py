@@ -31,7 +31,7 @@ def add_host(*, by: User, **fields: Any) -> Host:
     """A new host; nothing is connected yet. PlanError names the field that is wrong."""
     host = Host(**fields)
     require(by, Role.ADMIN, "add host", on=host)
-    _check_jump(host, by)
+    _check_way(host, by)
     host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
@@ -58,12 +58,12 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     """Change how a host is reached, or whose it is: who gives it to another team is an admin of both. Another address
     needs its key approved anew."""
     require(by, Role.ADMIN, "change host", on=host)
-    before, through = _public(host), host.jump_id
+    before, way = _public(host), (host.jump_id, host.identity_id)
     for name, value in fields.items():
         setattr(host, name, value)
     require(by, Role.ADMIN, "give host to a team", on=host)
-    if host.jump_id != through:
-        _check_jump(host, by)
+    if (host.jump_id, host.identity_id) != way:
+        _check_way(host, by)
     host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
     _check_address(host)
@@ -183,10 +183,12 @@ def dismiss(trouble: Trouble, *, by: User) -> Trouble:
     return trouble
 
 
-def _check_jump(host: Host, by: User) -> None:
-    """Connecting through a host is using it."""
+def _check_way(host: Host, by: User) -> None:
+    """Connecting through a host is using it, and a key opens every host that has it."""
     if host.jump:
         require(by, Role.OPERATOR, "connect through", on=host.jump)
+    if host.identity:
+        require(by, Role.ADMIN, "use SSH key", on=host.identity)
 
 
 def _check_address(host: Host) -> None:

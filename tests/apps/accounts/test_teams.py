@@ -271,6 +271,22 @@ def test_a_host_is_not_reached_through_that_of_another_team(storage: Team, netwo
         add_host(by=member(storage, ADMIN), name="raid-02", team=storage, **reached)
 
 
+def test_a_key_that_opens_hosts_of_others_reaches_none_for_a_team(storage: Team, client: Client) -> None:
+    lead, own, shared = member(storage, ADMIN), make_identity("own"), make_identity("shared")
+    make_host(identity=shared), make_host(identity=shared, team=storage)
+    reached = {"address": "127.0.0.1", "user": "dba", "team": storage}
+    client.force_login(lead)
+
+    offered = client.get(reverse("host_add")).context["form"].fields["identity"].queryset
+    with pytest.raises(RoleError, match=r"^use SSH key"):
+        add_host(by=lead, name="raid-02", identity=shared, **reached)
+    added = add_host(by=lead, name="raid-02", identity=own, **reached)
+    with pytest.raises(RoleError, match=r"^use SSH key"):
+        change_host(added, by=lead, identity=shared)
+
+    assert list(offered) == [own]
+
+
 def test_a_host_changes_teams_by_an_admin_of_both(host: Host, storage: Team, network: Team) -> None:
     one, both = member(storage, ADMIN), member(storage, ADMIN)
     Membership.objects.create(team=network, user=both, role=ADMIN)
