@@ -13,6 +13,7 @@ from tests.permissions import endpoints
 from tests.site import markdown
 
 METHODS = ("get", "post", "put", "patch", "delete")
+ACTS = {"POST": "add", "PATCH": "change", "DELETE": "remove"}
 HEAD = """\
 # Addresses of the API
 
@@ -30,8 +31,17 @@ def page() -> str:
 
 
 def _table(rows: list[tuple[str, str, str, str, str]]) -> str:
-    told = [(method, f"`{path}`", summary, role) for _, method, path, summary, role in rows]
-    return markdown.table(("", "address", "what", "from"), told)
+    said = [summary for *_, summary, _ in rows]
+    told = [
+        (method, f"`{path}`", summary if said.count(summary) == 1 else f"{_act(method, path)}: {summary}", role)
+        for _, method, path, summary, role in rows
+    ]
+    return markdown.table(("method", "address", "what", "from"), told)
+
+
+def _act(method: str, path: str) -> str:
+    """What it does with things of its kind, where it says no more than what they are."""
+    return ACTS.get(method) or ("one" if path.endswith("}/") else "all")
 
 
 def operations() -> list[tuple[str, str, str, str, str]]:

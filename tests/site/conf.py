@@ -19,5 +19,6 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
 }
 html_copy_source = False
+html_use_index = False
 html_show_sphinx = False
 html_show_copyright = False

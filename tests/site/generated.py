@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import django
 
+from tests.site.sources import ROOT
+
+sys.path.append(str(ROOT / "cli"))  # a distribution of its own, installed by nobody here
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 django.setup()
 
