@@ -60,7 +60,7 @@ SECTIONS = (
     Section(
         "Explanation",
         "Understand why it is so, and what to believe of it.",
-        ("docs/statistics", "docs/campaigns", "docs/decisions", "docs/faults", "docs/benchmarks"),
+        ("docs/statistics", "docs/campaigns", "docs/decisions", "docs/proof", "docs/faults", "docs/benchmarks"),
     ),
     Section("The project", "Where it comes from.", ("README", "docs/index", "CONTRIBUTING", "CHANGELOG", "cli/README")),
 )
