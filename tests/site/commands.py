@@ -15,7 +15,7 @@ from proving.__main__ import app
 from tests.cli import reference
 from tests.site import markdown
 
-WIDE = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
+PLAIN = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TERM": "dumb"}
 COMMAND_LINE_HEAD = """\
 # The help of proving
 
@@ -45,7 +45,7 @@ def command_line() -> str:
 
 
 def _help(name: str) -> str:
-    done = CliRunner().invoke(app, [name, "--help"] if name else ["--help"], env=WIDE, prog_name="proving")
+    done = CliRunner().invoke(app, [name, "--help"] if name else ["--help"], env=PLAIN, prog_name="proving")
     if done.exit_code:
         raise RuntimeError(f"proving {name} --help: status {done.exit_code}: {done.output}")
     return f"## {f'proving {name}'.strip()}\n\n" + markdown.fenced(_trimmed(done.output))

@@ -64,7 +64,9 @@ SECTIONS = (
     ),
     Section("The project", "Where it comes from.", ("README", "docs/index", "CONTRIBUTING", "CHANGELOG", "cli/README")),
 )
-# What the pages that are made are for.
+# Of pages whose heading says too little here.
+TITLES = {"README": "README", "cli/README": "README of the command line"}
+# What pages are for that docs/index.md does not name.
 MADE = {
     f"{RECIPES}/index": "answer one of the questions that come with the program",
     "reference/workloads": "know each tool: its options, what it needs on the host, its figures",
@@ -102,6 +104,8 @@ def _wishes(text: str) -> dict[str, str]:
 
 
 def _section(section: Section, wishes: dict[str, str]) -> str:
-    lines = [f"- [](/{page}.md)" + (f": {wishes[page]}" if page in wishes else "") for page in section.pages]
-    tree = ["```{toctree}", ":hidden:", f":caption: {section.title}", "", *section.pages, "```"]
+    told = {page: f": {wishes[page]}" if page in wishes else "" for page in section.pages}
+    lines = [f"- [{TITLES.get(page, '')}](/{page}.md){purpose}" for page, purpose in told.items()]
+    entries = [f"{TITLES[page]} <{page}>" if page in TITLES else page for page in section.pages]
+    tree = ["```{toctree}", ":hidden:", f":caption: {section.title}", "", *entries, "```"]
     return "\n".join(["", f"## {section.title}", "", section.purpose, "", *lines, "", *tree, ""])

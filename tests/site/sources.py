@@ -53,7 +53,7 @@ def _listing(root: Path, source: Path, folder: Path) -> str:
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     for file in files:
         _ship(root, source, file)
-    lines = [f"- [{file.name}]({file.name})" for file in files]
+    lines = [f"- [`{file.name}`]({file.name})" for file in files]
     return "\n".join(["---", "orphan: true", "---", "", f"# {folder.relative_to(root)}", "", *lines, ""])
 
 
