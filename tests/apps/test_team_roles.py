@@ -280,3 +280,19 @@ def test_so_are_those_of_campaigns_decisions_and_teams(world: World, room: str, 
     ]
 
     assert [client.post(url, sent).status_code for url in urls] == [403] * len(actions)
+
+
+def test_decisions_and_the_timeline_are_filtered_by_team(world: World) -> None:
+    client, reader = Client(), make_user()
+    client.force_login(reader)
+    path = reverse("decision_detail", args=[world.decision.pk])
+
+    shown = [path in client.get(reverse("timeline") + f"?team={key.pk}").text for key in (world.team, world.other)]
+    told = [
+        [row["id"] for row in browser(reader).get(f"/api/v1/decisions/?team={key.pk}").json()["results"]]
+        for key in (world.team, world.other)
+    ]
+
+    assert shown == [True, False]
+    assert told == [[world.decision.pk], []]
+    assert browser(reader).get(f"/api/v1/timeline/?team={world.other.pk}").json()["entries"] == []
