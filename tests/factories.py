@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Role, User
+from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import issue_token
 from apps.campaigns import datasets, own_recipes, queue, services, workloads
 from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Workload
@@ -71,6 +71,13 @@ OPTIONS = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_
 def make_user(role: Role = Role.VIEWER, name: str = "") -> User:
     """A user with PASSWORD."""
     return User.objects.create_user(name or f"{role.value}-{next(_numbers)}", password=PASSWORD, role=role)
+
+
+def make_member(team: Team, role: Role, house: Role = Role.VIEWER) -> User:
+    """A user who has a role in a team, and another in the house."""
+    user = make_user(house)
+    Membership.objects.create(team=team, user=user, role=role)
+    return user
 
 
 def make_identity(name: str = "") -> Identity:

@@ -34,6 +34,7 @@ from tests.factories import (
     make_workload,
     script,
 )
+from tests.factories import make_member as member
 
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 
@@ -51,12 +52,6 @@ def network(db: None) -> Team:
 @pytest.fixture
 def host(storage: Team) -> Host:
     return make_host("raid-01", team=storage)
-
-
-def member(team: Team, role: Role, house: Role = VIEWER) -> User:
-    user = make_user(house)
-    Membership.objects.create(team=team, user=user, role=role)
-    return user
 
 
 # What a role is
@@ -353,130 +348,6 @@ def test_a_team_is_removed_when_nothing_belongs_to_it(host: Host, storage: Team,
 def test_a_name_is_one_teams_only(storage: Team, admin: User) -> None:
     with pytest.raises(PlanError, match="name"):
         teams.create_team("storage", by=admin)
-
-
-# Reading, and what pages offer
-
-
-def test_everybody_reads_what_a_team_has(host: Host, viewer: User) -> None:
-    assert [row["name"] for row in browser(viewer).get("/api/v1/hosts/").json()["results"]] == ["raid-01"]
-
-
-def test_lists_are_filtered_by_team(host: Host, storage: Team, viewer: User) -> None:
-    make_host("other")
-    client = Client()
-    client.force_login(viewer)
-
-    told = browser(viewer).get(f"/api/v1/hosts/?team={storage.pk}").json()["results"]
-    page = client.get(reverse("host_list") + f"?team={storage.pk}").content.decode()
-
-    assert [(row["name"], row["team"]) for row in told] == [("raid-01", storage.pk)]
-    assert ("raid-01" in page, "other" in page) == (True, False)
-
-
-def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
-    campaign = make_campaign(host=make_host(team=network), by=admin)
-    url, cancel = reverse("campaign_detail", args=[campaign.pk]), f"/campaigns/{campaign.pk}/cancel/"
-
-    def shown(user: User) -> bool:
-        client = Client()
-        client.force_login(user)
-        return cancel in client.get(url).content.decode()
-
-    assert not shown(member(storage, OPERATOR, house=OPERATOR))
-    assert shown(member(network, OPERATOR))
-
-
-def test_a_form_proposes_the_only_team_of_who_may_write_nowhere_else(storage: Team, network: Team) -> None:
-    client, by = Client(), member(storage, TUNER)
-    client.force_login(by)
-
-    form = client.get(reverse("profile_add")).context["form"]
-    client.post(reverse("profile_add"), {"name": "direct-io", "team": storage.pk})
-    client.post(reverse("profile_add"), {"name": "mine-too", "team": network.pk})
-
-    assert (form["team"].value(), form.fields["team"].empty_label) == (storage.pk, None)
-    assert list(teams.kinds()["profile"].objects.values_list("name", "team")) == [("direct-io", storage.pk)]
-
-
-def test_a_new_campaign_offers_the_hosts_on_which_its_author_is_an_operator(storage: Team, network: Team) -> None:
-    for name, team in (("raid-01", storage), ("switch-01", network), ("anybodys", None)):
-        make_host(name, team=team)
-
-    def offered(user: User) -> list[str]:
-        client = Client()
-        client.force_login(user)
-        form = client.get(reverse("campaign_new") + "?recipe=cpu-scaling").context["form"]
-        return sorted(host.name for host in form.fields["host"].queryset)
-
-    assert offered(member(storage, OPERATOR)) == ["raid-01"]
-    assert offered(member(storage, OPERATOR, house=OPERATOR)) == ["anybodys", "raid-01"]
-    assert offered(member(storage, VIEWER, house=ADMIN)) == ["anybodys", "raid-01", "switch-01"]
-
-
-def test_there_is_nothing_to_choose_without_teams(client: Client, tuner: User) -> None:
-    client.force_login(tuner)
-
-    assert "team" not in client.get(reverse("profile_add")).context["form"].fields
-
-
-def test_the_account_tells_ones_teams(client: Client, storage: Team) -> None:
-    client.force_login(member(storage, OPERATOR))
-
-    assert f'operator of <a href="/teams/{storage.pk}/">storage</a>' in client.get(reverse("account")).content.decode()
-
-
-def test_the_page_of_a_team_is_where_its_admin_changes_it(client: Client, host: Host, storage: Team) -> None:
-    lead, new = member(storage, ADMIN), make_user()
-    client.force_login(lead)
-
-    client.post(reverse("team_action", args=[storage.pk, "set-member"]), {"user": new.pk, "role": "operator"})
-    page = client.get(reverse("team_detail", args=[storage.pk])).content.decode()
-    refused = client.post(
-        reverse("team_action", args=[storage.pk, "give"]), {"kind": "host", "name": host.name, "to": ""}
-    )
-
-    assert storage.memberships.get(user=new).role == OPERATOR
-    assert f"/hosts/?team={storage.pk}" in page
-    assert f"Remove {new.username} from the team" in page
-    assert "Remove the team" not in page
-    assert refused.status_code == 403
-
-
-def test_giving_and_taking_is_offered_to_who_can(client: Client, storage: Team, network: Team) -> None:
-    both = member(storage, ADMIN)
-    Membership.objects.create(team=network, user=both, role=ADMIN)
-
-    def offered(user: User) -> bool:
-        client.force_login(user)
-        return "Take it" in client.get(reverse("team_detail", args=[storage.pk])).content.decode()
-
-    assert (offered(member(storage, ADMIN)), offered(both), offered(make_user(ADMIN))) == (False, True, True)
-
-
-def test_what_is_given_on_the_page_has_to_be_the_teams(client: Client, storage: Team, admin: User) -> None:
-    client.force_login(admin)
-    make_host("anybodys")
-
-    client.post(reverse("team_action", args=[storage.pk, "give"]), {"kind": "host", "name": "anybodys", "to": ""})
-    client.post(reverse("team_action", args=[storage.pk, "take"]), {"kind": "host", "name": "anybodys"})
-
-    assert Host.objects.get(name="anybodys").team == storage
-    assert AuditEntry.objects.filter(action="host.hand_over").count() == 1
-
-
-def test_a_team_and_its_members_by_the_api(admin: User, viewer: User) -> None:
-    client = browser(admin)
-
-    made = client.post("/api/v1/teams/", {"name": "storage", "about": "disks"}).json()
-    url = f"/api/v1/teams/{made['id']}/"
-    joined = client.post(f"{url}members/", {"user": viewer.pk, "role": "tuner"}).json()
-    renamed = client.patch(url, {"name": "disks"}).json()
-    left = client.delete(f"{url}members/{viewer.pk}/").status_code
-    gone = client.delete(url).status_code
-
-    assert joined["members"] == [{"user": viewer.pk, "username": viewer.username, "role": "tuner"}]
-    assert (renamed["name"], renamed["about"], left, gone) == ("disks", "disks", 204, 204)
 
 
 # What it costs
