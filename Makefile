@@ -1,7 +1,7 @@
 # Everything runs from .venv, which embedded/bootstrap.py makes from the hashed locks in requirements/:
 #   runtime.txt   the server                   dev.txt  tests, lint, types
 #   embedded.txt  PostgreSQL and Valkey        e2e.txt  browser tests (the browser itself is Debian's chromium)
-#   uv.txt        the installer
+#   docs.txt      the site of the documents             uv.txt   the installer
 # A lock changes only by `make lock`, after an edit of pyproject.toml; UPGRADE=--upgrade takes newer versions.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
@@ -14,7 +14,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-lab soak fire e2e bench lint lock clean-demo .venv-server .venv-tests .venv-e2e
+.PHONY: help demo up run test test-lab soak fire e2e bench docs lint lock clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ fire: .venv-tests ## 1 000 runs while worker, Redis, PostgreSQL and SSH are kill
 bench: .venv-tests ## what settings, orchestration, observation and long series cost
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
+docs: .venv-docs ## the documents as a site in var/site; a dead link fails
+	@$(RUN) sh -c '$(BIN)/python -m tests.site && $(BIN)/python -m pytest -m docs -q -n 0 tests/site $(ARGS)'
+
 lint: .venv-tests ## style, types, who may import whom, templates, the agent's Python floor
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -60,6 +63,7 @@ lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
 	$(LOCK) --group embedded -c requirements/runtime.txt -o requirements/embedded.txt
 	$(LOCK) --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --group e2e -c requirements/runtime.txt -c requirements/dev.txt -o requirements/e2e.txt
+	$(LOCK) --group docs -c requirements/runtime.txt -c requirements/dev.txt -o requirements/docs.txt
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements/dev.txt | $(LOCK) - -o requirements/uv.txt
 
 clean-demo: ## remove all state of demo and up (var/)
@@ -73,3 +77,6 @@ clean-demo: ## remove all state of demo and up (var/)
 
 .venv-e2e:
 	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e
+
+.venv-docs:
+	@$(PYTHON) embedded/bootstrap.py $(TESTS) docs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import orjson
@@ -24,6 +24,17 @@ from apps.results.stats.over_time import FEWEST
 
 # Of a host's runs, the newest; and of what was repeated, what was run most often.
 NEWEST, MOST = 1000, 5
+
+
+class Ran(NamedTuple):
+    """What is asked of each run: there are a thousand."""
+
+    pk: UUID
+    digest: str
+    campaign_id: UUID
+    cell: dict[str, str]
+    started_at: datetime
+    facts_id: int | None
 
 
 @dataclass(frozen=True)
@@ -82,18 +93,18 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
     ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False)
     ended = ended.filter(digest=only) if only else ended
     ended = ended.filter(campaign__kind=Campaign.Kind.COMPARISON).order_by("-ended_at")
-    shown = ("pk", "digest", "campaign", "host", "cell", "started_at", "facts")
-    groups: dict[str, list[Run]] = {}
-    for run in ended.only(*shown)[:NEWEST]:
+    newest = ended[:NEWEST]
+    groups: dict[str, list[Ran]] = {}
+    for run in map(Ran._make, newest.values_list(*Ran._fields)):
         groups.setdefault(run.digest, []).append(run)
     often = [runs[::-1] for runs in groups.values() if len(runs) > FEWEST and len({r.campaign_id for r in runs}) > 1]
     often = sorted(often, key=len, reverse=True)[:MOST]
     campaigns = Campaign.objects.select_related("workload").in_bulk({runs[-1].campaign_id for runs in often})
     where = _environments({run.facts_id for runs in often for run in runs})
     names = {metric.name for metric in map(_metric, campaigns.values()) if metric}
-    values = Measurement.objects.filter(run__in=[run.pk for runs in often for run in runs], name__in=names).order_by()
+    values = Measurement.objects.filter(run__in=newest.values("pk"), name__in=names).order_by()
     known = {(run, step, name): value for run, step, name, value in values.values_list("run", "step", "name", "value")}
-    found = (_baseline(campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
+    found = (_baseline(host, campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
     return [each for each in found if each and len(each.values) > FEWEST]
 
 
@@ -106,23 +117,27 @@ def _metric(campaign: Campaign) -> steps.Metric | None:
 
 
 def _baseline(
-    campaign: Campaign, runs: Sequence[Run], known: dict[tuple[UUID, str, str], float], where: dict[int | None, str]
+    host: Host,
+    campaign: Campaign,
+    runs: Sequence[Ran],
+    known: dict[tuple[UUID, str, str], float],
+    where: dict[int | None, str],
 ) -> Baseline | None:
     metric = _metric(campaign)
     if metric is None:
         return None
-    runs[-1].campaign = campaign
+    label = Run(campaign=campaign, cell=runs[-1].cell).label
     of = [(run, known.get((run.pk, metric.step, metric.name), 0.0)) for run in runs]
     of = [(run, value) for run, value in of if value > 0]
     return Baseline(
         newest=campaign,
-        host=runs[-1].host_id,
+        host=host.pk,
         digest=runs[-1].digest,
-        title=f"{campaign.name}, {runs[-1].label}: {campaign.metric}",
+        title=f"{campaign.name}, {label}: {campaign.metric}",
         metric=campaign.metric,
         unit=metric.unit,
         runs=[run.pk for run, _ in of],
-        at=[run.started_at for run, _ in of if run.started_at],
+        at=[run.started_at for run, _ in of],
         values=[value for _, value in of],
         environments=[where.get(run.facts_id, "") for run, _ in of],
         delta=campaign.delta,

@@ -21,7 +21,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import differences, stats
-from apps.results.differences import Difference
+from apps.results.differences import Difference, Ran
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
 
@@ -34,8 +34,8 @@ KINDS = {
 }
 LEAST, MOST = 2, 6
 MOST_ROWS = 300
-# Of a run; its campaign and its host are read once for all, and the spec once for all that have the same.
-SHOWN = ("pk", "campaign", "host", "facts", "position", "block", "cell", "digest")
+# As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
+SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")
 FIRST = 500  # runs of a campaign, among which nearly always is one of each level
 ENOUGH = 50  # runs that tell how long one takes
 NEWEST = 20  # campaigns of a profile or a host that are looked at
@@ -47,13 +47,14 @@ What = tuple[int, str]  # workload, and the levels in a line
 
 @dataclass(frozen=True)
 class Arm:
-    """One side: `runs` are ok ones, `values` the figure of those that have it."""
+    """One side: `runs` are ok ones, those of the rows `chosen`; `values` the figure of those that have it."""
 
     key: str
     kind: str
     title: str
     url: str
-    runs: list[Run] = field(default_factory=list)
+    chosen: QuerySet[Run]
+    runs: list[Ran] = field(default_factory=list)
     values: dict[UUID, float] = field(default_factory=dict)
     mean: float | None = None
     low: float | None = None
@@ -64,7 +65,7 @@ class Arm:
         return len(self.values)
 
     @property
-    def measured(self) -> list[tuple[Run, float]]:
+    def measured(self) -> list[tuple[Ran, float]]:
         """The first MOST_ROWS runs that have the figure."""
         return [(run, self.values[run.pk]) for run in self.runs if run.pk in self.values][:MOST_ROWS]
 
@@ -74,7 +75,6 @@ class Wide:
     """A side of more than one level: all its ok runs, and how many there are of each."""
 
     arm: Arm
-    runs: QuerySet[Run]
     counts: Counter[What]
 
 
@@ -135,10 +135,10 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
         hint = "pick two to six of: " + ", ".join(KINDS.values())
         raise PlanError("of", f"{len(keys)} things cannot be compared", hint=hint)
     sides = _told_apart([_side(key) for key in keys])
-    wide = [Wide(arm, runs, _counted(runs)) for arm, runs in sides if arm.kind in WIDE]
+    wide = [Wide(arm, _counted(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)
     chosen = _chosen(whats, what)
-    arms = [_with_runs(arm, runs, chosen) for arm, runs in sides]
+    arms = [_with_runs(arm, chosen) for arm in sides]
     first = arms[0].runs[0].campaign
     figures = _figures(arms)
     name = figure or _usual(first, figures)
@@ -147,10 +147,7 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
     return _compared(arms, name, figures, wide, chosen, delta if delta is not None else first.delta)
 
 
-Side = tuple[Arm, QuerySet[Run]]
-
-
-def _side(key: str) -> Side:
+def _side(key: str) -> Arm:
     kind, _, rest = key.partition(":")
     if kind not in FINDERS or not rest:
         raise PlanError("of", f"{key!r} names nothing", hint="accepted: " + ", ".join(KINDS.values()))
@@ -158,7 +155,7 @@ def _side(key: str) -> Side:
         title, url, runs = FINDERS[kind](rest)
     except (ObjectDoesNotExist, ValueError) as error:
         raise PlanError("of", f"{key!r} is not known", hint="accepted: " + KINDS[kind]) from error
-    return Arm(key, kind, title, url), runs.filter(outcome=Run.Outcome.OK)
+    return Arm(key, kind, title, url, runs.filter(outcome=Run.Outcome.OK))
 
 
 Found = tuple[str, str, QuerySet[Run]]  # title, address, and all its runs
@@ -222,17 +219,17 @@ FINDERS: dict[str, Callable[[str], Found]] = {
 }
 
 
-def _told_apart(sides: Sequence[Side]) -> list[Side]:
+def _told_apart(sides: Sequence[Arm]) -> list[Arm]:
     """Two campaigns of one name are two sides."""
     seen: Counter[str] = Counter()
     found = []
-    of = {arm.url for arm, _ in sides}
-    if len(of) == 1 and all(arm.kind == "level" for arm, _ in sides):  # of one campaign: its name says nothing new
-        sides = [(replace(arm, title=arm.key.split(":", 2)[2]), runs) for arm, runs in sides]
-    for arm, runs in sides:
+    if len({arm.url for arm in sides}) == 1 and all(arm.kind == "level" for arm in sides):
+        # Of one campaign: its name says nothing new.
+        sides = [replace(arm, title=arm.key.split(":", 2)[2]) for arm in sides]
+    for arm in sides:
         seen[arm.title] += 1
         again = f" ({seen[arm.title]})" if seen[arm.title] > 1 else ""
-        found.append((replace(arm, title=arm.title + again), runs))
+        found.append(replace(arm, title=arm.title + again))
     return found
 
 
@@ -278,25 +275,24 @@ def words_of(what: What, campaign: Campaign) -> str:
     return ", ".join([*ordered, *levels.values()]) or "the host as it is"
 
 
-def _with_runs(arm: Arm, runs: QuerySet[Run], what: What | None) -> Arm:
-    wanted = runs
+def _with_runs(arm: Arm, what: What | None) -> Arm:
+    wanted = arm.chosen
     if what and arm.kind in WIDE:
         wanted = wanted.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
-    found = list(wanted.order_by("campaign__created_at", "position").only(*SHOWN))
-    if not found:
+    rows = list(wanted.order_by("campaign__created_at", "position").values_list(*SHOWN))
+    if not rows:
         raise PlanError("of", f"{arm.title} has no run that ended well", hint="wait for one, or choose another")
-    campaigns = Campaign.objects.select_related("workload").in_bulk({run.campaign_id for run in found})
-    hosts = Host.objects.in_bulk({run.host_id for run in found})
-    for run in found:
-        run.campaign, run.host = campaigns[run.campaign_id], hosts[run.host_id]
-    return replace(arm, runs=found)
+    campaigns = Campaign.objects.select_related("workload").in_bulk({campaign for _, campaign, *_ in rows})
+    hosts = Host.objects.in_bulk({host for _, _, host, *_ in rows})
+    runs = [Ran(pk, campaigns[campaign], hosts[host], *more) for pk, campaign, host, *more in rows]
+    return replace(arm, runs=runs, chosen=wanted)
 
 
 def _figures(arms: Sequence[Arm]) -> list[str]:
     """What a run of every side has."""
     names: list[dict[str, None]] = []
     for arm in arms:
-        rows = Measurement.objects.filter(run=arm.runs[-1]).order_by("pk").values_list("step", "name")
+        rows = Measurement.objects.filter(run=arm.runs[-1].pk).order_by("pk").values_list("step", "name")
         names.append(dict.fromkeys(f"{step}.{name}" for step, name in rows))
     return [name for name in names[0] if all(name in each for each in names[1:])]
 
@@ -340,22 +336,20 @@ def _compared(
 
 
 def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, list[Arm]]:
-    ids = {run.pk for arm in arms for run in arm.runs}
-    rows = Measurement.objects.filter(run__in=ids, step=step, name=name).order_by()
-    by_run = {run: value for run, value in rows.values_list("run_id", "value") if math.isfinite(value)}
+    known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        values = {run.pk: by_run[run.pk] for run in arm.runs if run.pk in by_run}
+        rows = known.filter(run__in=arm.chosen).values_list("run_id", "value")
+        values = {run: value for run, value in rows if math.isfinite(value)}
         if not values:
             raise PlanError("figure", f"no run of {arm.title} has {step}.{name}", hint="choose another figure")
         filled.append(replace(arm, values=values))
-    kind = rows.filter(run=next(iter(by_run))).get()
-    return kind, filled
+    return known.get(run=next(iter(filled[0].values))), filled
 
 
 def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
     """Blocks hold where all sides are of one campaign and one host; else each run stands alone."""
-    of = {(run.campaign_id, run.host_id) for arm in arms for run in arm.runs}
+    of = {(run.campaign.pk, run.host.pk) for arm in arms for run in arm.runs}
     paired, rows = len(of) == 1, list[stats.Observation]()
     for arm in arms:
         for run in arm.runs:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Q
 
 from apps.campaigns.models import Campaign, Workload
@@ -122,7 +123,7 @@ def _pairs(found: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
 
 
 def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
-    """The figure of every run of these levels."""
+    """The figure of every run of these levels, in the order of the runs."""
     cells: dict[int, list[Any]] = {}
     for workload, levels in whats:
         cells.setdefault(workload, []).append(json.loads(levels))
@@ -130,11 +131,12 @@ def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
     for workload, listed in cells.items():
         wanted |= Q(campaign__workload=workload or None, cell__in=listed)
     step, _, name = figure.partition(".")
-    rows = Measurement.objects.filter(run__in=side.runs.filter(wanted), step=step, name=name).order_by("run_id")
+    rows = Measurement.objects.filter(run__in=side.arm.chosen.filter(wanted), step=step, name=name).order_by()
+    of_level = rows.values_list("run__campaign__workload", "run__cell")
     told: Values = {}
-    for workload_id, cell, value in rows.values_list("run__campaign__workload", "run__cell", "value"):
-        if math.isfinite(value):
-            told.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).append(value)
+    for workload_id, cell, values in of_level.annotate(values=ArrayAgg("value", order_by="run_id")):
+        finite = [value for value in values if math.isfinite(value)]
+        told.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
     return told
 
 

@@ -88,4 +88,4 @@ def test_every_pin_has_a_hash_and_no_lock_names_a_host() -> None:
 def test_make_help_lists_every_target() -> None:
     done = subprocess.run(["make", "help"], cwd=places.CHECKOUT, capture_output=True, text=True, timeout=30, check=True)
     listed = {line.split()[0] for line in done.stdout.splitlines()}
-    assert listed >= {"demo", "test", "e2e", "bench", "lint", "lock", "up", "run", "clean-demo"}
+    assert listed >= {"demo", "test", "e2e", "bench", "docs", "lint", "lock", "up", "run", "clean-demo"}

@@ -47,7 +47,13 @@ def get(name: str) -> Recipe:
 
 
 def check(recipe: Recipe) -> None:
-    """Plans it on a host that lacks nothing. PlanError names the field of the recipe that no host could carry out."""
+    """PlanError names the field of the recipe that no host could carry out."""
+    for spec in {run.digest: run.spec for run in planned(recipe)}.values():
+        campaign_steps.check([step for step in spec["steps"] if step["kind"] != REBOOT])
+
+
+def planned(recipe: Recipe) -> list[plan.Planned]:
+    """Its runs on a host that lacks nothing. PlanError names the field that cannot be planned."""
     wanted = campaign_steps.read(steps(recipe, REFERENCE))
     campaign_steps.check(wanted)
     campaign_steps.metric(wanted, recipe["metric"])
@@ -57,7 +63,7 @@ def check(recipe: Recipe) -> None:
     place = {"kind": "private", "bin_dir": BIN_DIR, "data_dir": REFERENCE["directories"][0], "os_user": ""}
     named = {"name": recipe["name"], **own, "reset": "auto"} if own else None
     base = {"target": place, "settings": recipe.get("settings", {}), "dataset": named, "steps": wanted}
-    planned = plan.expand(
+    return plan.expand(
         base,
         plan.read_factors(factors(recipe, REFERENCE)),
         recipe["repetitions"],
@@ -69,8 +75,6 @@ def check(recipe: Recipe) -> None:
         sample=recipe.get("sample"),
         alike=recipe.get("nuisance"),
     )
-    for spec in {run.digest: run.spec for run in planned}.values():
-        campaign_steps.check([step for step in spec["steps"] if step["kind"] != REBOOT])
 
 
 def _check_dataset(own: dict[str, Any]) -> None:

@@ -80,17 +80,16 @@ def _mean(arm: Arm, place: int, found: Compared, look: Theme) -> Figure:
 
 def _joined(arms: Sequence[Arm], look: Theme) -> list[Figure]:
     """A thin line from side to side for each block that has a run of both."""
-    blocks = sorted({run.block for arm in arms for run in arm.runs})
+    points: dict[int, list[tuple[float, float]]] = {}
+    for place, arm in enumerate(arms):
+        for run in arm.runs:
+            if run.pk in arm.values:
+                points.setdefault(run.block, []).append((place - 0.1, arm.values[run.pk]))
     x: list[float | None] = []
     y: list[float | None] = []
-    for block in blocks:
-        for place, arm in enumerate(arms):
-            for run in arm.runs:
-                if run.block == block and run.pk in arm.values:
-                    x.append(place - 0.1)
-                    y.append(arm.values[run.pk])
-        x.append(None)
-        y.append(None)
+    for block in sorted(points):
+        x += [*(at for at, _ in points[block]), None]
+        y += [*(value for _, value in points[block]), None]
     line = {"color": look.text, "width": 1}
     trace = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "opacity": 0.25, "hoverinfo": "skip"}
     return [trace | {"name": "the same block"}]

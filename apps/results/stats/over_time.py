@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 
@@ -41,12 +42,16 @@ class Score:
 
 def score(value: float, before: Sequence[float], delta: float) -> Score | None:
     """None while fewer than ten runs came before. An alert is far off, and by as much as matters."""
-    window = logs(before)[-MOST:]
+    return _score(float(logs([value])[0]), logs(before)[-MOST:].tolist(), delta)
+
+
+def _score(value: float, window: Sequence[float], delta: float) -> Score | None:
+    """Of logarithms. Plain lists: a history is a thousand windows, each too short to be worth an array."""
     if len(window) < FEWEST:
         return None
-    median = float(np.median(window))
-    spread = MAD * float(np.median(np.abs(window - median))) * math.sqrt(1 + 1 / len(window))
-    away = float(logs([value])[0]) - median
+    middle = median(window)
+    spread = MAD * median(abs(one - middle) for one in window) * math.sqrt(1 + 1 / len(window))
+    away = value - middle
     z = away / spread if spread else math.copysign(math.inf, away) if away else 0.0
     change = ratio_percent(away)
     return Score(z, change, len(window), abs(z) > FAR and abs(change) >= 100 * delta)
@@ -57,8 +62,8 @@ def scores(values: Sequence[float], delta: float) -> list[Score | None]:
     are in a row that the level has changed."""
     found: list[Score | None] = []
     quiet, row = list[float](), list[float]()
-    for value in values:
-        seen = score(value, quiet, delta)
+    for value in logs(values).tolist():
+        seen = _score(value, quiet[-MOST:], delta)
         found.append(seen)
         if seen is None or not seen.alert:
             quiet, row = [*quiet[-MOST:], value], []

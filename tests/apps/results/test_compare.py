@@ -67,9 +67,9 @@ def test_campaigns_are_compared_at_a_level_that_both_have(admin: User, campaign:
     found = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"])
 
     assert (len(found.whats), found.paired) == (8, False)
-    assert {run.cell["huge pages"] for arm in found.arms for run in arm.runs} != {"off", "on"}
+    assert {run.cell["huge pages"] for arm in found.arms for run in arm.chosen} != {"off", "on"}
     other = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"], what=found.whats[-1][0])
-    assert other.arms[0].runs[0].cell != found.arms[0].runs[0].cell
+    assert other.arms[0].chosen.values("cell")[0] != found.arms[0].chosen.values("cell")[0]
 
 
 def test_campaigns_of_one_name_stay_two_sides(admin: User, campaign: Campaign) -> None:
@@ -221,7 +221,7 @@ def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) 
 def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_num_queries: Any) -> None:
     for repetitions in (2, 9):
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
-        with django_assert_max_num_queries(17):
+        with django_assert_max_num_queries(18):
             compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
 

@@ -1,0 +1,34 @@
+"""Sphinx, strictly: whatever it warns of fails the build."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.site.sources import ROOT
+
+LIMIT_S = 300
+
+
+@dataclass(frozen=True)
+class Built:
+    """Whether nothing was wrong, and what was said, a line for each complaint with its page."""
+
+    sound: bool
+    said: str
+
+
+def build(source: Path, site: Path) -> Built:
+    """The pages below `source`, whose root is index.md, as HTML in `site`, which is made anew."""
+    shutil.rmtree(site, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as doctrees:
+        places = ["--conf-dir", str(Path(__file__).parent), "--doctree-dir", doctrees, str(source), str(site)]
+        argv = [sys.executable, "-m", "sphinx", "--builder", "html", "--quiet", "--fail-on-warning", "--nitpicky"]
+        done = subprocess.run(
+            [*argv, *places], cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False
+        )
+    return Built(done.returncode == 0, done.stderr.replace(f"{source}/", ""))

@@ -1,0 +1,42 @@
+"""Pieces of Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+CELLS = re.compile(r"(?<!\\)\|")
+RELATIVE = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+
+
+def cell(text: object) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [" | ".join(head), "|".join("---" for _ in head), *(" | ".join(map(cell, row)) for row in rows)]
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def code(names: Iterable[object]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    return f"~~~{language}\n{text.rstrip()}\n~~~\n"
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every row of every table of a page."""
+    found = [line for line in text.splitlines() if line.startswith("|")]
+    return [[each.strip().replace("\\|", "|") for each in CELLS.split(line)[1:-1]] for line in found]
+
+
+def moved(text: str, page: str, up: str) -> str:
+    """A part of docs/`page` for a page elsewhere, from which `up` leads to docs/."""
+
+    def lead(link: re.Match[str]) -> str:
+        path = link[1]
+        return f"]({up}{page if path.startswith('#') else ''}{path})"
+
+    return RELATIVE.sub(lead, text)

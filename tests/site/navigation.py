@@ -1,0 +1,111 @@
+"""Where each page stands, after Diátaxis: learning, doing, looking up, understanding."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tests.site import markdown
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the site, what a reader comes to it for, and its pages in order, by their paths without .md."""
+
+    title: str
+    purpose: str
+    pages: tuple[str, ...]
+
+
+RECIPES = "how-to/recipes"
+SECTIONS = (
+    Section("Tutorial", "Learn it by doing it once, from a clone to a decision.", ("docs/tutorial",)),
+    Section(
+        "How-to guides",
+        "Get one thing done.",
+        (
+            f"{RECIPES}/index",
+            "docs/recipes",
+            "docs/hosts",
+            "docs/roles",
+            "docs/datasets",
+            "docs/campaigns-running",
+            "docs/exploring",
+            "docs/importing",
+            "docs/cli",
+            "docs/api",
+            "docs/notifications",
+            "docs/production",
+        ),
+    ),
+    Section(
+        "Reference",
+        "Look it up. Most of these pages are made from the code.",
+        (
+            "docs/settings",
+            "reference/workloads",
+            "docs/workloads",
+            "docs/pgbench",
+            "reference/figures",
+            "docs/formats",
+            "reference/command-line",
+            "reference/api",
+            "docs/permissions",
+            "reference/errors",
+            "reference/variables",
+            "reference/management",
+            "reference/metrics",
+        ),
+    ),
+    Section(
+        "Explanation",
+        "Understand why it is so, and what to believe of it.",
+        ("docs/statistics", "docs/campaigns", "docs/decisions", "docs/proof", "docs/faults", "docs/benchmarks"),
+    ),
+    Section("The project", "Where it comes from.", ("README", "docs/index", "CONTRIBUTING", "CHANGELOG", "cli/README")),
+)
+# Of pages whose heading says too little here.
+TITLES = {"README": "README", "cli/README": "README of the command line"}
+# What pages are for that docs/index.md does not name.
+MADE = {
+    f"{RECIPES}/index": "answer one of the questions that come with the program",
+    "reference/workloads": "know each tool: its options, what it needs on the host, its figures",
+    "reference/figures": "know what the collectors look at while a run lasts, with units",
+    "reference/command-line": "read the help of every command of `proving`",
+    "reference/api": "find an address of the API, and who may call it",
+    "reference/errors": "know what an error says, and who is to blame",
+    "reference/variables": "look up a variable of the environment",
+    "reference/management": "read the help of every command of `manage.py`",
+    "reference/metrics": "know what Prometheus is told",
+    "README": "see what it is, and try it",
+    "docs/index": "know the words, and find a page by what you want",
+    "CONTRIBUTING": "change the code",
+    "CHANGELOG": "know what a version brought",
+    "cli/README": "install the command line by itself",
+}
+LEAD = """\
+# Proving Ground
+
+PostgreSQL benchmark campaigns on your own Linux hosts: a question, randomised runs whose settings the host proves, an
+answer with its interval, and a decision that keeps its evidence. What it is and how to try it: the [README](README.md).
+"""
+
+
+def index(wishes: str) -> str:
+    """The first page. `wishes` is docs/index.md, whose table says what each page of docs/ is for."""
+    told = _wishes(wishes) | MADE
+    return LEAD + "".join(_section(section, told) for section in SECTIONS)
+
+
+def _wishes(text: str) -> dict[str, str]:
+    """Path of a page -> what a reader wants who is sent there."""
+    pairs = [row for row in markdown.rows(text) if len(row) == 2]
+    return {f"docs/{name}": wish for wish, links in pairs for name in re.findall(r"\(([a-z-]+)\.md\)", links)}
+
+
+def _section(section: Section, wishes: dict[str, str]) -> str:
+    told = {page: f": {wishes[page]}" if page in wishes else "" for page in section.pages}
+    lines = [f"- [{TITLES.get(page, '')}](/{page}.md){purpose}" for page, purpose in told.items()]
+    entries = [f"{TITLES[page]} <{page}>" if page in TITLES else page for page in section.pages]
+    tree = ["```{toctree}", ":hidden:", f":caption: {section.title}", "", *entries, "```"]
+    return "\n".join(["", f"## {section.title}", "", section.purpose, "", *lines, "", *tree, ""])

@@ -1,0 +1,80 @@
+"""Reference of errors: the API's problems, those of a run, and how a run may end."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from agents import errors as agent_errors
+from apps import errors
+from apps.accounts.problems import HINTS, STATUS, Problem
+from tests.site import markdown
+
+TOLD = re.compile(r"[├└]── (\w+)\s+(.+)")  # a line of the tree in agents/errors.py
+HEAD = """\
+# Errors
+
+Every error says what is wrong, with which field or host, and what to do next. It is of one of four kinds, by who is to
+blame: *plan* (what was asked), *host* (the machine), *agent* (our own program there), *workload* (the tool that ran).
+Made from `apps/errors.py`, `agents/errors.py` and what the API answers. For exit codes of `proving` see
+[its help](command-line.md#exit-codes).
+
+## A problem of the API
+
+An answer from 400 on is `application/problem+json`:
+
+"""
+
+
+def page() -> str:
+    parts = [
+        markdown.table(
+            ("field", "what"), [(f"`{name}`", field.help_text or "") for name, field in Problem().fields.items()]
+        ),
+        "## Status\n",
+        markdown.table(("status", "when", "what to do"), _statuses()),
+        "## Errors of the server\n",
+        markdown.table(("error", "is a kind of", "to blame", "what"), _errors(errors, errors.ProvingError)),
+        "## Errors of a run\n",
+        "What the agent ends a run with; `outcome` is what the run shows.\n",
+        markdown.table(("error", "is a kind of", "to blame", "outcome", "what"), _failures()),
+    ]
+    return HEAD + "\n".join(parts)
+
+
+def _statuses() -> Iterator[tuple[str, str, str]]:
+    for kind, code in STATUS.items():
+        if kind is not errors.ProvingError:
+            yield _status(code), f"`{kind.__name__}`: {_about(kind)}", "as `hint` says"
+    yield from ((_status(code), HTTPStatus(code).phrase.lower(), hint) for code, hint in HINTS.items())
+    yield _status(500), "any other error of ours", "it is in the log of the server"
+
+
+def _status(code: int) -> str:
+    return f"{code} {HTTPStatus(code).phrase}"
+
+
+def _kinds(module: object, base: type[Exception]) -> list[type[Exception]]:
+    """In the order of their writing."""
+    return [each for each in vars(module).values() if inspect.isclass(each) and issubclass(each, base)]
+
+
+def _about(kind: type[Exception]) -> str:
+    own = vars(kind).get("__doc__") or ""
+    return " ".join(own.split("\n\n")[0].split())
+
+
+def _errors(module: object, base: type[Exception]) -> list[tuple[str, ...]]:
+    return [
+        (f"`{each.__name__}`", f"`{each.__base__.__name__}`", getattr(each, "blame", ""), _about(each))  # type: ignore[union-attr]
+        for each in _kinds(module, base)
+    ]
+
+
+def _failures() -> Iterator[tuple[str, ...]]:
+    told = dict(TOLD.findall(agent_errors.__doc__ or ""))
+    for name, above, blame, about in _errors(agent_errors, agent_errors.Failure):
+        kind = getattr(agent_errors, name.strip("`"))
+        yield name, above, blame, f"`{kind.outcome}`", told.get(kind.__name__) or about

@@ -1,0 +1,257 @@
+"""A how-to for each recipe that comes with the program: from its YAML, from what reads it, and from docs/recipes.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agents.workloads import WORKLOADS
+from apps.accounts.templatetags.pages import span
+from apps.campaigns import data, plan, recipes, steps
+from apps.campaigns.queries import FEWEST, NEWEST
+from apps.campaigns.recipes.levels import GENERATORS
+from apps.campaigns.recipes.reference import REFERENCE
+from apps.campaigns.recipes.scale import NUMBERS, WORDS
+from tests.site import markdown, navigation
+from tests.site.sources import ROOT
+
+Recipe = recipes.Recipe
+DOCUMENT = ROOT / "docs" / "recipes.md"
+UP = "../../docs/"
+MOST_LEVELS = 12
+# The host of apps/campaigns/recipes/reference.py, in words.
+EXAMPLE = (
+    "two NUMA nodes of four cpus each, 64 GB of memory, a disk with 500 GB free and two schedulers, two sizes of huge "
+    "pages, PostgreSQL 17 and 18"
+)
+# What stands in an option for a number of the host.
+FOLLOWS = {
+    "cpus": "as many as the host's account may use",
+    "four_times_memory": "data of four times the memory",
+    "table_of_memory": "the largest table as large as the memory: at most 64 GiB, and a third of what is free",
+    "{jobs}": "as many as there are cpus, at most 64",
+    "{size}": "a twentieth of what is free in the fullest of the directories, 64 MiB to 10 GiB",
+    "{seconds}": "180 from 16 cpus on, else 30",
+    "{ramp}": "6 from 16 cpus on, else 2",
+}
+ORDERS = {
+    "randomised": "every combination once in each repetition, in an order drawn from a seed",
+    "as_given": "as the levels are listed",
+    "descending": "from the last level to the first",
+    "abba": "forth and back in turn",
+    "fewest_restarts": "so that as little as possible has to be restarted",
+}
+REBOOTS = {
+    "never": "The host is not restarted, unless [the campaign chooses that](../../docs/hosts.md#planned-restarts).",
+    "each_repetition": "The host is restarted before each repetition.",
+    "each_run": "The host is restarted before each run.",
+}
+
+
+def pages() -> dict[str, str]:
+    """Path without .md -> text: one of each recipe, and one that leads to them."""
+    told = markdown.rows(DOCUMENT.read_text())
+    made = {f"{navigation.RECIPES}/{name}": page(name, recipe, told) for name, recipe in recipes.catalogue().items()}
+    return {f"{navigation.RECIPES}/index": _overview(), **made}
+
+
+def _overview() -> str:
+    found = recipes.catalogue()
+    rows = [(f"[{each['title']}]({name}.md)", each["question"], _level(each)) for name, each in found.items()]
+    tree = ["```{toctree}", ":hidden:", "", *found, "```", ""]
+    lead = (
+        "Each page says what a recipe asks, what it varies and how that follows the host, what it restarts, how long "
+        "it takes, and how to start it. They are made from the recipes themselves; "
+        f"[Recipes]({UP}recipes.md) tells how one is written, and how to import one of your own.\n"
+    )
+    return "\n".join(["# A page for each recipe\n", lead, markdown.table(("recipe", "question", "level"), rows), *tree])
+
+
+def page(name: str, recipe: Recipe, told: list[list[str]]) -> str:
+    """`told` are the rows of the tables of docs/recipes.md."""
+    parts = (
+        _head(recipe),
+        _needs(name, recipe, told),
+        _varied(recipe),
+        _steps(recipe),
+        _restarts(recipe),
+        _hours(recipe),
+        _answer(recipe),
+        _start(name, recipe),
+        _found(name, told),
+        "## The recipe\n\n" + markdown.fenced(recipes.texts()[name], "yaml"),
+    )
+    return "\n".join(parts)
+
+
+def _head(recipe: Recipe) -> str:
+    asks = recipes.texts()[recipe["name"]].splitlines()[0]
+    when = f"When you ask: *{asks.lstrip('# ')}*\n" if asks.startswith("#") else ""
+    return (
+        f"# {recipe['title']}\n\n**{recipe['question']}**\n\n## When to use it\n\n{when}\n{recipe['about'].strip()}\n"
+    )
+
+
+def _level(recipe: Recipe) -> str:
+    return recipe.get("needs", "user")
+
+
+def _needs(name: str, recipe: Recipe, told: list[list[str]]) -> str:
+    """Its level, the tools of its steps, and what docs/recipes.md says besides."""
+    said = next((row[2] for row in told if row[0] == f"`{name}.yaml`"), "")
+    tools = dict.fromkeys(tool for step in recipe["steps"] for tool in WORKLOADS[step["kind"]].needs(step["options"]))
+    lines = [f"- A host of level *{_level(recipe)}*, see [privileges]({UP}hosts.md#privileges)."]
+    lines += [f"- On the host: {markdown.code(tools)}."] if tools else []
+    known = {"level root", *(f"`{tool}`" for tool in tools)}
+    further = ", ".join(each for each in said.split(", ") if each and each not in known)
+    lines += [f"- Besides: {markdown.moved(further, 'recipes.md', UP)}."] if further else []
+    return "\n".join(["## What it needs\n", *lines, ""])
+
+
+def _varied(recipe: Recipe) -> str:
+    there = {factor["name"]: factor for factor in recipes.factors(recipe, REFERENCE)}
+    rows = [
+        (f"`{each['name']}`", _paths(each), _levels(each), _labels(there[each["name"]])) for each in recipe["factors"]
+    ]
+    head = ("factor", "sets", "levels", "on the host of the example")
+    design = recipe.get("design", "factorial").replace("_", " ")
+    held = recipe.get("settings")
+    lines = [
+        "## What it varies\n",
+        markdown.table(head, rows),
+        f"The design is {design}, see [campaigns]({UP}campaigns.md). Levels follow the facts of the host that you "
+        f"choose; the example is a host of {EXAMPLE}. Any level can be left out, changed or added in the form.\n",
+    ]
+    lines += ["The same in all runs, unless a profile is chosen:\n", _held(held)] if held else []
+    return "\n".join(lines)
+
+
+def _paths(factor: Mapping[str, Any]) -> str:
+    named = [factor["path"]] if "path" in factor else [path for level in factor["levels"] for path in level["set"]]
+    return markdown.code(dict.fromkeys(named)) or "nothing"
+
+
+def _levels(factor: Mapping[str, Any]) -> str:
+    if "generate" not in factor:
+        return ", ".join(level["label"] for level in factor["levels"])
+    told = " ".join((inspect.getdoc(GENERATORS[factor["generate"]]) or "").split("\n\n")[0].split())
+    return f"{told} (`{factor['generate']}`)"
+
+
+def _labels(factor: Mapping[str, Any]) -> str:
+    labels = [level["label"] for level in factor["levels"]]
+    return ", ".join(labels[:MOST_LEVELS]) + (f" and {len(labels) - MOST_LEVELS} more" if labels[MOST_LEVELS:] else "")
+
+
+def _held(settings: Mapping[str, Any]) -> str:
+    pairs = [
+        (f"`{kind}`", ", ".join(f"{name} = {value}" for name, value in each.items())) for kind, each in settings.items()
+    ]
+    return markdown.table(("setting", "held at"), pairs)
+
+
+def _steps(recipe: Recipe) -> str:
+    scaled = recipes.steps(recipe, REFERENCE)
+    rows = [(f"`{each['name']}`", each["role"], each["kind"], span(steps.seconds([each]))) for each in scaled]
+    lines = ["## What a run does\n", markdown.table(("step", "role", "tool", "about"), rows)]
+    follows = [f"- `{word}`: {FOLLOWS[word]}" for word in (*NUMBERS, *WORDS) if word in _texts(recipe)]
+    lines += ["Words in its options that follow the host:\n", *follows, ""] if follows else []
+    return "\n".join([*lines, "[What each tool takes](../../reference/workloads.md) is in the reference.\n"])
+
+
+def _texts(recipe: Recipe) -> str:
+    """The options of its steps and of its data, in which words stand for numbers of the host."""
+    options = [*(step["options"] for step in recipe["steps"]), recipe.get("dataset", {}).get("options", {})]
+    values = [str(value) for each in options for value in each.values()]
+    return " ".join(value for value in values if value in NUMBERS or any(word in value for word in WORDS))
+
+
+def _restarts(recipe: Recipe) -> str:
+    return f"## What it restarts\n\n{recipe['restarts']} {REBOOTS[recipe.get('reboot', 'never')]}\n"
+
+
+def _hours(recipe: Recipe) -> str:
+    runs = recipes.planned(recipe)
+    blocks = recipe["repetitions"]
+    load_s, making_s = steps.seconds(recipes.steps(recipe, REFERENCE)), _making_s(recipe)
+    restarts = sum(plan.restarts(run.spec) for run in runs)
+    total_s = sum(plan.seconds(run.spec) for run in runs)
+    rows = [
+        ("runs", f"combinations x repetitions: {len(runs) // blocks} x {blocks} = {len(runs)}"),
+        ("load of a run", f"the seconds of its steps: {span(load_s)}"),
+        ("besides it", _besides()),
+        ("a restart of the host", f"{span(plan.REBOOT_S)} until one was measured; there are {restarts}"),
+        ("in all", f"runs x (load + besides) + restarts: about {span(total_s)}"),
+    ]
+    if making_s:
+        pace = f"{data.PACE / 1e6:.0f} MB/s"
+        rows.append(
+            ("data, once a host", f"their bytes at {pace}, a guess: {span(making_s)}; see [data sets]({UP}datasets.md)")
+        )
+    lead = "As the preview computes it, with the numbers of the host of the example:\n"
+    return "\n".join(["## How long it takes\n", lead, markdown.table(("part", "how"), rows)])
+
+
+def _besides() -> str:
+    learned = f"the median of what runs of the same shape took beyond their steps, where {FEWEST} or more are known"
+    return f"{span(plan.OVERHEAD_S)} at first; then {learned} among the newest {NEWEST} of the host"
+
+
+def _making_s(recipe: Recipe) -> float:
+    return data.seconds(recipes.dataset(recipe, REFERENCE))
+
+
+def _answer(recipe: Recipe) -> str:
+    better = steps.metric(steps.read(recipes.steps(recipe, REFERENCE)), recipe["metric"])
+    order = recipe["order"]
+    lines = [
+        f"- Compared is `{recipe['metric']}` in {better.unit}; {better.better} is better.",
+        f"- The margin that matters is {recipe['delta'] * 100:g} %. {recipe['repetitions']} repetitions.",
+        f"- Order: *{order.replace('_', ' ')}*, {ORDERS[order]}.",
+        f"- Chart: {recipe['chart']}",
+        f"- The sentence above it is explained in [how a verdict is reached]({UP}statistics.md).",
+    ]
+    return "\n".join(["## What answers it\n", *lines, ""])
+
+
+def _start(name: str, recipe: Recipe) -> str:
+    browser = (
+        f'**In the browser**: *Campaigns*, *New campaign*, on the card "{recipe["title"]}" *Use this recipe*; choose '
+        "the host, look at the plan and its hours, *Start*.\n"
+    )
+    shell = f"proving run {name} --host db1 --watch\n" + "".join(_fewer(name, recipe))
+    calls = (
+        f"GET  /api/v1/recipes/{name}/preview/?host=1\n"
+        f'POST /api/v1/campaigns/            {{"recipe": "{name}", "host": 1}}\n'
+        "POST /api/v1/campaigns/ID/start/\n"
+    )
+    lines = [
+        "## Start it\n",
+        browser,
+        f"**From a shell**, see [the command line]({UP}cli.md):\n",
+        markdown.fenced(shell),
+    ]
+    return "\n".join([*lines, f"**Over the API**, see [the tour]({UP}api.md):\n", markdown.fenced(calls)])
+
+
+def _fewer(name: str, recipe: Recipe) -> Iterator[str]:
+    """The same with two levels of its first factor, where it has more."""
+    factor = recipes.factors(recipe, REFERENCE)[0]
+    labels = [f'"{each["label"]}"' if "," in each["label"] else each["label"] for each in factor["levels"]]
+    if len(labels) > 2:
+        yield f"proving run {name} --host db1 --set '{factor['name']}={labels[0]},{labels[1]}' --watch\n"
+
+
+def _found(name: str, told: list[list[str]]) -> str:
+    row = next((each for each in told if each[0] == f"`{name}`" and len(each) == 4), None)
+    if row is None:
+        return "## What was found\n\nIt was not carried out for these pages yet.\n"
+    _, small, runs, sentence = (markdown.moved(each, "recipes.md", UP) for each in row)
+    lines = (
+        [f"- Made small: {small}", *([f"- Runs: {runs}"] if runs else []), f"- {sentence}"]
+        if small
+        else [f"- {sentence}"]
+    )
+    where = f"On which machine, on which day, and what it is worth: [what was found]({UP}recipes.md#what-was-found).\n"
+    return "\n".join(["## What was found\n", where, *lines, ""])

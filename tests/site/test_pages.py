@@ -1,0 +1,108 @@
+"""What is made for the site is made of what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from apps.campaigns import recipes
+from apps.campaigns.orders import ORDERS
+from apps.campaigns.plan import REBOOTS
+from apps.campaigns.recipes.scale import NUMBERS, WORDS
+from tests.site import api_page, commands, generated, markdown, navigation, recipe_pages, sources, variables
+
+ROOT = sources.ROOT
+# Read by name, or by a constant that has the name.
+READ = re.compile(r"""(?:environ(?:\.get\(|\[)|^[A-Z_]+ = )["'](PROVING_[A-Z_]+)["']""", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return generated.pages()
+
+
+def test_every_page_stands_in_the_navigation_once(made: dict[str, str]) -> None:
+    files = {
+        str(page.relative_to(ROOT)).removesuffix(".md") for pattern in sources.PAGES for page in ROOT.glob(pattern)
+    }
+    own = {name for name in made if not name.startswith(navigation.RECIPES)} | {f"{navigation.RECIPES}/index"}
+    listed = [page for section in navigation.SECTIONS for page in section.pages]
+
+    assert sorted(listed) == sorted(files | own)
+
+
+def test_the_first_page_says_of_every_page_what_it_is_for() -> None:
+    lines = navigation.index((ROOT / "docs" / "index.md").read_text()).splitlines()
+
+    assert [line for line in lines if line.startswith("- ") and not re.search(r"\.md\): \w", line)] == []
+
+
+@pytest.mark.parametrize("name", recipes.catalogue())
+def test_the_page_of_a_recipe_says_what_is_asked_varied_restarted_and_how_it_is_started(
+    made: dict[str, str], name: str
+) -> None:
+    recipe, page = recipes.get(name), made[f"{navigation.RECIPES}/{name}"]
+
+    assert recipe["question"] in page and recipe["restarts"] in page
+    assert all(f"`{factor['name']}`" in page for factor in recipe["factors"])
+    assert f"proving run {name} --host" in page and f'{{"recipe": "{name}", "host": 1}}' in page
+    assert f" = {len(recipes.planned(recipe))} " in page
+    assert recipes.texts()[name] in page
+
+
+def test_every_word_that_follows_the_host_is_explained() -> None:
+    assert set(recipe_pages.FOLLOWS) == {*NUMBERS, *WORDS}
+    assert set(recipe_pages.ORDERS) == set(ORDERS)
+    assert set(recipe_pages.REBOOTS) == set(REBOOTS)
+
+
+def test_every_operation_of_the_api_has_its_role() -> None:
+    found = {(method, path): role for _, method, path, _, role in api_page.operations()}
+
+    assert found["GET", "/api/v1/hosts/"] == "viewer"
+    assert found["POST", "/api/v1/hosts/"] == "admin"
+    assert found["POST", "/api/v1/campaigns/{id}/start/"] == "operator"
+
+
+def test_every_command_of_the_server_is_told(made: dict[str, str]) -> None:
+    files = {file.stem for file in ROOT.glob("apps/*/management/commands/[a-z]*.py")}
+
+    assert {name for name, _ in commands.ours()} == files
+    assert all(f"## {name}\n" in made["reference/management"] for name in files)
+
+
+def test_every_variable_that_is_read_is_told_and_no_other() -> None:
+    compose = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    tests = {name for file in ROOT.glob("tests/**/*.py") for name in READ.findall(file.read_text())}
+    cli = {name for file in ROOT.glob("cli/proving/*.py") for name in READ.findall(file.read_text())}
+    server = {each.name for each in variables.read(variables.SETTINGS)}
+
+    assert compose - server == set(variables.COMPOSE)
+    assert cli == set(variables.CLI)
+    assert tests - server - cli == set(variables.TESTS)
+
+
+def test_every_gauge_is_told_with_its_label() -> None:
+    told = {name: label for name, _, label in variables.gauges()}
+
+    assert told["proving_runs"] == "state" and told["proving_table_rows"] == "table"
+    assert told["proving_tick_lag_seconds"] == ""
+
+
+def test_a_part_of_a_document_leads_to_the_same_places_from_elsewhere() -> None:
+    part = "see [units](#units), [hosts](hosts.md#facts) and [all](https://example.org/)"
+
+    assert markdown.moved(part, "recipes.md", "../docs/") == (
+        "see [units](../docs/recipes.md#units), [hosts](../docs/hosts.md#facts) and [all](https://example.org/)"
+    )
+
+
+def test_a_link_out_of_the_checkout_is_left_dead(tmp_path: Path) -> None:
+    sources.write(tmp_path / "secret.txt", "x")
+    sources.write(tmp_path / "checkout" / "docs" / "hosts.md", "# Hosts\n\n[out](../../secret.txt)\n")
+
+    sources.lay(tmp_path / "checkout", tmp_path / "source")
+
+    assert [file.name for file in (tmp_path / "source").rglob("*") if file.is_file()] == ["hosts.md"]
