@@ -41,7 +41,7 @@ class Existing(Owned, Target):
 
     def __init__(self, system: System, journal: Journal, target: Record, emit: Callable[[str, Record], None]) -> None:
         self._journal, self._target, self._emit = journal, target, emit
-        self._owner = _owner(system, target)
+        self._owner = owner_of(system, target)
         super().__init__(system, self._owner)
         self.conf_file = target["include"]
         self._restart, self._unit, self._conf = False, dict[str, str](), dict[str, str]()
@@ -251,7 +251,7 @@ class Existing(Owned, Target):
         self.database = DATABASE
 
 
-def _owner(system: System, target: Record) -> Record:
+def owner_of(system: System, target: Record) -> Record:
     """The fixed part of the entry "service". Unplannable when the directory is not who the target says."""
     import grp
     import pwd

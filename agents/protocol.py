@@ -16,6 +16,10 @@ facts      {"pg_bin_dirs": [dir], "pg_data_dirs": [dir of a cluster]} -> the hos
 health     {"paths": [dir]} -> how it is, as health.py reads it: room for each directory, clock, heat, a restart due
 discover   {"settings": {name: wanted or null}} -> {name: {"value", "keys", "refused"}}: what the setting finds now,
            what each file reads now that `wanted` would write, and the Failure where this host cannot have it
+parameters {"clusters": [cluster of the facts], "names": [parameter]} -> [{"name" and "data_dir" of the cluster,
+           "settings": {parameter: {"setting", "unit", "vartype", "source", "sourcefile", "sourceline",
+           "pending_restart", "show"} as pg_settings has it, or null where there is none; without those that we may
+           not see}, "refused": null, or the Failure why it could not be asked}]
 check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
            name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
@@ -133,8 +137,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "health", "discover", "check", "submit", "status", "read", "collect", "nudge", "cancel", "finish",
-    "ack", "restore", "purge", "install", "uninstall",
+    "hello", "facts", "health", "discover", "parameters", "check", "submit", "status", "read", "collect", "nudge",
+    "cancel", "finish", "ack", "restore", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

@@ -102,6 +102,12 @@ class Agent:
         known = facts.core(self.system)
         return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
 
+    def parameters(self, clusters: Sequence[Record], names: Sequence[str]) -> list[Record]:
+        """What PostgreSQL's clusters here have in effect."""
+        from . import parameters
+
+        return parameters.look(self.system, clusters, names)
+
     def check(self, steps: Sequence[Record], bin_dir: str = "") -> Record:
         """What the tools here say against the scripts of these steps."""
         from . import scripts

@@ -1,7 +1,7 @@
 """/metrics for Prometheus, in its text format 0.0.4.
 
-Every number is asked of PostgreSQL or the broker at the scrape, so that it is the same whichever process answers; none
-takes longer as history grows.
+Every gauge is asked of PostgreSQL or the broker at the scrape, and requests are counted in Redis (latencies.py), so
+that all is the same whichever process answers; nothing takes longer as history grows.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
+from apps import latencies
 from apps.accounts.models import Channel, Delivery
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queue import MAY_BEGIN
@@ -73,7 +74,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
             "send Authorization: Bearer with PROVING_METRICS_TOKEN, or ask from the machine itself where none is set\n"
         )
         return HttpResponse(hint, status=401, headers={"WWW-Authenticate": "Bearer"}, content_type="text/plain")
-    lines = [line for gauge in gauges() for line in gauge.lines()]
+    lines = [line for gauge in gauges() for line in gauge.lines()] + list(latencies.lines())
     return HttpResponse("\n".join(lines) + "\n", content_type=CONTENT_TYPE)
 
 

@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "apps.latencies.LatencyMiddleware",
     "apps.limits.RequestSize",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -259,7 +260,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
-    "answers to forget": {"task": "accounts.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
+    "what to forget": {"task": "accounts.forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Mapping
 
 from ..errors import Unplannable
 from .base import Facts, Plan, Proof, Scene, Setting
@@ -22,6 +23,7 @@ CODE = {
 ELSEWHERE = {"huge_pages": "the huge_pages setting"}
 # Libraries that PostgreSQL itself ships and that are of use in a benchmark.
 CONTRIB = {"pg_stat_statements", "pg_prewarm", "auto_explain", "pg_buffercache"}
+QUOTABLE = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")  # no quote can be in such a name
 _FACTORS: dict[str, dict[str, float]] = {
     "B": {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40},
     "us": {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10},
@@ -46,7 +48,7 @@ class PostgreSQL(Setting):
         "description": "Name and value as in postgresql.conf; values may carry units (1GB, 30s)",
         "propertyNames": {
             "type": "string",
-            "pattern": r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$",
+            "pattern": f"^{QUOTABLE.pattern}$",
             "description": "a parameter's name in lower case, such as shared_buffers",
         },
         "additionalProperties": {
@@ -137,8 +139,7 @@ def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Pro
         )
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]
-    same = _same(name, wanted, row)
-    ok = bool(applied and ours and same)
+    ok = bool(applied and ours and same(name, wanted, row))
     found = row["show"] if ok else _overridden(row, conf_file)
     evidence = {"source": "pg_settings, pg_file_settings", "pg_settings": row, "file": lines}
     return Proof(name, wanted, found, ok, evidence)
@@ -153,7 +154,8 @@ def _overridden(row: dict[str, Any], conf_file: str) -> str:
     return f"{row['show']} of {row['sourcefile']} line {row['sourceline']}"
 
 
-def _same(name: str, wanted: str, row: dict[str, Any]) -> bool:
+def same(name: str, wanted: str, row: Mapping[str, Any]) -> bool:
+    """Whether the server took `wanted` for what it has in effect; `row` is of pg_settings: setting, unit, vartype."""
     unit, vartype = row["unit"] or "", row["vartype"]
     if vartype == "enum":
         wanted = _SYNONYMS.get(name, {}).get(wanted.lower(), wanted)
@@ -163,6 +165,6 @@ def _same(name: str, wanted: str, row: dict[str, Any]) -> bool:
         return False
     if vartype not in ("integer", "real"):
         return bool(want == found)
-    # The server rounds to whole units of its own.
-    tolerance = _factor(unit) if vartype == "integer" else abs(want) * 1e-6
-    return bool(abs(want - found) <= tolerance)
+    if vartype == "integer":
+        return bool(abs(want - found) < _factor(unit))  # the server rounds to whole units of its own
+    return bool(abs(want - found) <= abs(want) * 1e-6)

@@ -6,13 +6,16 @@ The words are those of draft-ietf-httpapi-idempotency-key-header.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.files.uploadedfile import UploadedFile
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.encoding import force_bytes
@@ -52,6 +55,8 @@ class IdempotencyMiddleware:
             digest = digest_of(request)
         except RequestDataTooBig:
             return problem(413, "the body is too large", "upload files as multipart/form-data", field="")
+        except (MultiPartParserError, SuspiciousOperation) as error:
+            return problem(400, str(error) or "the body cannot be read", "multipart/form-data", field="")
         return self._once(request, user, key, digest)
 
     def _once(self, request: HttpRequest, user: User, key: str, digest: str) -> HttpResponseBase:
@@ -69,11 +74,24 @@ class IdempotencyMiddleware:
 
 
 def digest_of(request: HttpRequest) -> str:
-    """Of the body; of uploads only their length, for the import itself knows their contents."""
+    """Of the body; of a form with files what it holds, for a client that sends it again parts it by other words."""
     kind = request.headers.get("Content-Type", "").partition(";")[0]
     if kind == "multipart/form-data":
-        return hashlib.sha256(f"{kind} {request.headers.get('Content-Length')}".encode()).hexdigest()
+        held = [
+            list(request.POST.lists()),
+            [_file(name, each) for name, files in request.FILES.lists() for each in files],
+        ]
+        return hashlib.sha256(json.dumps([kind, *held]).encode()).hexdigest()
     return hashlib.sha256(kind.encode() + b"\n" + request.body).hexdigest()
+
+
+def _file(field: str, sent: UploadedFile[Any]) -> list[str | None]:
+    """What tells a file from others; it is read in chunks, for a large one lies on the disk, and is left as it was."""
+    content = hashlib.sha256()
+    for chunk in sent.chunks():
+        content.update(chunk)
+    sent.seek(0)
+    return [field, sent.name, content.hexdigest()]
 
 
 def claim(user: User, key: str, path: str, digest: str) -> IdempotentRequest | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import idempotency, notify, people, waking
+from apps.accounts import notify, people, upkeep, waking
 
 
 @shared_task(name="accounts.deliver")
@@ -25,7 +25,7 @@ def deliver_due() -> None:
         waking.send("accounts.deliver", str(channel_id))
 
 
-@shared_task(name="accounts.forget_requests")
-def forget_requests() -> None:
-    """What no client sends again."""
-    idempotency.forget()
+@shared_task(name="accounts.forget")
+def forget() -> None:
+    """What nobody asks for again."""
+    upkeep.forget()

@@ -107,7 +107,8 @@ class DriftRowSerializer(serializers.Serializer[Any]):
     decided = serializers.CharField()
     found = serializers.CharField(allow_null=True)
     state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
-    why = serializers.CharField(help_text="it cannot be told")
+    why = serializers.CharField(help_text="it cannot be told; or when it was, where that is older than `at`")
+    cluster = serializers.CharField(help_text="whose parameter it is; empty for what is not PostgreSQL's")
 
 
 class DriftSerializer(serializers.Serializer[Any]):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
+from agents.settings.postgresql import same
+from apps.decisions.conditions import Range
 from apps.tuning.effects import COMMANDS, Item, dry_run
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "cannot tell"
-# What the agent reads outside of runs are files of the kernel.
 UNREAD = {
-    "conf": "PostgreSQL's configuration is read during runs only",
     "initdb": "it was given when the cluster was made",
     "hold": "a process keeps it for as long as it lives",
     "act": "it is done before a server starts",
@@ -20,9 +21,13 @@ UNREAD = {
 }
 
 
+# Values of one role, database or session: what others have is not told by them.
+NOT_ALL = {"user", "database", "database user", "client", "session", "interactive"}
+
+
 @dataclass(frozen=True)
 class Row:
-    """One value; `found` is None, and `why` says so, where it cannot be told."""
+    """One value; `found` is None, and `why` says so, where it cannot be told. `cluster`: whose parameter it is."""
 
     setting: str
     key: str
@@ -30,14 +35,87 @@ class Row:
     found: str | None
     state: str
     why: str = ""
+    cluster: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def rows(facts: Mapping[str, Any], settings: Mapping[str, Any], live: Mapping[str, Any] | None = None) -> list[Row]:
-    """Of a host by its facts, or with what its agent answered to discover now."""
-    return [_row(item) for item in dry_run(facts, settings, live).items]
+def rows(
+    facts: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    live: Mapping[str, Any] | None = None,
+    said: Sequence[Mapping[str, Any]] = (),
+) -> list[Row]:
+    """Of a host by its facts, or with what its agent answered now: `live` to discover, `said` to parameters."""
+    items = dry_run(facts, settings, live).items
+    return [row for item in items for row in _rows(item, said, _unsaid(facts, live is not None))]
+
+
+def asked(facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range) -> dict[str, Any]:
+    """What the host is asked of PostgreSQL, as `parameters` of agents/protocol.py takes it: the cluster in `data_dir`,
+    which was measured, else each of these versions. Those that do not run only where none does."""
+    known = facts.get("clusters", [])
+    meant = [each for each in known if each["data_dir"] == data_dir]
+    fitting = meant or [each for each in known if not versions or versions.holds(str(each["major"]))]
+    names = [item.key for item in dry_run(facts, settings).items if _is_parameter(item)]
+    return {"clusters": [each for each in fitting if each["running"]] or fitting, "names": names}
+
+
+def with_earlier(found: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
+    """The rows of facts, and for parameters, which facts do not have, what PostgreSQL said when it was asked."""
+    said: dict[tuple[str, str], list[Row]] = {}
+    for row in earlier:
+        if row.cluster and row.state != UNKNOWN:
+            dated = replace(row, why=f"as PostgreSQL said on {at:%Y-%m-%d %H:%M}")
+            said.setdefault((row.setting, row.key), []).append(dated)
+    return [each for row in found for each in said.get((row.setting, row.key), [row])]
+
+
+def _is_parameter(item: Item) -> bool:
+    return item.kind == "conf" and not item.wanted.startswith("$(")
+
+
+def _rows(item: Item, said: Sequence[Mapping[str, Any]], unsaid: str) -> list[Row]:
+    if not _is_parameter(item):
+        return [_row(item)]
+    return [_of_cluster(item, each) for each in said] or [_unknown(item, unsaid)]
+
+
+def _unsaid(facts: Mapping[str, Any], was_asked: bool) -> str:
+    """Why no cluster has said anything."""
+    if not facts.get("clusters"):
+        return "no cluster of its own is on the host: name its directory in pg_data_dirs and check the host"
+    if was_asked:
+        return "no cluster of the versions that it was decided for is on the host"
+    return "PostgreSQL tells it when the host is asked"
+
+
+def _of_cluster(item: Item, told: Mapping[str, Any]) -> Row:
+    """What one cluster says of a parameter."""
+    refused, name = told["refused"], str(told["name"])
+    if refused:
+        hint = f" ({refused['hint']})" if refused.get("hint") else ""
+        return _unknown(item, f"{refused['message']}{hint}", name)
+    if item.key not in told["settings"]:
+        return _unknown(item, "the agent's account may not see it: grant pg_read_all_settings to its role", name)
+    row = told["settings"][item.key]
+    if row is None:
+        return Row(item.setting, item.key, item.wanted, "no such parameter", DIFFERS, cluster=name)
+    if row["source"] in NOT_ALL:
+        return _unknown(item, f"{row['show']} by {row['source']}: what other sessions have cannot be told", name)
+    if row["pending_restart"]:
+        words = f"{row['show']}, another waits for a restart"
+        return Row(item.setting, item.key, item.wanted, words, DIFFERS, cluster=name)
+    if same(item.key, item.wanted, row):
+        return Row(item.setting, item.key, item.wanted, str(row["show"]), SAME, cluster=name)
+    return Row(item.setting, item.key, item.wanted, _where(row), DIFFERS, cluster=name)
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    """What is in effect, and which line says so."""
+    line = f" of {row['sourcefile']} line {row['sourceline']}" if row["sourcefile"] else f" ({row['source']})"
+    return f"{row['show']}{line}"
 
 
 def _row(item: Item) -> Row:
@@ -47,8 +125,12 @@ def _row(item: Item) -> Row:
     if not why and item.present is None:
         why = "the host's facts do not have it: ask the host"
     if why:
-        return Row(item.setting, item.key, item.wanted, None, UNKNOWN, why)
+        return _unknown(item, why)
     return Row(item.setting, item.key, item.wanted, item.present, SAME if item.same else DIFFERS)
+
+
+def _unknown(item: Item, why: str, cluster: str = "") -> Row:
+    return Row(item.setting, item.key, item.wanted, None, UNKNOWN, why, cluster)
 
 
 def state(found: list[Row]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils import timezone
 
@@ -76,7 +77,10 @@ def _on(decision: Decision, host: Host, facts: Facts | None, asked: Standing | N
         return HostDrift(host, [Row(**row) for row in asked.found], asked.asked_at, asked=True)
     if facts is None:
         return HostDrift(host, [], None)
-    return HostDrift(host, drift.rows(facts.data, decision.settings), facts.seen_at)
+    found = drift.rows(facts.data, decision.settings)
+    if asked and asked.asked_at:
+        found = drift.with_earlier(found, [Row(**row) for row in asked.found], asked.asked_at)
+    return HostDrift(host, found, facts.seen_at)
 
 
 def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
@@ -85,10 +89,16 @@ def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
     if not decision.scope.filter(pk=host.pk).exists():
         hint = "one of " + ", ".join(each.name for each in decision.scope)
         raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)
-    facts, found = contact.discover(host, {name: each for name, each in decision.settings.items() if name in SETTINGS})
-    rows = drift.rows(facts, decision.settings, found)
+    known = {name: each for name, each in decision.settings.items() if name in SETTINGS}
+    facts, found, said = contact.discover_all(host, known, lambda facts: _wanted(decision, facts))
+    rows = drift.rows(facts, decision.settings, found, said)
     now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
     kept = {"found": [row.as_dict() for row in rows], "asked_at": now}
     new = {**kept, "conditions": living.basis(decision, present).as_dict()}
     Standing.objects.update_or_create(decision=decision, host=host, defaults=kept, create_defaults=new)
     return HostDrift(host, rows, now, asked=True)
+
+
+def _wanted(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
+    data_dir = decision.campaign.target.get("data_dir", "")
+    return drift.asked(facts, decision.settings, data_dir, decision.postgresql)

@@ -41,49 +41,88 @@ INDEXED = {
     "tuning_revision": "note || ' ' || settings::text",
 }
 # Settings are JSON, whose signs tell a reader nothing.
-READABLE = "translate(body, '{}[]\"', '     ')"
+READABLE = r"""regexp_replace(translate(body, '{}[]"', ''), '\s+', ' ', 'g')"""
+# The factors of a campaign for a reader, "cpus: 1 cpu (cpu_affinity server = 0), 2 cpus (...)". Points become blanks:
+# in a path no word would be marked.
+_SET = (
+    r"(SELECT ' (' || string_agg(translate(regexp_replace(path, '^settings\.', ''), '.', ' ') || ' = ' || "
+    "(value #>> '{}'), ', ') || ')' "
+    "FROM jsonb_each(CASE jsonb_typeof(level -> 'set') WHEN 'object' THEN level -> 'set' END) AS one(path, value))"
+)
+_LEVELS = (
+    f"(SELECT string_agg(concat(level ->> 'label', {_SET}), ', ' ORDER BY place) FROM jsonb_array_elements("  # noqa: S608 - our own words
+    "CASE jsonb_typeof(factor -> 'levels') WHEN 'array' THEN factor -> 'levels' END) "
+    "WITH ORDINALITY AS of_factor(level, place))"
+)
+FACTORS = (
+    f"(SELECT string_agg(concat_ws(': ', factor ->> 'name', {_LEVELS}), '; ' ORDER BY place) "  # noqa: S608 - our own words
+    "FROM jsonb_array_elements(factors) WITH ORDINALITY AS of_campaign(factor, place))"
+)
 HOST = (
     "h.name || ' ' || h.address || ' ' || array_to_string(h.labels, ' ') || ' ' || h.state_reason || ' ' || "
     "coalesce(f.data #>> '{kernel,release}', '') || ' ' || coalesce(f.data #>> '{cpus,model}', '')"
 )
 NEWEST = "{number} = (SELECT max(o.{number}) FROM {table} o WHERE o.{of} = {table}.{of})"
-# What of it counts, where not all does.
-ONLY = {
-    "profile": NEWEST.format(number="number", table="tuning_revision", of="profile_id"),
-    "workload": NEWEST.format(number="revision", table="campaigns_workload", of="name"),
-}
-# Each kind: key, title and text of what there is, and where it comes from.
-KINDS = {
-    "decision": ("id::text", "title", INDEXED["decisions_decision"], "decisions_decision"),
-    "comment": (
+
+
+@dataclass(frozen=True)
+class Source:
+    """SQL of a kind of thing: key and title of a row, the text whose words count, and where from. `shown` is the text
+    of a snippet where that is another; `only` what of the rows counts, where not all do."""
+
+    kind: str
+    key: str
+    title: str
+    text: str
+    table: str
+    shown: str = ""
+    only: str = ""
+
+
+SOURCES = (
+    Source("decision", "id::text", "title", INDEXED["decisions_decision"], "decisions_decision"),
+    Source(
+        "comment",
         "decision_id::text",
         "(SELECT d.title FROM decisions_decision d WHERE d.id = decision_id)",
         INDEXED["decisions_comment"],
         "decisions_comment",
     ),
-    "campaign": ("id::text", "name", INDEXED["campaigns_campaign"], "campaigns_campaign"),
-    "profile": (
+    Source(
+        "campaign",
+        "id::text",
+        "name",
+        INDEXED["campaigns_campaign"],
+        "campaigns_campaign",
+        shown=f"concat_ws(' ', name, question, recipe, {FACTORS})",
+    ),
+    Source(
+        "profile",
         "(SELECT p.name FROM tuning_profile p WHERE p.id = profile_id)",
         "(SELECT p.name || ' r' || number FROM tuning_profile p WHERE p.id = profile_id)",
         INDEXED["tuning_revision"],
         "tuning_revision",
+        only=NEWEST.format(number="number", table="tuning_revision", of="profile_id"),
     ),
-    "profile ": ("name", "name", "name || ' ' || description", "tuning_profile"),
-    "host": (
+    Source("profile", "name", "name", "name || ' ' || description", "tuning_profile"),
+    Source(
+        "host",
         "h.name",
         "h.name",
         HOST,
         "hosts_host h LEFT JOIN LATERAL "
         "(SELECT data FROM hosts_facts WHERE host_id = h.id ORDER BY number DESC LIMIT 1) f ON true",
     ),
-    "workload": (
+    Source(
+        "workload",
         "name",
         "name || ' r' || revision",
         "name || ' ' || description || ' ' || steps::text",
         "campaigns_workload",
+        only=NEWEST.format(number="revision", table="campaigns_workload", of="name"),
     ),
-    "recipe": ("name", "name", "words", "unnest(%(names)s::text[], %(words)s::text[]) AS recipe(name, words)"),
-}
+    Source("recipe", "name", "name", "words", "unnest(%(names)s::text[], %(words)s::text[]) AS recipe(name, words)"),
+)
 PAGES = {
     "decision": "decision_detail",
     "comment": "decision_detail",
@@ -115,24 +154,24 @@ class Hit:
         return "".join(text for text, _ in self.parts)
 
 
-def _branch(kind: str) -> str:
+def _branch(source: Source) -> str:
     """Of many that match the newest are ranked: a rank takes the whole text, a match only the index."""
-    key, title, text, table = KINDS[kind]
-    only = f" AND {ONLY[kind]}" if kind in ONLY else ""
-    newest = "" if kind == "recipe" else " ORDER BY created_at DESC"
+    only = f" AND {source.only}" if source.only else ""
+    newest = "" if source.kind == "recipe" else " ORDER BY created_at DESC"
     matching = (
-        f"SELECT {key} AS key, {title} AS title, {text} AS body, query FROM {table}, asked "  # noqa: S608 - our own words
-        f"WHERE {vector(text)} @@ query{only}{newest} LIMIT %(ranked)s"
+        f"SELECT {source.key} AS key, {source.title} AS title, {source.text} AS body, "  # noqa: S608 - our own words
+        f"{source.shown or 'NULL'} AS shown, query FROM {source.table}, asked "
+        f"WHERE {vector(source.text)} @@ query{only}{newest} LIMIT %(ranked)s"
     )
     return (
-        f"SELECT '{kind.strip()}' AS kind, key, title, body, ts_rank({vector('body')}, query) AS rank "  # noqa: S608
-        f"FROM ({matching}) AS matching"
+        f"SELECT '{source.kind}' AS kind, key, title, coalesce(shown, body) AS body, "  # noqa: S608 - our own words
+        f"ts_rank({vector('body')}, query) AS rank FROM ({matching}) AS matching"
     )
 
 
 def statement(kind: str = "") -> str:
     """The whole query: only what is shown is read once more for its snippet."""
-    branches = " UNION ALL ".join(_branch(each) for each in KINDS if kind in ("", each.strip()))
+    branches = " UNION ALL ".join(_branch(each) for each in SOURCES if kind in ("", each.kind))
     return (
         "WITH asked AS (SELECT websearch_to_tsquery('english', %(asked)s) AS query), "  # noqa: S608 - our own words
         f"found AS ({branches} ORDER BY rank DESC, kind, key LIMIT %(most)s) "
@@ -144,7 +183,7 @@ def statement(kind: str = "") -> str:
 def search(text: str, kind: str = "") -> list[Hit]:
     """The best MOST of what has all the words; "quoted words" stand together, -word excludes, or is OR. PlanError for a
     kind that is none."""
-    if kind and kind not in KINDS:
+    if kind and kind not in kinds():
         raise PlanError("kind", f"{kind!r:.40} cannot be searched", hint="one of " + ", ".join(kinds()))
     names, words = _recipes()
     asked: dict[str, Any] = {
@@ -159,7 +198,7 @@ def search(text: str, kind: str = "") -> list[Hit]:
 
 
 def kinds() -> list[str]:
-    return list(dict.fromkeys(kind.strip() for kind in KINDS))
+    return list(dict.fromkeys(source.kind for source in SOURCES))
 
 
 def _recipes() -> tuple[list[str], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -41,6 +42,26 @@ def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict
     """(facts, what the agent finds of each setting now); see discover in agents/protocol.py. Nothing is written."""
     with ssh.Link(host) as link:
         return _facts(host, link), link.call("discover", settings=settings)
+
+
+def discover_all(
+    host: Host, settings: dict[str, Any], wanted: Callable[[dict[str, Any]], dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+    """The same, and what clusters that are there already say of PostgreSQL's parameters. `wanted` makes of the facts
+    what to ask: the arguments of parameters in agents/protocol.py."""
+    with ssh.Link(host) as link:
+        facts, found = _facts(host, link), link.call("discover", settings=settings)
+        asked = wanted(facts)
+        if not asked["clusters"] or not asked["names"]:
+            return facts, found, []
+        run = link.hello["busy"] or next(iter(link.hello["dirty"]), None)
+        return facts, found, _not_now(run, asked) if run else link.call("parameters", timeout_s=ASK_S, **asked)
+
+
+def _not_now(run: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    refused = {"message": f"settings of run {run} are in effect there", "hint": "ask again when it has ended"}
+    clusters = [{name: each[name] for name in ("name", "data_dir")} for each in asked["clusters"]]
+    return [{**each, "settings": {}, "refused": refused} for each in clusters]
 
 
 def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:

@@ -14,10 +14,10 @@ from typing import IO, Any
 
 import pyarrow as arrow
 import yaml
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Model, Prefetch, QuerySet
 from pyarrow import parquet
 
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.campaigns.steps import measured
 from apps.results import cache_split, samples
 from apps.results.formats.huge_page_csv import COLUMNS
@@ -124,16 +124,22 @@ def _series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
-    """One JSON object: the campaign as it was designed, and each run with spec, proofs, measurements and, where asked
-    for, series."""
+    """One JSON object: the campaign as it was designed, and each run with spec, proofs, measurements, what other hosts
+    did for it and, where asked for, series."""
     told = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
     yield json.dumps(told, ensure_ascii=False)[:-1] + ', "runs": ['
-    proofs = RunEvent.objects.filter(kind__in=("proof", "write")).order_by("seq")
-    artefacts = Artefact.objects.defer("content").order_by("path")
-    related: list[Any] = [Prefetch("events", proofs, "told"), Prefetch("artefacts", artefacts, "kept")]
+    parts = RunPart.objects.select_related("host").prefetch_related(*_kept(PartEvent, PartArtefact))
+    related: list[Any] = [*_kept(RunEvent, Artefact), Prefetch("parts", parts)]
     for place, run in enumerate(runs_of(campaign, *related, *(["series"] if with_series else []))):
         yield (",\n" if place else "\n") + json.dumps(_whole(run, with_series), ensure_ascii=False, allow_nan=False)
     yield "\n]}\n"
+
+
+def _kept(events: type[Model], artefacts: type[Model]) -> list[Prefetch[Any]]:
+    """For _job: what was set and proven as `told`, and the files, without their contents, as `kept`."""
+    proofs = events._default_manager.filter(kind__in=("proof", "write")).order_by("seq")
+    files = artefacts._default_manager.defer("content").order_by("path")
+    return [Prefetch("events", proofs, "told"), Prefetch("artefacts", files, "kept")]
 
 
 def _design(campaign: Campaign) -> dict[str, Any]:
@@ -158,21 +164,35 @@ def _iso(moment: Any) -> str | None:
 
 
 def _whole(run: Run, with_series: bool) -> dict[str, Any]:
-    names = ("position", "block", "cell", "digest", "spec", "state", "outcome", "error", "proof", "manifest")
     measured = ("step", "name", "unit", "better", "definition")
     figures = [
         {**{name: getattr(one, name) for name in measured}, "value": _finite(one.value)}
         for one in run.measurements.all()
     ]
-    kept = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(run, "kept")]  # noqa: B009
-    told: dict[str, list[Any]] = {"proof": [], "write": []}
-    for event in getattr(run, "told"):  # noqa: B009 - set by the prefetch
-        told[event.kind].append(event.data)
-    whole = {"id": str(run.pk), **{name: getattr(run, name) for name in names}}
+    whole = {"id": str(run.pk), **{name: getattr(run, name) for name in ("position", "block", "cell", "proof")}}
+    whole |= _job(run)
     whole["retry_of"] = str(run.retry_of_id) if run.retry_of_id else None
     whole |= {"started_at": _iso(run.started_at), "ended_at": _iso(run.ended_at), "measurements": figures}
-    whole |= {"artefacts": kept, "proofs": told["proof"], "writes": told["write"]}
+    whole["parts"] = [_part(part) for part in run.parts.all()]
     return whole | ({"series": [_series(one) for one in run.series.all()]} if with_series else {})
+
+
+def _part(part: RunPart) -> dict[str, Any]:
+    return {"id": str(part.pk), "name": part.name, "role": part.role, "host": part.host.name, **_job(part)}
+
+
+def _job(job: Run | RunPart) -> dict[str, Any]:
+    """What one host was asked for, what it set and proved, and what it left."""
+    names = ("digest", "spec", "state", "outcome", "error", "manifest")
+    kept = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "kept")]  # noqa: B009
+    told: dict[str, list[Any]] = {"proof": [], "write": []}
+    for event in getattr(job, "told"):  # noqa: B009 - set by the prefetch
+        told[event.kind].append(event.data)
+    return {name: getattr(job, name) for name in names} | {
+        "artefacts": kept,
+        "proofs": told["proof"],
+        "writes": told["write"],
+    }
 
 
 def _finite(value: float) -> float | None:

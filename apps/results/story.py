@@ -14,6 +14,7 @@ from agents.settings import SETTINGS
 from apps.campaigns import checks, services, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import PlanError
+from apps.hosts import topology
 from apps.results import proof, queries, samples, series
 from apps.results.timeline import Axis
 
@@ -88,12 +89,14 @@ def proof_of(run: Run) -> proof.Report:
 
 
 def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
-    """The parts of a run over several hosts; of the one at place `chosen`, or of the first, its log and its files."""
-    parts = list(run.parts.select_related("host"))
+    """The parts of a run over several hosts; of the one at place `chosen`, or of the first, what its host was, its log
+    and its files."""
+    parts = list(run.parts.select_related("host", "facts").defer("facts__data"))
     part = next((each for each in parts if str(each.position) == chosen), parts[0])
     events = part.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]
     files = part.artefacts.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("path")
-    return {"parts": parts, "chosen": part, "events": events, "files": files}
+    machine = topology.line(part.facts.data) if part.facts else ""
+    return {"parts": parts, "chosen": part, "machine": machine, "events": events, "files": files}
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.settings import SETTINGS, Scene
-from agents.settings.postgresql import _same, normalise
+from agents.settings.postgresql import normalise, same
 
 from .fakes import FakeSystem, stat_line
 
@@ -85,23 +85,28 @@ def row(setting: str, unit: str | None, vartype: str, **more: Any) -> dict[str, 
     ],
 )
 def test_a_value_equals_what_the_server_made_of_it(wanted: str, shown: dict[str, Any]) -> None:
-    assert _same("name", wanted, shown)
+    assert same("name", wanted, shown)
 
 
 @pytest.mark.parametrize(
     ("wanted", "shown"),
-    [("1GB", row("16384", "8kB", "integer")), ("on", row("off", None, "bool")), ("many", row("1", "kB", "integer"))],
+    [
+        ("1GB", row("16384", "8kB", "integer")),
+        ("100", row("101", None, "integer")),
+        ("on", row("off", None, "bool")),
+        ("many", row("1", "kB", "integer")),
+    ],
 )
 def test_another_value_does_not(wanted: str, shown: dict[str, Any]) -> None:
-    assert not _same("name", wanted, shown)
+    assert not same("name", wanted, shown)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "same"), [("on", True), ("ON", True), ("pglz", True), ("lz4", False), ("off", False)]
+    ("wanted", "alike"), [("on", True), ("ON", True), ("pglz", True), ("lz4", False), ("off", False)]
 )
-def test_a_value_that_is_shown_by_another_name_is_that_value(wanted: str, same: bool) -> None:
-    assert _same("wal_compression", wanted, row("pglz", None, "enum")) == same
-    assert _same("wal_compression", wanted, row("on", None, "bool")) == (wanted.lower() == "on")
+def test_a_value_that_is_shown_by_another_name_is_that_value(wanted: str, alike: bool) -> None:
+    assert same("wal_compression", wanted, row("pglz", None, "enum")) == alike
+    assert same("wal_compression", wanted, row("on", None, "bool")) == (wanted.lower() == "on")
 
 
 def test_units_are_normalised() -> None:

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import logs
+from apps import latencies, logs
 from apps.campaigns.models import Run
 from apps.celery import app
 from apps.hosts.models import Host
 from tests import populate
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-SAMPLE = re.compile(r'^([a-z_]+)(\{[a-z_]+="(?:[^"\\]|\\.)*"\})? (-?[0-9.e+]+)$')
+LABEL = r'[a-z_]+="(?:[^"\\]|\\.)*"'
+SAMPLE = re.compile(rf"^([a-z_]+)(\{{{LABEL}(?:,{LABEL})*\}})? (-?[0-9.e+-]+)$")
 
 
 def scrape(**headers: str) -> dict[str, float]:
@@ -29,6 +30,11 @@ def scrape(**headers: str) -> dict[str, float]:
     found = [SAMPLE.match(line) for line in lines]
     assert all(found), lines
     return {f"{each[1]}{each[2] or ''}": float(each[3]) for each in found if each}
+
+
+def metrics_in(text: str) -> set[str]:
+    """Those that a rule or a panel names; a histogram by its own name."""
+    return {re.sub("_(bucket|count|sum)$", "", each) for each in re.findall(r"\bproving_[a-z_]+", text)}
 
 
 @pytest.mark.django_db
@@ -102,20 +108,20 @@ def test_without_a_token_only_the_machine_itself_is_answered(sent: dict[str, str
 @pytest.mark.parametrize("file", sorted(DEPLOY.iterdir()), ids=lambda each: each.name)
 def test_every_metric_that_the_dashboard_and_the_alerts_name_is_exported(file: Path) -> None:
     populate.host()
-    named = set(re.findall(r"\bproving_[a-z_]+", file.read_text()))
+    named = metrics_in(file.read_text())
     told = Client().get("/metrics").content.decode()
 
     assert named
-    assert named <= set(re.findall(r"^# TYPE (\w+) gauge$", told, re.MULTILINE))
+    assert named <= set(re.findall(r"^# TYPE (\w+) (?:gauge|histogram)$", told, re.MULTILINE))
 
 
 def test_the_dashboard_shows_every_metric() -> None:
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
 
-    shown = {target["expr"] for panel in panels for target in panel["targets"]}
+    shown = {name for panel in panels for target in panel["targets"] for name in metrics_in(target["expr"])}
 
     source = (DEPLOY.parent / "apps" / "metrics.py").read_text()
-    assert shown == set(re.findall(r'Gauge\(\s*"(\w+)"', source))
+    assert shown == {*re.findall(r'Gauge\(\s*"(\w+)"', source), latencies.NAME}
 
 
 def test_a_line_of_json_carries_its_run_and_its_error() -> None:

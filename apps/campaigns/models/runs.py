@@ -24,8 +24,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(unclaimed, next_tick_at__lte=now).exclude(state=Run.State.ENDED)
 
 
-class Run(models.Model):
-    """One cell of the design, once: a resolved spec, and what became of it."""
+class Job(models.Model):
+    """What one agent carries out: a resolved spec, and what is known of it."""
 
     class State(models.TextChoices):
         QUEUED = "queued"
@@ -40,6 +40,26 @@ class Run(models.Model):
         INTERRUPTED = "interrupted"
         NOT_IN_EFFECT = "not_in_effect", "not in effect"
 
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    agent_state = models.CharField(max_length=20, blank=True)
+    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
+    epoch = models.PositiveBigIntegerField(null=True)
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
+    last_seq = models.PositiveIntegerField(default=0)
+    manifest: Any = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Run(Job):
+    """One cell of the design, once, and what became of it."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
@@ -47,24 +67,12 @@ class Run(models.Model):
     block = models.PositiveIntegerField(help_text="repetition, from 0")
     cell: Any = models.JSONField(help_text="factor -> level label")
     retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retries")
-    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
-    digest = models.CharField(max_length=64)
-    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
-    outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
-    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
-    agent_state = models.CharField(max_length=20, blank=True)
     agent_state_at = models.DateTimeField(null=True, blank=True)
     step = models.CharField(max_length=40, blank=True)
-    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
-    epoch = models.PositiveBigIntegerField(null=True)
     next_tick_at = models.DateTimeField(null=True, blank=True)
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
-    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
-    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
-    last_seq = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    manifest: Any = models.JSONField(null=True, blank=True)
     proof: Any = models.JSONField(null=True, blank=True, help_text='{"checked", "ok", "lines": [what was found]}')
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -129,7 +137,7 @@ class Run(models.Model):
         return Run.objects.filter(pk=self.pk, claim=self.claim)
 
 
-class RunPart(models.Model):
+class RunPart(Job):
     """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
 
     class Role(models.TextChoices):
@@ -141,18 +149,6 @@ class RunPart(models.Model):
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="run_parts")
     role = models.CharField(max_length=7, choices=Role)
     position = models.PositiveIntegerField(help_text="in the order of their starts, from 0")
-    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
-    digest = models.CharField(max_length=64)
-    state = models.CharField(max_length=10, choices=Run.State, default=Run.State.QUEUED)
-    outcome = models.CharField(max_length=13, choices=Run.Outcome, blank=True)
-    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
-    agent_state = models.CharField(max_length=20, blank=True)
-    facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
-    epoch = models.PositiveBigIntegerField(null=True)
-    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
-    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
-    last_seq = models.PositiveIntegerField(default=0)
-    manifest: Any = models.JSONField(null=True, blank=True)
 
     class Meta:
         ordering = ["run", "position"]
@@ -167,14 +163,20 @@ class RunPart(models.Model):
         return str(self.spec["target"].get("name", self.role))
 
 
-class RunEvent(models.Model):
-    """One line of the agent's event log; (run, seq) is unique, so that a line read twice is stored once."""
+class Event(models.Model):
+    """One line of an agent's event log; it is stored once for its job, however often it is read."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
     seq = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=12)
     data: Any = models.JSONField()
+
+    class Meta:
+        abstract = True
+
+
+class RunEvent(Event):
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
 
     class Meta:
         ordering = ["run", "seq"]
@@ -184,14 +186,10 @@ class RunEvent(models.Model):
         return f"{self.run_id} {self.seq} {self.kind}"
 
 
-class PartEvent(models.Model):
-    """The same of a part: in a table of its own, so that nobody takes what another host told for the run's."""
+class PartEvent(Event):
+    """In a table of its own, so that nobody takes what another host told for the run's."""
 
     part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
-    seq = models.PositiveIntegerField()
-    at = models.DateTimeField()
-    kind = models.CharField(max_length=12)
-    data: Any = models.JSONField()
 
     class Meta:
         ordering = ["part", "seq"]
@@ -201,35 +199,34 @@ class PartEvent(models.Model):
         return f"{self.part_id} {self.seq} {self.kind}"
 
 
-class Artefact(models.Model):
+class Output(models.Model):
     """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
     path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
     size = models.PositiveBigIntegerField(help_text="bytes on the host")
     sha256 = models.CharField(max_length=64)
     content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Artefact(Output):
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
 
     class Meta:
         ordering = ["run", "path"]
         constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
 
-    def __str__(self) -> str:
-        return self.path
 
-
-class PartArtefact(models.Model):
-    """What a part's tools printed, such as the log of its PostgreSQL."""
+class PartArtefact(Output):
+    """Such as the log of a part's PostgreSQL."""
 
     part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
-    path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
-    size = models.PositiveBigIntegerField(help_text="bytes on the host")
-    sha256 = models.CharField(max_length=64)
-    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
 
     class Meta:
         ordering = ["part", "path"]
         constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]
-
-    def __str__(self) -> str:
-        return self.path

@@ -7,14 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import override_settings
+from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts import idempotency
 from apps.accounts.models import ApiToken, IdempotentRequest, Role, User
 from apps.campaigns.models import Campaign
+from apps.results.models import Import
 from tests.factories import browser, make_campaign, make_user, script
 
 BODY = {"name": "again"}
@@ -179,3 +182,39 @@ def test_a_body_that_is_too_large_is_413(tuner: User, url: str) -> None:
     refused = post(tuner, url, {"name": "x" * 200})
 
     assert (refused.status_code, refused["Content-Type"]) == (413, "application/problem+json")
+
+
+def upload(user: User, text: bytes, name: str = "t.csv", boundary: str = "") -> Any:
+    """Of one file, with a key."""
+    body, kind = {"files": SimpleUploadedFile(name, text)}, MULTIPART_CONTENT
+    if boundary:
+        kind = f"multipart/form-data; boundary={boundary}"
+    sent = encode_multipart(boundary or BOUNDARY, body)
+    return browser(user).generic("POST", "/api/v1/imports/", sent, kind, HTTP_IDEMPOTENCY_KEY="k-1")
+
+
+def test_an_upload_that_is_sent_again_is_done_once_whatever_parts_it(operator: User) -> None:
+    first, second = upload(operator, b"policy,good\na,1\n"), upload(operator, b"policy,good\na,1\n", boundary="other")
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert (second.content, second["Idempotent-Replayed"]) == (first.content, "true")
+    assert first.json()["count"] == 1, "whoever told it apart has left it to be read"
+
+
+@pytest.mark.parametrize("other", [{"text": b"policy,good\na,2\n"}, {"text": b"policy,good\na,1\n", "name": "u.csv"}])
+def test_another_upload_of_the_same_length_is_422(operator: User, other: dict[str, Any]) -> None:
+    upload(operator, b"policy,good\na,1\n")
+
+    refused = upload(operator, **other)
+
+    assert (refused.status_code, refused.json()["field"]) == (422, "Idempotency-Key")
+    assert Import.objects.count() == 1
+
+
+def test_a_form_that_cannot_be_read_is_400_and_leaves_the_key_free(operator: User) -> None:
+    broken = browser(operator).generic(
+        "POST", "/api/v1/imports/", b"--x", "multipart/form-data", HTTP_IDEMPOTENCY_KEY="k-1"
+    )
+
+    assert (broken.status_code, broken["Content-Type"]) == (400, "application/problem+json")
+    assert upload(operator, b"policy,good\na,1\n").status_code == 201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.campaigns import services
 from apps.campaigns.forms import CampaignForm
-from apps.campaigns.models import Campaign
+from apps.campaigns.models import Campaign, RunPart
 from apps.errors import PlanError
 from apps.hosts.models import Host
+from apps.results import exports
 from tests.factories import FACTS, make_host, make_user, make_workload
 
 Hosts = dict[str, Host]
@@ -81,14 +83,47 @@ def test_each_host_is_asked_its_own_part(hosts: Hosts, operator: User) -> None:
     assert standby.spec["settings"] == {"postgresql": {"work_mem": "8MB"}}
 
 
-def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
-    campaign = draft(hosts, operator, {"client": "client", "standbys": ["one"]}, {"settings.cpu_affinity.server": "0"})
+PROOF = {"setting": "cpu_affinity", "phase": "before", "subject": "server: postmaster", "wanted": "0", "found": "0"}
+
+
+def proven_part(hosts: Hosts, by: User) -> RunPart:
+    """The server of a run with a standby, which has proved its cpus and left a file."""
+    campaign = draft(hosts, by, {"client": "client", "standbys": ["one"]}, {"settings.cpu_affinity.server": "0"})
     services.add_runs(campaign, services.preview(campaign).runs)
-    run = campaign.runs.get()
-    server = run.parts.get(role="server")
-    proof = {"setting": "cpu_affinity", "phase": "before", "subject": "server: postmaster", "wanted": "0", "found": "0"}
-    server.events.create(seq=1, at=timezone.now(), kind="proof", data={**proof, "ok": True, "evidence": {}})
-    kept = server.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    server = campaign.runs.get().parts.get(role="server")
+    server.facts = server.host.facts_history.get()
+    server.save()
+    server.events.create(seq=1, at=timezone.now(), kind="proof", data={**PROOF, "ok": True, "evidence": {}})
+    server.events.create(seq=2, at=timezone.now(), kind="log", data={"level": "info", "message": "not exported"})
+    server.artefacts.create(path="out/postgresql.log", size=3, sha256="0" * 64, content=b"LOG")
+    return server
+
+
+def test_a_campaign_leaves_with_what_each_host_did(hosts: Hosts, operator: User) -> None:
+    server = proven_part(hosts, operator)
+
+    (run,) = json.loads("".join(exports.document(server.run.campaign)))["runs"]
+
+    assert [(part["name"], part["host"]) for part in run["parts"]] == [("server", "server"), ("standby1", "one")]
+    told = run["parts"][0]
+    assert (told["id"], told["spec"], told["digest"]) == (str(server.pk), server.spec, server.digest)
+    assert told["proofs"] == [{**PROOF, "ok": True, "evidence": {}}] and told["writes"] == []
+    assert told["artefacts"] == [{"path": "out/postgresql.log", "size": 3, "sha256": "0" * 64}]
+    assert (run["proofs"], run["artefacts"]) == ([], [])
+
+
+def test_an_export_takes_as_many_queries_however_many_parts_there_are(
+    hosts: Hosts, operator: User, django_assert_num_queries: Any
+) -> None:
+    campaign = proven_part(hosts, operator).run.campaign
+
+    with django_assert_num_queries(7):
+        assert list(exports.document(campaign))
+
+
+def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
+    server = proven_part(hosts, operator)
+    run, kept, facts = server.run, server.artefacts.get(), server.facts
     client.force_login(operator)
 
     shown = client.get(f"/runs/{run.pk}/?tab=hosts").content.decode()
@@ -96,6 +131,8 @@ def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User
     file = client.get(f"/runs/{run.pk}/parts/{kept.pk}/")
 
     assert [name in shown for name in ("standby1", "out/postgresql.log", "postmaster")] == [True] * 3
+    assert facts and f"{facts.number}, <code>{facts.digest[:16]}</code>" in shown
+    assert "server had 1 socket, 4 cores, 4 threads, 1 node, and Linux 6.1.0." in shown
     assert "cpu_affinity on server" in proven
     assert file.content == b"LOG"
     assert client.get(f"/runs/{run.pk}/").status_code == 200

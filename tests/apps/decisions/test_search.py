@@ -14,6 +14,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions import search, services
 from apps.decisions.models import Decision
 from apps.errors import PlanError
+from apps.tuning.models import Profile
 from tests.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
 
 HUGE = {"postgresql": {"shared_buffers": "16GB"}, "huge_pages": {"use": "on", "pool": 9000}}
@@ -82,6 +83,14 @@ def test_a_snippet_of_settings_is_no_json(decision: Decision) -> None:
     assert not set('{}[]"') & set(hit.snippet)
 
 
+def test_a_snippet_of_a_campaign_is_words_and_no_json(decision: Decision) -> None:
+    (hit,) = search.search("affinity", "campaign")
+
+    assert "1 cpu (cpu_affinity server = 0), 2 cpus (cpu_affinity server" in hit.snippet
+    assert ("affinity", True) in hit.parts
+    assert not {"levels", "label", "set"} & set(hit.snippet.split()) and not set('{}[]"') & set(hit.snippet)
+
+
 def test_what_has_a_word_twice_comes_first(decision: Decision, tuner: User) -> None:
     make_campaign(by=tuner, name="quarter", question="Is a quarter of a quarter enough?")
 
@@ -106,9 +115,17 @@ def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
     assert "_words" in plan
 
 
-def test_a_kind_that_is_none_is_refused(db: None) -> None:
-    with pytest.raises(PlanError, match=r"'letters' cannot be searched \(one of decision, comment"):
-        search.search("a", "letters")
+@pytest.mark.parametrize("kind", ["letters", "profile "])
+def test_a_kind_that_is_none_is_refused(db: None, kind: str) -> None:
+    with pytest.raises(PlanError, match=rf"'{kind}' cannot be searched \(one of decision, comment"):
+        search.search("a", kind)
+
+
+def test_a_profile_is_found_by_its_description_as_well(tuner: User) -> None:
+    make_profile("late", {"sysctl": {"vm": {"swappiness": 1}}}, by=tuner)
+    Profile.objects.update(description="for the archive of zebras")
+
+    assert found("zebras", "profile") == {("profile", "late")}
 
 
 def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner: User, client: Client) -> None:

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts import notify
+from apps.accounts import upkeep as accounts
 from apps.campaigns import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.decisions import upkeep
@@ -19,12 +20,13 @@ from apps.results import fold, ingest, looks, queries
 
 
 class Command(BaseCommand):
-    help = "Work on every run that is due, read results, check and release hosts, tend decisions, notify."
+    help = "Work on every run that is due, read results, check and release hosts, tend decisions, notify, forget."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        accounts.forget()
         self.once()
         while options["until_done"] and Campaign.objects.filter(state=Campaign.State.RUNNING).exists():
             if not self.once():

@@ -1,0 +1,178 @@
+"""How long requests take, by view, method and class of status: one histogram of all web processes together.
+
+A request adds to numbers of its own process, and waits for nobody. A thread of each process adds those to Redis every
+few seconds, all or nothing; where Redis cannot be reached they wait, and where it was emptied it begins from 0, which
+Prometheus knows of counters. A process that is killed takes with it what it had not sent yet.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+NAME = "proving_http_request_seconds"
+HELP = "Until an answer begins, by view, method and class of status."
+BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+# A hash in Redis: "view method status bucket" -> requests, with the bucket "us" for the sum of microseconds.
+PLACE = "proving:http_requests"
+SUM = "us"
+EVERY_S = 5.0
+REDIS_S = 2.0
+log = logging.getLogger(__name__)
+
+Labels = tuple[str, str, str]  # view, method, status
+
+
+class Tally:
+    """Requests by bucket and microseconds by label, until somebody takes them."""
+
+    def __init__(self) -> None:
+        self._lock, self._rows = threading.Lock(), dict[Labels, list[int]]()
+
+    def add(self, labels: Labels, seconds: float) -> None:
+        with self._lock:
+            row = self._rows.get(labels)
+            if row is None:
+                row = self._rows[labels] = [0] * (len(BOUNDS_S) + 2)
+            row[bisect_left(BOUNDS_S, seconds)] += 1
+            row[-1] += round(seconds * 1e6)
+
+    def take(self) -> dict[Labels, list[int]]:
+        with self._lock:
+            taken, self._rows = self._rows, {}
+            return taken
+
+    def give_back(self, taken: dict[Labels, list[int]]) -> None:
+        """What could not be sent: for the next time."""
+        with self._lock:
+            for labels, row in taken.items():
+                now = self._rows.get(labels, [0] * len(row))
+                self._rows[labels] = [sum(pair) for pair in zip(now, row, strict=True)]
+
+
+class Sender:
+    """The thread that sends, started by the first request of a process."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally, self._lock, self._pid, self._failing = tally, threading.Lock(), 0, False
+
+    def wake(self) -> None:
+        if self._pid != os.getpid():
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                threading.Thread(target=self._work, name="latencies", daemon=True).start()
+                atexit.register(self.send)
+
+    def _work(self) -> None:
+        while True:
+            time.sleep(EVERY_S)
+            self.send()
+
+    def send(self) -> None:
+        """All there is, at once; kept where Redis does not answer."""
+        taken = self._tally.take()
+        if not taken:
+            return
+        try:
+            _send(taken)
+        except (RedisError, OSError) as error:
+            self._tally.give_back(taken)
+            if not self._failing:
+                log.warning("how long requests take is kept until the cache answers: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+
+
+tally = Tally()
+sender = Sender(tally)
+
+
+class LatencyMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        began = time.perf_counter()
+        response = self.get_response(request)
+        tally.add(_labels(request, response), time.perf_counter() - began)
+        sender.wake()
+        return response
+
+
+def _labels(request: HttpRequest, response: HttpResponseBase) -> Labels:
+    """Few, whatever is asked for: an address that is none has no view."""
+    match, method = request.resolver_match, request.method or ""
+    view = match.view_name if match and match.view_name else "none"
+    return view, method if method in METHODS else "other", f"{response.status_code // 100}xx"
+
+
+def _send(taken: dict[Labels, list[int]]) -> None:
+    with _redis().pipeline(transaction=True) as pipe:
+        for labels, row in taken.items():
+            for bucket, count in zip((*range(len(row) - 1), SUM), row, strict=True):
+                if count:
+                    pipe.hincrby(PLACE, " ".join((*labels, str(bucket))), count)
+        pipe.execute()
+
+
+@cache
+def _redis() -> Redis:
+    return connected(settings.CACHES["default"]["LOCATION"])
+
+
+def connected(url: str) -> Redis:
+    """The cache's server, with limits of our own: it is asked by a thread that may wait, but not for ever."""
+    limits = {"socket_timeout": REDIS_S, "socket_connect_timeout": REDIS_S}
+    return Redis.from_url(url, retry=Retry(NoBackoff(), 0), **limits)
+
+
+def lines() -> Iterator[str]:
+    """Of /metrics; none where Redis does not answer."""
+    sender.send()
+    try:
+        kept: Any = _redis().hgetall(PLACE)  # in bytes
+    except (RedisError, OSError) as error:
+        log.warning("how long requests take is not told: %s", error)
+        return
+    rows: dict[Labels, list[int]] = {}
+    for field, count in kept.items():
+        view, method, status, bucket = field.decode().split(" ")
+        row = rows.setdefault((view, method, status), [0] * (len(BOUNDS_S) + 2))
+        row[-1 if bucket == SUM else int(bucket)] = int(count)
+    if rows:
+        yield f"# HELP {NAME} {HELP}"
+        yield f"# TYPE {NAME} histogram"
+    for labels, row in sorted(rows.items()):
+        yield from _told(labels, row)
+
+
+def _told(labels: Labels, row: list[int]) -> Iterator[str]:
+    """One series: each bucket has those below it as well."""
+    named = ",".join(f'{name}="{text}"' for name, text in zip(("view", "method", "status"), labels, strict=True))
+    *counts, microseconds = row
+    for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), accumulate(counts), strict=True):
+        yield f'{NAME}_bucket{{{named},le="{bound}"}} {count}'
+    yield f"{NAME}_sum{{{named}}} {microseconds / 1e6:.17g}"
+    yield f"{NAME}_count{{{named}}} {sum(counts)}"

@@ -1,0 +1,176 @@
+"""Parameters that were decided, held against what real clusters have in effect."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.decisions import drift, drifts
+from apps.decisions.conditions import Range
+from apps.decisions.models import Decision
+from apps.hosts import contact
+from apps.hosts.models import Host
+from tests.agents.theirs import Theirs
+from tests.apps.decisions.test_drift import decide
+from tests.factories import FACTS, browser
+
+Make = Callable[..., Theirs]
+WORK_MEM = {"postgresql": {"work_mem": "8MB"}}
+
+
+@pytest.fixture
+def theirs() -> Iterator[Make]:
+    """Starts clusters of somebody else's, with these lines in their configuration."""
+    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
+    root.chmod(0o755)
+    started = []
+
+    def start(*lines: str, port: int = 5499) -> Theirs:
+        started.append(Theirs(root / str(port), port=port).create().configure(*lines))
+        return started[-1].start()
+
+    yield start
+    for cluster in started:
+        cluster.stop()
+    shutil.rmtree(root)
+
+
+def by_hand(cluster: Theirs, name: str, value: str) -> None:
+    """As a DBA changes it, until new sessions have it or it waits for a restart."""
+    cluster.sql(f"alter system set {name} = '{value}'")
+    cluster.sql("select pg_reload_conf()")
+    now = f"select current_setting(name) = '{value}' or pending_restart from pg_settings where name = '{name}'"
+    while cluster.sql(now) != "t":
+        pass
+
+
+def about(decision: Decision, cluster: Theirs) -> Decision:
+    """Its campaign has measured this cluster."""
+    decision.campaign.target = {"data_dir": str(cluster.data)}
+    decision.campaign.save()
+    return decision
+
+
+def parameters(told: drifts.HostDrift) -> list[drift.Row]:
+    """Of its rows those of clusters: the levels of its campaign pin cpus as well."""
+    return [row for row in told.rows if row.cluster]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host, admin: User, client: Client) -> None:
+    cluster = theirs("work_mem = 8192")
+    wanted = {"postgresql": {"work_mem": "8MB", "shared_buffers": "16384kB", "fsync": False, "max_connections": 20}}
+    decision = about(decide(admin, host, wanted), cluster)
+
+    as_decided = drifts.ask(decision, host, by=admin)
+    by_hand(cluster, "work_mem", "9MB")
+    by_hand(cluster, "max_connections", "30")
+    drifted = drifts.ask(decision, host, by=admin)
+
+    assert {(row.key, row.state) for row in parameters(as_decided)} == {(name, "same") for name in wanted["postgresql"]}
+    assert {row.cluster for row in parameters(as_decided)} == {str(cluster.data)}
+    assert {row.key: row.found for row in drifted.differing} == {
+        "work_mem": f"9MB of {cluster.data}/postgresql.auto.conf line 3",
+        "max_connections": "20, another waits for a restart",
+    }
+    client.force_login(admin)
+    page = client.get(reverse("drift")).content.decode()
+    assert f"here: 2 of {len(drifted.rows)} values" in page and f"of {cluster.data}" in page
+    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()[0]["rows"]
+    assert {row["cluster"] for row in told} == {str(cluster.data), ""}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_postgresql_said_outlives_newer_facts_with_its_date(theirs: Make, host: Host, admin: User) -> None:
+    cluster = theirs("work_mem = 4MB")
+    decision = about(decide(admin, host, WORK_MEM), cluster)
+    asked = drifts.ask(decision, host, by=admin)
+
+    contact.check_host(host)
+
+    (told,) = drifts.report(decision)
+    assert (told.asked, told.state) == (False, "differs")
+    (row,) = parameters(told)
+    assert asked.at and row.why == f"as PostgreSQL said on {asked.at:%Y-%m-%d %H:%M}"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_several_clusters_each_is_told_by_its_name(theirs: Make, host: Host, admin: User) -> None:
+    first, second = theirs("work_mem = 8MB"), theirs("work_mem = 1MB", port=5498)
+
+    asked = drifts.ask(decide(admin, host, WORK_MEM), host, by=admin)
+
+    states = {row.cluster: row.state for row in parameters(asked)}
+    assert (states[str(first.data)], states[str(second.data)]) == ("same", "differs")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_cluster_that_is_stopped_nothing_is_told(theirs: Make, host: Host, admin: User) -> None:
+    cluster = theirs()
+    host.pg_data_dirs = [str(cluster.data)]
+    host.save()
+    cluster.stop()
+
+    asked = drifts.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
+
+    (told,) = parameters(asked)
+    assert (told.state, told.found) == ("cannot tell", None)
+    assert "does not run" in told.why
+
+
+def row(show: str, **changes: Any) -> dict[str, Any]:
+    """Of work_mem in pg_settings."""
+    known = {"setting": "8192", "unit": "kB", "vartype": "integer", "source": "configuration file", "sourcefile": "/c"}
+    return {**known, "sourceline": 1, "pending_restart": False, "show": show, **changes}
+
+
+def told(**shown: Any) -> list[dict[str, Any]]:
+    return [{"name": "15/main", "data_dir": "/d", "settings": shown, "refused": None}]
+
+
+def test_what_only_one_role_has_tells_nothing_of_the_others() -> None:
+    (found,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
+
+    assert (found.state, found.why) == ("cannot tell", "8MB by user: what other sessions have cannot be told")
+
+
+def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_differs() -> None:
+    (hidden,) = drift.rows(FACTS, WORK_MEM, {}, told())
+    (missing,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
+
+    assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("cannot tell", True)
+    assert (missing.state, missing.found) == ("differs", "no such parameter")
+
+
+def cluster(data_dir: str, major: int, running: bool = True) -> dict[str, Any]:
+    return {"name": data_dir, "data_dir": data_dir, "major": major, "running": running}
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "versions", "asked"),
+    [
+        ("", Range(), ["/15", "/16"]),
+        ("/15", Range(), ["/15"]),
+        ("/elsewhere", Range(), ["/15", "/16"]),
+        ("", Range("16", "18"), ["/16"]),
+        ("", Range("14", "14"), ["/14"]),
+        ("", Range("9", "9"), []),
+    ],
+)
+def test_the_cluster_that_was_measured_is_asked_else_those_of_the_versions_that_were_decided_for(
+    data_dir: str, versions: Range, asked: list[str]
+) -> None:
+    facts = FACTS | {"clusters": [cluster("/14", 14, running=False), cluster("/15", 15), cluster("/16", 16)]}
+
+    wanted = drift.asked(facts, WORK_MEM, data_dir, versions)
+
+    assert [each["data_dir"] for each in wanted["clusters"]] == asked
+    assert wanted["names"] == ["work_mem"]

@@ -1,0 +1,106 @@
+"""How long requests take: counted once, over all processes, whatever becomes of Redis."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from apps import latencies
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = latencies.NAME
+PROCESS = """
+import sys, django
+django.setup()
+from apps import latencies
+latencies.PLACE = sys.argv[1]
+latencies.tally.add(("home", "GET", "2xx"), float(sys.argv[2]))
+latencies.sender.wake()
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A hash of this test's own, and nothing counted yet."""
+    monkeypatch.setattr(latencies, "PLACE", f"test:{uuid.uuid4()}")
+    monkeypatch.setattr(latencies, "tally", latencies.Tally())
+    monkeypatch.setattr(latencies, "sender", latencies.Sender(latencies.tally))
+    redis, place = latencies._redis(), latencies.PLACE
+    yield place
+    redis.delete(place)
+
+
+def told() -> dict[str, float]:
+    """Each sample by its name and labels."""
+    samples = (line.rpartition(" ") for line in latencies.lines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in samples}
+
+
+def test_a_request_is_counted_by_its_view_its_method_and_the_class_of_its_status(client: Client) -> None:
+    client.get("/healthz")
+    client.head("/healthz")
+    client.post("/healthz")
+    client.get("/nowhere")
+    client.generic("BREW", "/healthz")
+
+    counted = {name: count for name, count in told().items() if "_count" in name}
+
+    assert counted == {
+        f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}': 1,
+        f'{NAME}_count{{view="healthz",method="HEAD",status="2xx"}}': 1,
+        f'{NAME}_count{{view="healthz",method="POST",status="4xx"}}': 1,
+        f'{NAME}_count{{view="healthz",method="other",status="4xx"}}': 1,
+        f'{NAME}_count{{view="none",method="GET",status="4xx"}}': 1,
+    }
+
+
+def test_a_bucket_has_all_that_were_as_fast_or_faster() -> None:
+    for seconds in (0.001, 0.01, 0.02, 3.0, 20.0):
+        latencies.tally.add(("home", "GET", "2xx"), seconds)
+
+    found = told()
+
+    buckets = {name.rpartition('le="')[2].rstrip('"}'): count for name, count in found.items() if "_bucket" in name}
+    assert list(buckets.values()) == [2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
+    assert list(buckets) == [*map(str, latencies.BOUNDS_S), "+Inf"]
+    assert found[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 23.031
+
+
+def test_several_processes_count_together_and_send_what_they_have_when_they_end(place: str) -> None:
+    for seconds in ("0.25", "0.5"):
+        subprocess.run([sys.executable, "-c", PROCESS, place, seconds], check=True, timeout=60, cwd=ROOT)
+
+    found = told()
+
+    assert found[f'{NAME}_count{{view="home",method="GET",status="2xx"}}'] == 2
+    assert found[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 0.75
+
+
+def test_without_redis_requests_are_answered_and_counted_later(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as gone:
+        gone.setattr(latencies, "_redis", lambda: latencies.connected("redis://127.0.0.1:1/0"))
+        statuses = [client.get("/healthz").status_code for _ in range(2)]
+        nothing = told()
+        latencies.sender.send()
+
+    assert statuses == [200, 200] and nothing == {}
+    assert "kept until the cache answers" in caplog.text
+    assert told()[f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}'] == 2
+
+
+def test_a_request_itself_never_asks_redis(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(latencies, "_redis", lambda: asked.append(1))
+
+    client.get("/healthz")
+
+    assert asked == []
+    assert ("healthz", "GET", "2xx") in latencies.tally.take()
