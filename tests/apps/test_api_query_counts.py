@@ -50,7 +50,7 @@ BASELINE = {
     "campaigns/{campaign}/results/": 9,
     "campaigns/{campaign}/summary/": 9,
     "campaigns/{campaign}/judgements/": 13,
-    "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 19,
+    "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 20,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
