@@ -61,9 +61,11 @@ def _stack(once: bool, phases: Phases) -> int:
     with Supervisor(default_state()) as supervisor:
         machine.offer_tools(supervisor.state)
         stack = Stack(supervisor)
+        print("starting PostgreSQL, Valkey and the server", flush=True)
         start(stack, phases)
         table, url = _campaign(stack, phases)
-        print(f"\n{campaign.report(table)}\n\n{url}\n{phases}", flush=True)
+        again = "  (`make up` serves it again)" if once else ""
+        print(f"\n{campaign.report(table)}\n\n{url}{again}\n{phases}", flush=True)
         status = 0 if campaign.succeeded(table) else 1
         return status if once else _serve(supervisor)
 

@@ -98,7 +98,8 @@ def host_add(request: HttpRequest) -> HttpResponse:
     if not Identity.objects.exists():
         messages.info(request, "A host is reached with an SSH key: make one first.")
         return redirect("identity_add")
-    form = HostForm(request.POST or None, initial={"identity": Identity.objects.first()})
+    made = _identity(request.GET.get("identity", ""))
+    form = HostForm(request.POST or None, initial={"identity": made or Identity.objects.first()})
     form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
         try:
@@ -108,7 +109,12 @@ def host_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{host} is added. Next: fetch its host key, compare it, approve it.")
             return redirect("host_detail", host.name)
-    return page(request, "hosts/form.html", {}, form)
+    return page(request, "hosts/form.html", {"made": made}, form)
+
+
+def _identity(key: str) -> Identity | None:
+    """The SSH key of that primary key, which a link or a person may have written wrongly: None."""
+    return Identity.objects.filter(pk=key).first() if key.isdecimal() else None
 
 
 @needs(Role.ADMIN)
@@ -121,8 +127,8 @@ def identity_add(request: HttpRequest) -> HttpResponse:
         except ProvingError as error:
             blame(form, error)
         else:
-            messages.success(request, f"SSH key {identity} is made. Put its public half on your hosts.")
-            return redirect("host_add")
+            messages.success(request, f"SSH key {identity} is made. Put its public half, below, on your hosts.")
+            return redirect(f"{reverse('host_add')}?identity={identity.pk}")
     return page(request, "hosts/identity_form.html", {"identities": Identity.objects.all()}, form)
 
 

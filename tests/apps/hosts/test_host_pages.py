@@ -74,6 +74,24 @@ def test_a_key_that_is_none_is_refused_and_never_shown_again(admin_client: Clien
     assert "private_key" in answer.context["form"].errors
 
 
+def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(admin_client: Client, form: dict[str, str]) -> None:
+    answer = admin_client.post(reverse("identity_add"), {"name": "zeta", "private_key": ""}, follow=True)
+
+    made = Identity.objects.get(name="zeta")
+    assert answer.redirect_chain == [(f"{reverse('host_add')}?identity={made.pk}", 302)]
+    assert made.public_key in answer.content.decode()
+    assert answer.context["form"]["identity"].value() == made.pk
+
+
+@pytest.mark.parametrize("wanted", ["", "0", "zeta", "9" * 30])
+def test_a_link_to_a_key_that_is_none_offers_the_first(
+    admin_client: Client, form: dict[str, str], wanted: str
+) -> None:
+    answer = admin_client.get(reverse("host_add"), {"identity": wanted})
+
+    assert answer.context["form"]["identity"].value() == Identity.objects.get().pk
+
+
 def test_an_offered_key_is_approved_from_the_page_that_shows_its_fingerprint(admin_client: Client) -> None:
     host = populate.host("fresh", checked=False)
     offered = host.host_keys.get()
@@ -82,8 +100,10 @@ def test_an_offered_key_is_approved_from_the_page_that_shows_its_fingerprint(adm
     admin_client.post(reverse("host_action", args=["fresh", "approve"]), {"fingerprint": offered.fingerprint})
 
     offered.refresh_from_db()
+    approved = admin_client.get(reverse("host_detail", args=["fresh"])).content.decode()
     assert offered.fingerprint in page and "ssh-keygen -lf" in page
     assert offered.state == HostKey.State.PINNED
+    assert "its host key is not approved yet" in page and "it has not been checked yet" in approved
 
 
 def test_an_operator_checks_but_does_not_approve(client: Client, db: None) -> None:
