@@ -19,6 +19,7 @@ from apps.campaigns.queries import Progress
 from apps.decisions import reviews
 from apps.decisions.models import Decision
 from apps.hosts.models import Host, HostKey, Trouble
+from apps.results.queries import labels_of
 
 RECENT = 8
 FAILED_DAYS = 7
@@ -164,6 +165,7 @@ def recent_campaigns() -> list[Campaign]:
 
 
 def levels(campaign: Campaign) -> list[str]:
-    """The combinations that were run, in the order in which they were first."""
-    runs = campaign.runs.select_related("campaign").only("cell", "campaign", "position").order_by("position")
-    return list(dict.fromkeys(run.label for run in runs))
+    """The combinations that were run, in the order of the design, as in the table of results."""
+    runs = list(campaign.runs.select_related("campaign").only("cell", "campaign", "position").order_by("position"))
+    there = {run.label for run in runs}
+    return [label for label in labels_of(campaign, runs) if label in there]

@@ -35,7 +35,7 @@ class HostForm(OfTeam):
     sudo = forms.BooleanField(
         required=False,
         label="Run the agent through sudo -n",
-        help_text="level root: huge pages and transparent huge pages",
+        help_text="level root: huge pages, kernel parameters, block devices, cpu power, services, restarts",
     )
     may_reboot = forms.BooleanField(
         required=False,

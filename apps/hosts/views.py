@@ -27,7 +27,13 @@ from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease
 SHOWN_VERSIONS = 10
 TROUBLES = 50
 RESERVED = timedelta(hours=2)  # proposed
-USER_CANNOT = ("allocate huge pages", "change transparent huge pages")
+USER_CANNOT = (
+    "allocate huge pages",
+    "change transparent huge pages, kernel parameters, block devices and cpu power",
+    "drop the page cache",
+    "stop services",
+    "restart the host",
+)
 
 
 @needs(Role.VIEWER)

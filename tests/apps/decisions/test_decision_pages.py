@@ -36,6 +36,14 @@ def test_a_decision_freezes_the_results_of_its_campaign(client: Client, team: di
     assert len(written.evidence["runs"]) == 15
 
 
+def test_the_levels_to_choose_from_come_in_the_order_of_the_design(client: Client, team: dict[str, Any]) -> None:
+    design = [level["label"] for level in team["finished"].factors[0]["levels"]]
+
+    offered = client.get(_url(team["finished"])).context["form"].fields["level"].choices
+
+    assert [label for label, _ in offered[1:]] == design
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [({"title": ""}, "title"), ({"review_on": "2001-01-01"}, "review_on"), ({"hosts": []}, "hosts")],

@@ -74,7 +74,9 @@ def test_a_key_that_is_none_is_refused_and_never_shown_again(admin_client: Clien
     assert "private_key" in answer.context["form"].errors
 
 
-def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(admin_client: Client, form: dict[str, str]) -> None:
+def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(
+    admin_client: Client, form: dict[str, str]
+) -> None:
     answer = admin_client.post(reverse("identity_add"), {"name": "zeta", "private_key": ""}, follow=True)
 
     made = Identity.objects.get(name="zeta")
@@ -84,9 +86,7 @@ def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(admin_clien
 
 
 @pytest.mark.parametrize("wanted", ["", "0", "zeta", "9" * 30])
-def test_a_link_to_a_key_that_is_none_offers_the_first(
-    admin_client: Client, form: dict[str, str], wanted: str
-) -> None:
+def test_a_link_to_a_key_that_is_none_offers_the_first(admin_client: Client, form: dict[str, str], wanted: str) -> None:
     answer = admin_client.get(reverse("host_add"), {"identity": wanted})
 
     assert answer.context["form"]["identity"].value() == Identity.objects.get().pk
