@@ -1,11 +1,14 @@
-"""Filters of a run's page."""
+"""Filters of the pages of runs and campaigns."""
 
 from __future__ import annotations
 
 from django import template
+from django.utils.html import format_html
 
+from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.models import RunEvent
 from apps.results.story import text_of
+from apps.results.summary import Cell
 
 register = template.Library()
 
@@ -14,3 +17,12 @@ register = template.Library()
 def told(event: RunEvent) -> str:
     """An event as one line of text."""
     return text_of(event)
+
+
+@register.filter
+def mean_told(cell: Cell) -> str:
+    """A cell of a table of means. No template of its own: a campaign of many levels has hundreds."""
+    if not cell.n:
+        return DASH
+    between = "" if cell.low is None else f"{figure(cell.low, 4)} to {figure(cell.high, 4)}, "
+    return format_html('{}<br><span class="muted nowrap">{}n = {}</span>', figure(cell.mean, 4), between, cell.n)
