@@ -161,7 +161,7 @@ def main() -> int:
         from tests import history
 
         for title, runs in [("10 000 runs", FEW), *([("1 000 000 runs", MANY)] if options.million else [])]:
-            history.fill(runs, large=options.million)
+            history.fill(runs, large=runs == MANY)
             said = browse(stack, title, options.users, options.seconds, options.think)
             print(table(said))
             missed += failures(said)
