@@ -35,6 +35,7 @@ SECTIONS = (
             "docs/cli",
             "docs/api",
             "docs/notifications",
+            "docs/teams",
             "docs/production",
         ),
     ),
