@@ -27,8 +27,13 @@ def build(source: Path, site: Path) -> Built:
     shutil.rmtree(site, ignore_errors=True)
     with tempfile.TemporaryDirectory() as doctrees:
         places = ["--conf-dir", str(Path(__file__).parent), "--doctree-dir", doctrees, str(source), str(site)]
-        argv = [sys.executable, "-m", "sphinx", "--builder", "html", "--quiet", "--fail-on-warning", "--nitpicky"]
+        argv = [sys.executable, "-m", "sphinx", "--builder", "html", "--quiet", "--no-color"]
         done = subprocess.run(
-            [*argv, *places], cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False
+            [*argv, "--fail-on-warning", "--nitpicky", *places],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
         )
     return Built(done.returncode == 0, done.stderr.replace(f"{source}/", ""))
