@@ -14,7 +14,8 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.workloads import save_workload
 from apps.results.models import Measurement
-from apps.results.summary import HEAD, summary_table
+from apps.results.summary import HEAD, Cell, summary_table
+from apps.results.templatetags.story import mean_told
 from tests.factories import browser, make_campaign
 
 pytestmark = pytest.mark.django_db
@@ -143,3 +144,15 @@ def test_two_queries_whatever_the_number_of_runs(campaign: Campaign, django_asse
 
     with django_assert_num_queries(2):  # type: ignore[operator]
         summary_table(fresh)
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        (Cell("off", 5, 1.5, 1.25, 1.75), '1.5<br><span class="muted nowrap">1.25 to 1.75, n = 5</span>'),
+        (Cell("off", 2, 1.5), '1.5<br><span class="muted nowrap">n = 2</span>'),
+        (Cell("off", 0), "\u2013"),
+    ],
+)
+def test_a_cell_tells_its_mean_its_interval_and_of_how_many_runs(cell: Cell, told: str) -> None:
+    assert mean_told(cell) == told
