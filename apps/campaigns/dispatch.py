@@ -34,7 +34,8 @@ def tick(run: Run) -> None:
         if not run.claim_tick(claims.CLAIM_S):
             return
         try:
-            _work(run)
+            with claims.held(run):
+                _work(run)
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
         except ProvingError as error:
@@ -122,7 +123,7 @@ def _follow(run: Run, link: ssh.Link) -> bool:
     deadline = time.monotonic() + claims.FOLLOW_S
     told = False
     while time.monotonic() < deadline and not claims.stopping.is_set():
-        if claims.keep(run) and not told:
+        if claims.look(run) and not told:
             link.call("cancel", run=str(run.pk))
             told = True
         whole, last = fetching.read_lines(run, link, wait_s=_pause_s(run), gather=True)
@@ -162,7 +163,7 @@ def _store(run: Run, whole: bytes) -> None:
 def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it: now,
     or when the host's next run, which waits for this link, has begun there."""
-    sealed, files = fetching.bring(run, link, lambda: claims.keep(run))
+    sealed, files = fetching.bring(run, link)
     manifest = json.loads(sealed)
     with transaction.atomic():
         claims.hold(run)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,17 +75,14 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     return Run.Outcome.FAILED, error.as_dict()
 
 
-def bring(job: Run | RunPart, link: ssh.Link, keep: Callable[[], object]) -> tuple[bytes, list[dict[str, Any]]]:
-    """(manifest.json, the files it names with their content) of a sealed job. The small ones come in one answer; `keep`
-    is called before each of the others."""
+def bring(job: Run | RunPart, link: ssh.Link) -> tuple[bytes, list[dict[str, Any]]]:
+    """(manifest.json, the files it names with their content) of a sealed job. The small ones come in one answer."""
     told = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
     near = {path: base64.b64decode(data) for path, data in told.items()}
     sealed = near.get(MANIFEST) or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
     files = []
     for file in json.loads(sealed)["files"]:
         data = near.get(file["path"]) if file["size"] else b""
-        if data is None:
-            keep()
         files.append(_kept(job, link, file, data))
     return sealed, files
 

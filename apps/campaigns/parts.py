@@ -129,7 +129,7 @@ class Cast:
         self._remember()
         deadline = time.monotonic() + claims.FOLLOW_S
         while time.monotonic() < deadline and not self.trouble and not claims.stopping.is_set():
-            claims.keep(run)
+            claims.look(run)
             self._act()
             if all(job.done or not job.begun for job in self.jobs) and self._why():
                 self._close()
@@ -321,7 +321,7 @@ class Cast:
     def _collect(self, job: Job, link: ssh.Link) -> None:
         """Its manifest and files; the agent forgets it when they are committed."""
         row = job.row
-        sealed, files = fetching.bring(row, link, lambda: claims.keep(self.run))
+        sealed, files = fetching.bring(row, link)
         manifest = json.loads(sealed)
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:

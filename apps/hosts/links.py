@@ -2,6 +2,10 @@
 
 Opening one costs both sides: keys, a login, Python on the host. Whoever takes a link has it alone, until it is given
 back; one that broke meanwhile, or leads where the host no longer is, is closed and another opened.
+
+However many hosts are to be reached at once, only a few links are opened at a time: each is then open within a moment,
+where all together would starve each other, and whoever follows a run meanwhile. Hosts that did not answer when last
+asked keep nobody waiting but each other.
 """
 
 from __future__ import annotations
@@ -11,17 +15,19 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Condition, Timer
+from threading import BoundedSemaphore, Condition, Timer
 
-from apps.errors import ProvingError
+from apps.errors import HostError, ProvingError
 from apps.hosts import ssh
 from apps.hosts.models import Host
 
 log = logging.getLogger(__name__)
 
-KEEP_S = 5.0
+KEEP_S = 15.0
 GREET_S = 5.0
 WAIT_S = 0.25
+AT_ONCE = 8
+TURN_S = 60.0  # less than a lease lasts
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class _Kept:
 _kept: dict[int, _Kept] = {}
 _users = Counter[int]()
 _lock = Condition()
+_turns = {silent: BoundedSemaphore(AT_ONCE) for silent in (False, True)}
 
 
 @contextmanager
@@ -40,7 +47,7 @@ def link(host: Host) -> Iterator[ssh.Link]:
     """An open link to the host, kept afterwards if it is sound. Errors are those of ssh.Link."""
     kept = _take(host)
     try:
-        taken = _sound(kept, host) or ssh.Link(host).open()
+        taken = _sound(kept, host) or _opened(host)
         try:
             yield taken
         finally:
@@ -76,6 +83,19 @@ def _sound(kept: _Kept | None, host: Host) -> ssh.Link | None:
         kept.link.close()
         return None
     return kept.link
+
+
+def _opened(host: Host) -> ssh.Link:
+    """Another, when it is our turn."""
+    turns = _turns[host.state == Host.State.UNREACHABLE]
+    ssh.lend_database()
+    if not turns.acquire(timeout=TURN_S):
+        words = f"no turn to connect within {TURN_S:g} s: {AT_ONCE} connections are opened at a time"
+        raise HostError(host, words, hint="we will try again; another dispatcher would open as many more")
+    try:
+        return ssh.Link(host).open()
+    finally:
+        turns.release()
 
 
 def _keep(host_id: int, link: ssh.Link) -> None:

@@ -124,6 +124,12 @@ async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
     return str(key.export_public_key().decode().strip())
 
 
+def lend_database() -> None:
+    """Before a wait: where connections are few, somebody else may use ours meanwhile."""
+    if database.settings_dict["OPTIONS"].get("pool") and not database.in_atomic_block:
+        database.close()
+
+
 class Link:
     """One connection to one host's agent. Use as a context manager; HostError or AgentError from every call."""
 
@@ -181,9 +187,7 @@ class Link:
             self._process.stdin.write(protocol.encode({"id": 0, "verb": "nudge", "args": {}}))
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
-        """Where connections are few, somebody else may use ours meanwhile."""
-        if database.settings_dict["OPTIONS"].get("pool") and not database.in_atomic_block:
-            database.close()
+        lend_database()
         return self._runner.run(doing)
 
     async def _open(self, hop: Hop) -> None:

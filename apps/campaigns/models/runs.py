@@ -133,8 +133,9 @@ class Run(Job):
         return bool(claimed)
 
     def mine(self) -> RunQuerySet:
-        """This row, if the claim that we took is still ours: every write of a tick goes through it."""
-        return Run.objects.filter(pk=self.pk, claim=self.claim)
+        """This row, if the claim that we took is still ours: every write of a tick goes through it. In no order, which
+        would have the campaign's row locked too."""
+        return Run.objects.filter(pk=self.pk, claim=self.claim).order_by()
 
 
 class RunPart(Job):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -68,6 +70,51 @@ def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User
     assert other.claim_tick(60)
 
     with pytest.raises(claims.ClaimLostError):
+        dispatch._store(run, b"")
+
+
+def test_what_another_worker_took_over_does_not_begin(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(0)
+    leases.acquire(host.machine_id, run.pk, 60)
+    assert Run.objects.get(pk=run.pk).claim_tick(60)
+
+    with pytest.raises(claims.ClaimLostError):
+        claims.begin(run)
+
+    assert Lease.objects.get(machine_id=host.machine_id).run == run.pk, "it is the other's now"
+
+
+def test_a_claim_is_renewed_while_its_tick_waits_for_the_host(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(0)
+
+    with claims.held(run):
+        claims.renew()
+
+    assert not Run.objects.get(pk=run.pk).claim_tick(60)
+
+
+def test_a_claim_that_was_given_back_is_not_renewed(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(60)
+
+    with claims.held(run):
+        queue.rearm(run, 0)
+        claims.renew()
+
+    assert Run.objects.get(pk=run.pk).claim_tick(60)
+
+
+def test_events_are_stored_while_somebody_holds_the_campaign(host: Host, admin: User) -> None:
+    """As who cancels it does: he takes the run's row next, and would wait for us in a circle."""
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(60)
+    params = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    with psycopg.connect(**params) as other, transaction.atomic(), connection.cursor() as cursor:
+        other.execute("select 1 from campaigns_campaign where id = %s for update", [run.campaign_id])
+        cursor.execute("set local lock_timeout = '2s'")
+
         dispatch._store(run, b"")
 
 

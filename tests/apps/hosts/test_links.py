@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Timer
+from threading import BoundedSemaphore, Timer
 
 import pytest
 
@@ -133,6 +133,43 @@ def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch
     assert not links._kept
     with pytest.raises(RuntimeError, match="closed"):
         link._runner.get_loop()
+
+
+def test_only_a_few_are_opened_at_a_time(host: Host, all_turns_taken: BoundedSemaphore) -> None:
+    with pytest.raises(HostError, match="no turn to connect"), links.link(host):
+        pass
+
+    all_turns_taken.release()
+    with links.link(host) as link:
+        assert link.call("hello")
+        assert all_turns_taken.acquire(blocking=False), "opened, it takes no turn any more"
+
+
+def test_a_kept_link_needs_no_turn(host: Host, all_turns_taken: BoundedSemaphore) -> None:
+    all_turns_taken.release()
+    with links.link(host) as first:
+        pass
+    assert all_turns_taken.acquire(blocking=False)
+
+    with links.link(host) as second:
+        assert second is first
+
+
+def test_a_host_that_did_not_answer_keeps_only_its_like_waiting(host: Host, all_turns_taken: BoundedSemaphore) -> None:
+    host.state = Host.State.UNREACHABLE
+
+    with links.link(host) as link:
+        assert link.call("hello")
+
+
+@pytest.fixture
+def all_turns_taken(monkeypatch: pytest.MonkeyPatch) -> BoundedSemaphore:
+    """Those of hosts that answer: there is one, and we have it."""
+    turns = BoundedSemaphore(1)
+    turns.acquire()
+    monkeypatch.setattr(links, "TURN_S", 0.1)
+    monkeypatch.setitem(links._turns, False, turns)
+    return turns
 
 
 @pytest.fixture
