@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.pages import attachment
 from apps.accounts.services import user_of
-from apps.campaigns import nudges, own_recipes, recipe_hosts, recipes, scripts, services, workloads
+from apps.campaigns import nudges, own_recipes, previews, recipe_hosts, recipes, scripts, services, workloads
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.serializers import (
@@ -194,7 +194,7 @@ class CampaignViewSet(
     @action(detail=True)
     def preview(self, request: Request, pk: str) -> Response:
         """The runs that starting now would plan, in their order."""
-        return Response(PreviewSerializer(services.preview(self.get_object())).data)
+        return Response(PreviewSerializer(previews.preview(self.get_object())).data)
 
     @extend_schema(request=None, responses=StartedCampaignSerializer)
     @action(detail=True, methods=["post"])

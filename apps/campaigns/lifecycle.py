@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
-from apps.campaigns import halts, services
+from apps.campaigns import halts, previews, services
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.queries import NOT_OK
 from apps.errors import PlanError
@@ -93,7 +93,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
     if not wanted:
         raise PlanError("runs", f"{locked} has no failed run that was not retried", hint="extend it instead")
     for run in {(run.host_id, run.digest): run for run in wanted}.values():
-        services.check_on_host(run.spec, run.host, services.facts_of(run.host))
+        previews.check_on_host(run.spec, run.host, previews.facts_of(run.host))
     _retry(locked, wanted)
     told = [run.position + 1 for run in wanted]
     audit(by, "campaign.retry", locked, after={"id": str(locked.pk), "runs": told})
@@ -161,7 +161,7 @@ def extend_campaign(
     locked.factors = _with_levels(locked.factors, levels or {})
     locked.repetitions = done + more
     locked.budget_h = budget_h or locked.budget_h
-    planned = [run for run in services.preview(locked).runs if run.block >= done]
+    planned = [run for run in previews.preview(locked).runs if run.block >= done]
     services.check_permission(planned, by)
     services.add_runs(locked, planned)
     _tell_extension(locked, by, more, levels or {}, done, stopped=done < before["repetitions"])

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
 from apps.accounts.services import user_of
-from apps.campaigns import design, lifecycle, own_recipes, recipes, services, words
+from apps.campaigns import design, lifecycle, own_recipes, previews, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.plan import Planned
@@ -183,7 +183,7 @@ class Draft:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
         further = fields.pop("further_hosts", ())
         campaign = Campaign(**fields)
-        planned = services.preview(campaign, further)
+        planned = previews.preview(campaign, further)
         drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
         for run in _of_one(campaign, planned.runs):

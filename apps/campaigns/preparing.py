@@ -9,7 +9,7 @@ from django.db import transaction
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import data, plan, services, targets
+from apps.campaigns import data, plan, previews, services, targets
 from apps.campaigns.models import Campaign, DataCopy, DataSet
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -23,7 +23,7 @@ def prepare(
     """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
     require(by, Role.OPERATOR, "prepare data set", on=host)
     asked = dict(target or {})
-    placed = targets.target(host, services.facts_of(host), asked)
+    placed = targets.target(host, previews.facts_of(host), asked)
     if placed["kind"] != "private":
         hint = "it is made there for each run, and dropped after it: just name it in a campaign"
         raise PlanError("target", f"{placed['data_dir']} keeps no data set", hint=hint)
@@ -61,7 +61,7 @@ def _start(
     collect = {"interval_s": campaign.interval_s, "sources": []}
     base = {"target": dict(target), "settings": settings, "dataset": wanted, "steps": [], "collect": collect}
     planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
-    services.check_on_host(planned[0].spec, campaign.host, services.facts_of(campaign.host))
+    previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
     save(campaign)
     services.enqueue(campaign, planned)
     action = "dataset.remove" if wanted.get("ensure") == "absent" else "dataset.prepare"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
-from apps.campaigns import placement, scripts, services
+from apps.campaigns import placement, previews, scripts
 from apps.campaigns.checks import DOUBTFUL, FAILED, OK, Check, of_host, rows, specs_on
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError
@@ -26,7 +26,7 @@ AREAS = {
 def checks(campaign: Campaign) -> list[Check]:
     """From what is known of the hosts. PlanError never: what refuses a plan is a failed check."""
     try:
-        return rows(campaign, services.preview(campaign))
+        return rows(campaign, previews.preview(campaign))
     except PlanError as error:
         return [*(row for host in placement.hosts_of(campaign) for row in of_host(host)), _refused(campaign, error)]
 
@@ -48,7 +48,7 @@ def ask(campaign: Campaign, *, by: User) -> list[Check]:
 
 def _scripts(campaign: Campaign) -> Iterator[Check]:
     try:
-        preview = services.preview(campaign)
+        preview = previews.preview(campaign)
     except PlanError:
         return  # the plan's own check has said why
     for share in preview.shares:

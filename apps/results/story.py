@@ -11,7 +11,7 @@ import numpy as np
 from django.db.models import Q
 
 from agents.settings import SETTINGS
-from apps.campaigns import checks, services, validity
+from apps.campaigns import checks, previews, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.errors import PlanError
 from apps.hosts import topology
@@ -68,7 +68,7 @@ def runs_of(campaign: Campaign, host: int | None = None, before: int | None = No
 def design_of(campaign: Campaign) -> dict[str, Any]:
     """What starting a draft would do, or why it cannot start."""
     try:
-        preview = services.preview(campaign)
+        preview = previews.preview(campaign)
     except PlanError as error:
         return {"refusal": error, "checks": validity.checks(campaign)}
     return {"preview": preview, "checks": checks.rows(campaign, preview)}

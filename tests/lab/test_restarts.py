@@ -9,7 +9,7 @@ import pytest
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import claims, services
+from apps.campaigns import claims, previews, services
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.steps import single
 from apps.hosts.models import Host
@@ -105,7 +105,7 @@ def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, a
     restarted = ["REBOOTING" in run.manifest["timings"] for run in runs]
     assert [run.outcome for run in runs] == ["ok"] * 4, [run.error for run in runs]
     assert restarted == [True, False, True, False]
-    assert services.preview(campaign).restart_known
+    assert previews.preview(campaign).restart_known
     supervised.refresh_from_db()
     assert supervised.state == Host.State.READY
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import services
+from apps.campaigns import previews, services
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign, RunPart
 from apps.errors import PlanError
@@ -69,7 +69,7 @@ def test_each_host_is_asked_its_own_part(hosts: Hosts, operator: User) -> None:
         "settings.cpu_affinity": {"server": "0", "client": "1"},
     }
 
-    (run,) = services.preview(draft(hosts, operator, roles, changes)).runs
+    (run,) = previews.preview(draft(hosts, operator, roles, changes)).runs
 
     server, standby = run.parts
     assert (run.loader, server.host, standby.host) == (hosts["client"].pk, hosts["server"].pk, hosts["one"].pk)
@@ -89,7 +89,7 @@ PROOF = {"setting": "cpu_affinity", "phase": "before", "subject": "server: postm
 def proven_part(hosts: Hosts, by: User) -> RunPart:
     """The server of a run with a standby, which has proved its cpus and left a file."""
     campaign = draft(hosts, by, {"client": "client", "standbys": ["one"]}, {"settings.cpu_affinity.server": "0"})
-    services.add_runs(campaign, services.preview(campaign).runs)
+    services.add_runs(campaign, previews.preview(campaign).runs)
     server = campaign.runs.get().parts.get(role="server")
     server.facts = server.host.facts_history.get()
     server.save()
@@ -153,7 +153,7 @@ def changes_of(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_without_a_client_the_load_runs_beside_the_primary(hosts: Hosts, operator: User) -> None:
-    (run,) = services.preview(draft(hosts, operator, {"standbys": ["one", "two"]}, {}, builtin="tpcb-like")).runs
+    (run,) = previews.preview(draft(hosts, operator, {"standbys": ["one", "two"]}, {}, builtin="tpcb-like")).runs
 
     assert run.loader is None
     assert [part.role for part in run.parts] == ["standby", "standby"]
@@ -230,7 +230,7 @@ def test_the_recipe_compares_all_levels_of_synchronous_commit(hosts: Hosts, oper
         by=operator, host=hosts["server"], recipe="synchronous-replication", roles=roles
     )
 
-    runs = services.preview(campaign).runs
+    runs = previews.preview(campaign).runs
     commits = {run.spec["settings"]["postgresql"]["synchronous_commit"] for run in runs}
     assert commits == {"off", "local", "remote_write", "on", "remote_apply"}
     assert all(len(run.parts) == 2 for run in runs)

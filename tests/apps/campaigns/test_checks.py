@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import services, validity
+from apps.campaigns import previews, services, validity
 from apps.campaigns.checks import Check
 from apps.campaigns.models import Campaign
 from apps.campaigns.steps import single
@@ -52,7 +52,7 @@ def test_room_for_the_data_is_looked_for_on_their_own_file_system(free_kb: int, 
 def test_data_that_are_there_already_need_no_room_of_their_own(admin: User) -> None:
     campaign = on(machine.facts(), admin, workload=make_workload(by=admin, scale=100))
     before = found(campaign)["space for data"].wanted
-    spec = services.preview(campaign).runs[0].spec
+    spec = previews.preview(campaign).runs[0].spec
     _pristine(campaign.host, spec["dataset"])
 
     assert (before, found(campaign)["space for data"].wanted) == ("about 3.7 GiB", "about 2.2 GiB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
-from apps.campaigns import services, workloads
+from apps.campaigns import previews, workloads
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign
 from apps.campaigns.steps import single
@@ -18,7 +18,7 @@ def test_all_collectors_look_on_each_second_unless_a_campaign_says_otherwise(ope
     chosen = {"interval_s": 0.5, "sources": ["pressure", "cpu"]}
     asked = client.post("/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk, **chosen}).json()
 
-    specs = [services.preview(Campaign.objects.get(pk=each["id"])).runs[0].spec for each in (plain, asked)]
+    specs = [previews.preview(Campaign.objects.get(pk=each["id"])).runs[0].spec for each in (plain, asked)]
     assert specs[0]["collect"] == {"interval_s": 1.0, "sources": list(COLLECTORS)}
     assert specs[1]["collect"] == {"interval_s": 0.5, "sources": ["cpu", "pressure"]}
     assert asked["sources"] == ["pressure", "cpu"]
@@ -37,7 +37,7 @@ def test_without_postgresql_its_collectors_stay_away(db: None) -> None:
     workload = workloads.recipe_workload("disk", single("fio", {"rw": "randread", "size": "1m", "runtime_s": 1}), tuner)
     campaign = Campaign(workload=workload, factors=FACTORS)
 
-    sources = services.collect(campaign, with_postgres=False)["sources"]
+    sources = previews.collect(campaign, with_postgres=False)["sources"]
 
     assert sources == [name for name, collector in COLLECTORS.items() if not collector.needs_postgres]
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import design, plan, queries, recipes, services, words
+from apps.campaigns import design, plan, previews, queries, recipes, services, words
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -233,8 +233,8 @@ def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -
         )
 
     learned = queries.overheads(past.host, plan.REBOOT_S)
-    again = services.preview(make_campaign(host=past.host))
-    other = services.preview(make_campaign(host=past.host, nuisance={"cool_down_s": 100}))
+    again = previews.preview(make_campaign(host=past.host))
+    other = previews.preview(make_campaign(host=past.host, nuisance={"cool_down_s": 100}))
 
     assert learned == {plan.shape(specs[0]): pytest.approx(20)}
     assert again.known and again.seconds == pytest.approx(sum(plan.seconds(r.spec, 20) for r in again.runs))

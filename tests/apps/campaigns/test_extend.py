@@ -10,7 +10,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
-from apps.campaigns import lifecycle, plan, services
+from apps.campaigns import lifecycle, plan, previews
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.results import queries
@@ -30,7 +30,7 @@ def order(campaign: Campaign) -> list[tuple[int, int, str]]:
 
 def test_more_repetitions_go_on_where_the_plan_of_so_many_would(finished: Campaign, admin: User) -> None:
     whole = make_campaign(Campaign.State.DRAFT, by=admin, host=finished.host, repetitions=5)
-    planned = [(run.position, run.block, ", ".join(run.cell.values())) for run in services.preview(whole).runs]
+    planned = [(run.position, run.block, ", ".join(run.cell.values())) for run in previews.preview(whole).runs]
 
     assert lifecycle.extend_campaign(finished, by=admin, repetitions=2) == 4
 

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, User
-from apps.campaigns import own_recipes, recipe_hosts, recipes, services
+from apps.campaigns import own_recipes, previews, recipe_hosts, recipes, services
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import LARGEST, dump, parse
 from apps.errors import PlanError, RoleError
@@ -170,7 +170,7 @@ def test_a_recipe_is_kept_as_it_was_written_and_started_like_any_other(tuner: Us
     assert own_recipes.text_of("ours") == written()
     assert (campaign.recipe, campaign.recipe_version, campaign.metric) == ("ours", 1, "execution_mean")
     assert (campaign.dataset.name, campaign.dataset.options) == ("ours", {"scale": 2})
-    assert services.preview(campaign).runs[0].spec["settings"]["postgresql"]["shared_buffers"] == "64MB"
+    assert previews.preview(campaign).runs[0].spec["settings"]["postgresql"]["shared_buffers"] == "64MB"
     assert AuditEntry.objects.filter(action="recipe.import").get().after == {"name": "ours", "version": 1}
     assert str(row) == "ours version 1"
 
@@ -181,7 +181,7 @@ def test_a_draft_keeps_the_version_that_it_was_made_from(tuner: User) -> None:
 
     own_recipes.import_recipe(written(version=2, settings={"postgresql": {"shared_buffers": "1GB"}}), by=tuner)
 
-    assert services.preview(campaign).runs[0].spec["settings"]["postgresql"]["shared_buffers"] == "64MB"
+    assert previews.preview(campaign).runs[0].spec["settings"]["postgresql"]["shared_buffers"] == "64MB"
     assert services.create_from_recipe(by=tuner, host=campaign.host, recipe="ours").recipe_version == 2
 
 
@@ -269,7 +269,7 @@ def test_a_campaign_becomes_a_recipe_that_plans_the_same(tuner: User) -> None:
     own_recipes.import_recipe(text, by=tuner)
 
     same = services.create_from_recipe(by=tuner, host=campaign.host, recipe="scaling-again", seed=campaign.seed)
-    runs, wanted = (services.preview(each).runs for each in (same, campaign))
+    runs, wanted = (previews.preview(each).runs for each in (same, campaign))
     assert [run.spec for run in runs] == [run.spec for run in wanted]
     assert (same.order, same.repetitions, same.delta) == (campaign.order, campaign.repetitions, campaign.delta)
 

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import queue, services
+from apps.campaigns import previews, queue
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks
 from apps.campaigns.schedule import by_host
@@ -81,7 +81,7 @@ class TestEach:
     def test_the_hours_are_those_of_the_longest_host(self, fleet: list[Host]) -> None:
         draft = placed(EACH, fleet, state=Campaign.State.DRAFT, repetitions=2)
 
-        told = services.preview(draft)
+        told = previews.preview(draft)
 
         assert len(told.runs) == 12
         assert [share.runs for share in told.shares] == [4, 4, 4]

@@ -9,7 +9,7 @@ import pytest
 from agents.facts import full
 from agents.system import System
 from apps.accounts.models import User
-from apps.campaigns import recipe_hosts, recipes, services
+from apps.campaigns import previews, recipe_hosts, recipes, services
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -92,7 +92,7 @@ def test_a_recipe_is_planned_or_says_what_the_host_lacks(
         assert refused.value.hint
     else:
         campaign = services.create_from_recipe(by=operator, host=host, recipe=name)
-        planned = services.preview(campaign)
+        planned = previews.preview(campaign)
         assert planned.seconds > 0 and len(planned.runs) >= 3
 
 
@@ -202,7 +202,7 @@ def test_versions_come_from_what_is_installed_and_become_the_server(operator: Us
 
     campaign = services.create_from_recipe(by=operator, host=host, recipe="postgresql-version", repetitions=1)
 
-    runs = services.preview(campaign).runs
+    runs = previews.preview(campaign).runs
     found = {run.cell["PostgreSQL"]: run.spec["target"]["bin_dir"] for run in runs}
     assert found == {"PostgreSQL 16.9": OLDER["bin_dir"], "PostgreSQL 17.6": machine.BIN_DIR}
 

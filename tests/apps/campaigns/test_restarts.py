@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import claims, plan, queries, services
+from apps.campaigns import claims, plan, previews, queries, services
 from apps.campaigns.models import Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -33,7 +33,7 @@ def root_host(**fields: Any) -> Host:
 def test_the_host_is_restarted_in_front_of_the_runs_concerned(db: None, reboot: str, restarted: list[int]) -> None:
     campaign = make_campaign(host=root_host(), repetitions=2, reboot=reboot)
 
-    runs = services.preview(campaign).runs
+    runs = previews.preview(campaign).runs
 
     assert [run.spec["steps"].count(RESTART) for run in runs] == restarted
     assert all(run.spec["steps"][-1]["name"] == "measure" for run in runs)
@@ -63,13 +63,13 @@ def test_a_word_that_is_none_is_refused() -> None:
 def test_the_preview_says_how_long_restarts_take_and_whether_that_is_known(client: Client, operator: User) -> None:
     host = root_host()
     known = make_campaign(host=host, reboot="each_run", repetitions=1)
-    guessed = services.preview(known)
+    guessed = previews.preview(known)
     services.start_campaign(known, by=operator)
     for took_s, run in zip((40.0, 60.0), known.runs.all(), strict=True):
         run.manifest = {"timings": {"REBOOTING": took_s}}
         end_run(run)
 
-    measured = services.preview(known)
+    measured = previews.preview(known)
 
     assert (guessed.restarts, guessed.restart_s, guessed.restart_known) == (2, plan.REBOOT_S, False)
     assert (measured.restarts, measured.restart_s, measured.restart_known) == (2, 50.0, True)

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, services, targets
+from apps.campaigns import dispatch, previews, targets
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts import consents
@@ -31,7 +31,7 @@ def planned(host: Host, **settings: Any) -> list[Any]:
     """The runs of a campaign on the existing cluster whose only level has these settings."""
     level = {"label": "one", "set": {f"settings.{path}": value for path, value in settings.items()}}
     factors = [{"name": "what", "levels": [level]}]
-    return services.preview(make_campaign(host=host, factors=factors, repetitions=1, target=MAIN)).runs
+    return previews.preview(make_campaign(host=host, factors=factors, repetitions=1, target=MAIN)).runs
 
 
 def test_without_a_word_it_is_a_private_cluster_of_the_newest(host: Host) -> None:

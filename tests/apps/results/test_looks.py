@@ -11,7 +11,7 @@ from django.urls import reverse
 from scipy import stats as distributions
 
 from apps.accounts.models import User
-from apps.campaigns import halts, lifecycle, queue, services
+from apps.campaigns import halts, lifecycle, previews, queue
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.results import ingest, looks, queries, stats
@@ -303,4 +303,4 @@ def test_a_stopped_campaign_does_not_take_what_a_tick_holds(admin: User) -> None
     held.refresh_from_db()
     assert held.outcome == Run.Outcome.CANCELLED
     assert campaign.runs.count() == 1
-    services.facts_of(campaign.host)
+    previews.facts_of(campaign.host)
