@@ -24,21 +24,23 @@ from apps.accounts.services import user_of
 from apps.campaigns import nudges, own_recipes, previews, recipe_hosts, recipes, scripts, services, workloads
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
-from apps.campaigns.serializers import (
+from apps.campaigns.run_serializers import (
     ArtefactSerializer,
+    EventQuerySerializer,
+    EventsSerializer,
+    RunRowSerializer,
+    RunSerializer,
+)
+from apps.campaigns.serializers import (
     CampaignRowSerializer,
     CampaignSerializer,
     CheckedSerializer,
-    EventQuerySerializer,
-    EventsSerializer,
     NewCampaignSerializer,
     NewRecipeSerializer,
     NewWorkloadSerializer,
     PreviewSerializer,
     PrioritySerializer,
     RecipeSerializer,
-    RunRowSerializer,
-    RunSerializer,
     StartedCampaignSerializer,
     WhereSerializer,
     WorkloadSerializer,

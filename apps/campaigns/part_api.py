@@ -20,7 +20,7 @@ from rest_framework.response import Response
 
 from apps.campaigns.api import FileRenderer
 from apps.campaigns.models import Run, RunPart
-from apps.campaigns.serializers import EventQuerySerializer, EventsSerializer
+from apps.campaigns.run_serializers import EventQuerySerializer, EventsSerializer
 
 
 class PartFileSerializer(serializers.Serializer[Any]):

@@ -1,0 +1,189 @@
+"""Hosts, identities, keys, facts and troubles as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.hosts import changes, reservations
+from apps.hosts.api_schedule import HealthSerializer, ReservationSerializer, WindowSerializer
+from apps.hosts.models import ACCOUNT, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+
+
+class IdentitySerializer(serializers.ModelSerializer[Identity]):
+    private_key = serializers.CharField(
+        write_only=True,
+        required=False,
+        trim_whitespace=False,
+        max_length=20_000,
+        help_text="an unencrypted OpenSSH or PEM key to use; without it we make a pair. Never shown again",
+    )
+
+    class Meta:
+        model = Identity
+        fields = ["id", "name", "public_key", "private_key", "created_at"]
+        read_only_fields = ["public_key", "created_at"]
+
+
+class HostSerializer(serializers.ModelSerializer[Host]):
+    # Empty only where a host is an archive of imported results.
+    user = serializers.RegexField(
+        r"^([a-z_][a-z0-9_-]{0,31}\$?)?$",
+        max_length=32,
+        error_messages={"invalid": ACCOUNT.message},
+        help_text="the account we log in as",
+    )
+    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
+    pg_bin_dirs = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
+    )
+    pg_data_dirs = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="further data directories of clusters"
+    )
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, help_text="words by which decisions name it"
+    )
+    fingerprint = serializers.CharField(
+        read_only=True, allow_null=True, help_text="of the approved host key; null before"
+    )
+
+    windows = serializers.ListField(
+        child=WindowSerializer(), required=False, help_text="when runs may begin; [] always. A window may end next day"
+    )
+    guard_command = serializers.CharField(read_only=True, help_text="puts everything back on the host's own shell")
+
+    class Meta:
+        model = Host
+        fields = [
+            *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
+            *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
+            *("state", "state_reason", "machine_id", "level", "health_checked_at"),
+            *("fingerprint", "supervisor", "units", "team"),
+            *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
+        ]
+        extra_kwargs = {
+            "jump": {"help_text": "id of the host that we connect through"},
+            "address": {"required": True, "allow_blank": False},
+            "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
+        }
+        read_only_fields = [
+            *("state", "state_reason", "machine_id", "level", "supervisor", "units", "health_checked_at"),
+            *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),
+        ]
+
+
+class HostDetailSerializer(HostSerializer):
+    facts = serializers.DictField(read_only=True, help_text="the newest; {} before the first check")
+    health = HealthSerializer(many=True, read_only=True)
+    reservation = serializers.SerializerMethodField(help_text="in force; null where there is none")
+
+    class Meta(HostSerializer.Meta):
+        fields = [*HostSerializer.Meta.fields, "facts", "health", "reservation"]
+
+    @extend_schema_field(ReservationSerializer(allow_null=True))
+    def get_reservation(self, host: Host) -> Any:
+        found = reservations.in_force(host, timezone.now())
+        return ReservationSerializer(found).data if found else None
+
+
+class HostKeySerializer(serializers.ModelSerializer[HostKey]):
+    approved_by = serializers.CharField(source="approved_by.username", default=None, allow_null=True, read_only=True)
+
+    class Meta:
+        model = HostKey
+        fields = ["fingerprint", "key", "state", "seen_at", "approved_by", "approved_at"]
+
+
+class FingerprintSerializer(serializers.Serializer[Any]):
+    fingerprint = serializers.CharField(help_text="the offered key's, as ssh-keygen -l prints it on the host")
+
+
+class PathsSerializer(serializers.Serializer[Any]):
+    paths = serializers.ListField(child=serializers.CharField(), help_text="files on the host")
+
+
+class RecoveredSerializer(serializers.Serializer[Any]):
+    run = serializers.UUIDField()
+    state = serializers.CharField()
+    outcome = serializers.CharField(help_text="empty where the run goes on")
+    clean = serializers.BooleanField(allow_null=True, help_text="false: the host is not as it was")
+    did = serializers.ListField(child=serializers.CharField(), help_text="what was ended and put back, in words")
+
+
+class RestoredSerializer(serializers.Serializer[Any]):
+    recovered = RecoveredSerializer(many=True)
+
+
+class ConsentSerializer(serializers.Serializer[Any]):
+    data_dir = serializers.CharField(help_text="of one of the host's clusters")
+    may = serializers.ChoiceField(choices=ClusterConsent.May.choices, help_text="each is an act of its own")
+
+
+class ClusterConsentSerializer(serializers.Serializer[Any]):
+    restart = serializers.CharField(
+        source="restart.given_by.username", default=None, allow_null=True, help_text="who allowed it"
+    )
+    disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None, allow_null=True)
+
+
+class ClusterSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    data_dir = serializers.CharField()
+    version = serializers.CharField()
+    port = serializers.IntegerField()
+    running = serializers.BooleanField()
+    owner = serializers.CharField()
+    unit = serializers.CharField(help_text="service of systemd; empty for one that pg_ctl started")
+    include = serializers.CharField(help_text="the file that a run may write; empty: its configuration includes none")
+    consent = ClusterConsentSerializer()
+
+
+class FactsSerializer(serializers.ModelSerializer[Facts]):
+    data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
+
+    class Meta:
+        model = Facts
+        fields = ["number", "digest", "taken_at", "seen_at", "data"]
+
+
+class FactsRowSerializer(serializers.ModelSerializer[Facts]):
+    class Meta:
+        model = Facts
+        fields = ["number", "digest", "taken_at", "seen_at"]
+
+
+class FactsPairSerializer(serializers.Serializer[Any]):
+    """Two versions; by default the newest and the one before it."""
+
+    before = serializers.IntegerField(min_value=1, required=False, help_text="number of the earlier version")
+    after = serializers.IntegerField(min_value=1, required=False, help_text="number of the later version")
+
+
+class FactChangeSerializer(serializers.Serializer[changes.Change]):
+    path = serializers.CharField(help_text="such as kernel.release or block_devices.vda.scheduler")
+    before = serializers.JSONField(allow_null=True, help_text="null: not told")
+    after = serializers.JSONField(allow_null=True, help_text="null: not told")
+    weighty = serializers.BooleanField(help_text="runs before and after it are not alike")
+
+
+class FactsDiffSerializer(serializers.Serializer[Any]):
+    before = serializers.IntegerField(help_text="number of a version")
+    after = serializers.IntegerField(help_text="number of a version")
+    changes = FactChangeSerializer(many=True)
+
+
+class TroubleSerializer(serializers.ModelSerializer[Trouble]):
+    host_name = serializers.CharField(source="host.name", read_only=True)
+    keys = serializers.ListField(child=serializers.DictField(), help_text="key, original, ours, found")
+    problems = serializers.ListField(child=serializers.CharField(), help_text="what else stands in the way")
+    closed_by = serializers.CharField(source="closed_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Trouble
+        fields = [
+            *("id", "host", "host_name", "run", "kind", "keys", "problems"),
+            *("opened_at", "closed_at", "closed_by", "resolution"),
+        ]
