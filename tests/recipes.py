@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from embedded import campaign, places
 from tests import remote
@@ -39,6 +40,7 @@ class Reduction:
     levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     text: tuple[tuple[str, str], ...] = ()  # lines of a job file: the key, and its value
     device: str = ""  # "below": the clusters are put on a loop device; "beside": one more directory is allowed
+    boxes: tuple[str, ...] = ()  # figures whose box plot over the first factor, coloured by the second, is the answer
     standbys: tuple[str, ...] = ()  # further hosts, which are this machine under machine-ids of their own
 
 
@@ -65,6 +67,7 @@ REDUCED: dict[str, Reduction] = {
         },
         {"scale": 40},
         {"shared_buffers": ("1GB", "64MB", "4MB", "128kB")},
+        boxes=("idx1.latency_avg", "idx2.latency_avg"),
     ),
     "checkpoint-wal": Reduction(
         3,
@@ -232,8 +235,15 @@ def _fetched(ground: Ground, path: str) -> bytes:
         return bytes(answer.read())
 
 
+def _pictures(ended: dict[str, Any], boxes: Sequence[str]) -> dict[str, str]:
+    """What is photographed: name -> address."""
+    page, factors = f"/campaigns/{ended['id']}/", [factor["name"] for factor in ended["factors"]]
+    wanted = [{"figure": each, "x": factors[0], "colour": factors[1], "shape": "box"} for each in boxes]
+    return {"page": page, **{each["figure"]: f"{page}explore/?{urlencode(each)}" for each in wanted}}
+
+
 def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:
-    """The campaign's page, where there is a browser."""
+    """The campaign's page and its box plots, where there is a browser."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -248,9 +258,10 @@ def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:
             page.fill("#id_username", f"eye-{where.name}")
             page.fill("#id_password", password)
             page.click("main button")
-            page.goto(f"/campaigns/{ended['id']}/")
-            page.wait_for_selector("[data-figure][data-drawn]")
-            page.screenshot(path=str(where / f"page-{width}.png"), full_page=True)
+            for name, address in _pictures(ended, REDUCED[where.name].boxes).items():
+                page.goto(address)
+                page.wait_for_selector("[data-figure][data-drawn]")
+                page.screenshot(path=str(where / f"{name}-{width}.png"), full_page=True)
             context.close()
         browser.close()
 
