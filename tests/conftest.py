@@ -24,9 +24,10 @@ collect_ignore = [] if find_spec("playwright") else ["e2e"]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Workers side by side: all that touches this machine on one of them, one after the other."""
+    """Workers side by side: what touches this machine goes in two lines, in each one test after the other. Where both
+    change what the machine has only once they take turns (alone.py)."""
     if touches_the_machine(item):
-        item.add_marker(pytest.mark.xdist_group("machine"))
+        item.add_marker(pytest.mark.xdist_group("agent" if room_of(item) in ("agents", "embedded") else "server"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,9 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def touches_the_machine(item: pytest.Item) -> bool:
     """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
     assert isinstance(item, pytest.Function)
-    room = item.path.relative_to(item.config.rootpath).parts[1]
     behind_ssh = {"server", "ground"} & set(item.fixturenames) or {"remote", "machines"} & vars(item.module).keys()
-    return room in ("agents", "embedded", "faults") or bool(behind_ssh)
+    return room_of(item) in ("agents", "embedded", "faults") or bool(behind_ssh)
+
+
+def room_of(item: pytest.Item) -> str:
+    """The folder below tests/."""
+    return item.path.relative_to(item.config.rootpath).parts[1]
 
 
 @pytest.fixture

@@ -90,9 +90,14 @@ def page(
 
 def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
     """The rows, each with its team; of ?team= alone where that names one."""
+    found, asked = rows.select_related("team"), team_asked(request)
+    return found if asked is None else found.filter(team=asked)
+
+
+def team_asked(request: HttpRequest) -> int | None:
+    """The key in ?team=, be there such a team or not."""
     asked = request.GET.get("team", "")
-    found = rows.select_related("team")
-    return found.filter(team=int(asked)) if asked.isdecimal() and len(asked) < MOST_DIGITS else found
+    return int(asked) if asked.isdecimal() and len(asked) < MOST_DIGITS else None
 
 
 def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], size: int) -> keyset.Page[M]:

@@ -18,10 +18,10 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Team
 from apps.accounts.pages import attachment
 from apps.accounts.services import user_of
-from apps.campaigns import nudges, own_recipes, previews, recipe_hosts, recipes, scripts, services, workloads
+from apps.campaigns import nudges, own_recipes, previews, queries, recipe_hosts, recipes, scripts, services, workloads
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.run_serializers import (
@@ -160,10 +160,16 @@ class RecipeFileViewSet(viewsets.ViewSet):
 
 class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     host = filters.NumberFilter("host_id")
+    team = filters.ModelChoiceFilter(
+        queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
+    )
 
     class Meta:
         model = Campaign
         fields = ["state", "recipe"]
+
+    def of_team(self, campaigns: QuerySet[Campaign], name: str, value: Team) -> QuerySet[Campaign]:
+        return campaigns.filter(queries.of_team(value.pk))
 
 
 class CampaignViewSet(

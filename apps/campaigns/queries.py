@@ -34,6 +34,12 @@ class Progress:
     eta_s: float | None
 
 
+def of_team(team: int) -> Q:
+    """Campaigns with a host of the team, be it a further one."""
+    further = Campaign.further_hosts.through.objects.filter(host__team=team)
+    return Q(host__team=team) | Q(pk__in=further.values("campaign"))
+
+
 WALL_S = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence
+from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence, team_asked
 from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads, reachable
@@ -142,13 +142,16 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
 @needs(Role.VIEWER)
 def campaign_list(request: HttpRequest) -> HttpResponse:
     wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
+    team = team_asked(request)
     rows = Campaign.objects.select_related("host", "created_by")
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows
     rows = rows.filter(host=int(host)) if host.isdigit() else rows
+    rows = rows if team is None else rows.filter(queries.of_team(team))
     found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
     context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
-    asked = {"q": wanted, "state": state, "host": host, "filtered": bool(wanted or state or host)}
+    asked: dict[str, Any] = {"q": wanted, "state": state, "host": host, "team": team}
+    asked["filtered"] = bool(wanted or state or host or team is not None)
     return page(request, "campaigns/list.html", context | asked)
 
 

@@ -46,6 +46,20 @@ def test_lists_are_filtered_by_team(host: Host, storage: Team, viewer: User) -> 
     assert ("raid-01" in page, "other" in page) == (True, False)
 
 
+def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Team, admin: User, viewer: User) -> None:
+    elsewhere = make_host("elsewhere")
+    own, partly, other = (make_campaign(host=each, by=admin) for each in (host, elsewhere, elsewhere))
+    partly.further_hosts.add(host)
+    client = Client()
+    client.force_login(viewer)
+
+    told = browser(viewer).get(f"/api/v1/campaigns/?team={storage.pk}").json()["results"]
+    page = client.get(reverse("campaign_list") + f"?team={storage.pk}").content.decode()
+
+    assert {row["id"] for row in told} == {str(own.pk), str(partly.pk)}
+    assert [str(each.pk) in page for each in (own, partly, other)] == [True, True, False]
+
+
 def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
     campaign = make_campaign(host=make_host(team=network), by=admin)
     url, cancel = reverse("campaign_detail", args=[campaign.pk]), f"/campaigns/{campaign.pk}/cancel/"
