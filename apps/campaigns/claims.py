@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import cache
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.utils import timezone
 
 from apps.campaigns import queue
@@ -68,7 +68,7 @@ def _renew() -> None:
         time.sleep(CLAIM_S / 3)
         try:
             renew()
-        except DatabaseError as error:
+        except Error as error:
             log.warning("claims not renewed: %s", error)
         finally:
             connection.close()
