@@ -27,7 +27,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Workers side by side: what touches this machine goes in two lines, in each one test after the other. Where both
     change what the machine has only once they take turns (alone.py)."""
     if touches_the_machine(item):
-        item.add_marker(pytest.mark.xdist_group("agent" if room_of(item) in ("agents", "embedded") else "server"))
+        item.add_marker(pytest.mark.xdist_group("agent" if room_of(item) == "agents" else "server"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

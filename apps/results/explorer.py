@@ -97,7 +97,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Explored:
-    """What a chart shows; `over`: factors on no axis, all of whose levels are taken together."""
+    """What a chart shows; `name`: of the figure, with its step where there are several; `over`: factors on no axis, all
+    of whose levels are taken together."""
 
     view: View
     name: str
@@ -239,7 +240,8 @@ def explore(campaign: Campaign, view: View) -> Explored:
         groups = _relative(groups, shown, kind)
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
     facets, colours, xs = order
-    return Explored(shown, name, kind.unit, kind.better, facets, colours, xs, groups, over)
+    told = name if len(steps.measured(campaign.steps)) == 1 else view.figure
+    return Explored(shown, told, kind.unit, kind.better, facets, colours, xs, groups, over)
 
 
 def _seen(campaign: Campaign, step: str, name: str) -> list[Seen]:

@@ -30,6 +30,8 @@ def explorer_chart(found: Explored, look: Theme, stacked: bool = False) -> Figur
     drawn |= {"height": HEIGHT_PX if not stacked else STACKED_PX * len(facets) + 80, "annotations": []}
     drawn |= {"showlegend": bool(found.view.colour) or found.view.shape != "heat", "boxmode": "group"}
     drawn["legend"] = {"orientation": "h", "y": 1.02 if len(facets) == 1 else 1.06, "yanchor": "bottom", "x": 0}
+    if found.view.colour:
+        drawn["legend"]["title"] = {"text": title(found.view.colour)}
     data: list[Figure] = []
     for place, facet in enumerate(facets):
         own = [group for group in found.groups if group.facet == facet]

@@ -57,6 +57,21 @@ def test_each_place_has_its_runs_and_the_mean_that_the_campaigns_table_has(campa
     assert all(group.low < group.mean < group.high for group in found.groups)
 
 
+def test_of_several_measured_steps_a_chart_says_which(campaign: Campaign) -> None:
+    alone = explored(campaign).quantity
+    workload = campaign.workload
+    workload.steps = [*workload.steps, {**workload.steps[0], "name": "again"}]
+    campaign.metric = "measure.latency_avg"
+
+    assert (alone, explored(campaign).quantity) == ("latency_avg (ms)", "measure.latency_avg (ms)")
+
+
+def test_the_legend_says_what_its_colours_are(campaign: Campaign) -> None:
+    legends = [figure(explored(campaign, colour=colour))["layout"]["legend"] for colour in ("huge pages", "")]
+
+    assert [legend.get("title") for legend in legends] == [{"text": "huge pages"}, None]
+
+
 def test_relative_figures_are_percent_of_the_baseline_of_the_same_colour(campaign: Campaign) -> None:
     found = explored(campaign, x="huge pages", colour="shared_buffers", scale="relative", base="off")
 
