@@ -169,6 +169,7 @@ PAGES: dict[str, Rule] = {
     "recipe_add": form(TUNER),
     "recipe_file": shown(VIEWER),
     "recipe_hours": shown(VIEWER),
+    "recipe_withdraw": button(TUNER),
     "campaign_list": shown(VIEWER),
     "campaign_new": form(OPERATOR),
     "campaign_preview": button(OPERATOR),

@@ -99,7 +99,7 @@ class RecipeViewSet(viewsets.ViewSet):
 
     lookup_field = "name"
     lookup_value_regex = "[a-z0-9-]+"
-    roles = {"create": Role.TUNER}
+    roles = {"create": Role.TUNER, "destroy": Role.TUNER}
 
     def _found(self, name: str) -> recipes.Recipe:
         found = own_recipes.find(name)
@@ -138,6 +138,14 @@ class RecipeViewSet(viewsets.ViewSet):
         row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
         found = own_recipes.get(row.name, row.version)
         return Response(RecipeSerializer(found).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, name: str) -> Response:
+        """Withdraw a recipe of the team's: it is offered no more. What was made from it stays, and `create` with the
+        same text, or with a next version, brings it back."""
+        self._found(name)
+        own_recipes.withdraw(name, by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class RecipeFileViewSet(viewsets.ViewSet):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
@@ -19,9 +21,9 @@ Recipe = recipes.Recipe
 
 
 def newest() -> dict[str, OwnRecipe]:
-    """name -> the newest version of each of the team's."""
-    rows = OwnRecipe.objects.select_related("author").order_by("name", "-version").distinct("name")
-    return {row.name: row for row in rows}
+    """name -> the newest version of each of the team's that is not withdrawn."""
+    rows = OwnRecipe.objects.filter(withdrawn_at=None).select_related("author")
+    return {row.name: row for row in rows.order_by("name", "-version").distinct("name")}
 
 
 def catalogue() -> dict[str, Recipe]:
@@ -35,7 +37,8 @@ def _read(row: OwnRecipe) -> Recipe:
 
 
 def find(name: str, version: int | None = None) -> Recipe | None:
-    """The newest version where none is named; of those that come with the program there is one."""
+    """The newest version where none is named, unless it was withdrawn; of those that come with the program there is
+    one."""
     if name in recipes.catalogue():
         return recipes.get(name)
     row = _row(name, version)
@@ -43,7 +46,7 @@ def find(name: str, version: int | None = None) -> Recipe | None:
 
 
 def _row(name: str, version: int | None) -> OwnRecipe | None:
-    rows = OwnRecipe.objects.filter(name=name, **({} if version is None else {"version": version}))
+    rows = OwnRecipe.objects.filter(name=name, **({"withdrawn_at": None} if version is None else {"version": version}))
     return rows.select_related("author").order_by("-version").first()
 
 
@@ -65,8 +68,10 @@ def text_of(name: str, version: int | None = None) -> str | None:
 
 
 def import_recipe(text: str, *, by: User) -> OwnRecipe:
-    """The version that the text says, or the row that says the same already. PlanError names the field that cannot be;
-    then nothing is written."""
+    """The version that the text says, or the row that says the same already; what was withdrawn is back.
+
+    PlanError names the field that cannot be; then nothing is written.
+    """
     require(by, Role.TUNER, "import recipe")
     recipe = parse(text)
     name, version = recipe["name"], recipe["version"]
@@ -80,10 +85,30 @@ def import_recipe(text: str, *, by: User) -> OwnRecipe:
     if known is None:
         return _write(recipe, text, by)
     if known.text != text:
-        last = newest()[name].version
-        hint = f"versions never change: write version: {last + 1}"
+        hint = f"versions never change: write version: {_next(name)}"
         raise PlanError("version", f"version {version} of {name} is there and says something else", hint=hint)
+    if known.withdrawn_at:
+        _offer(known, None, "recipe.import", by)
     return known
+
+
+def withdraw(name: str, *, by: User) -> None:
+    """Offer it no more; campaigns made from it, and drafts, keep theirs. PlanError where it is none of the team's."""
+    require(by, Role.TUNER, "withdraw recipe")
+    if name in recipes.catalogue():
+        raise PlanError("recipe", f"{name!r} comes with the program", hint="only a team's own can be withdrawn")
+    row = newest().get(name)
+    if row is None:
+        hint = "theirs are: " + (", ".join(newest()) or "none")
+        raise PlanError("recipe", f"{name!r} is none of the team's", hint=hint)
+    _offer(row, timezone.now(), "recipe.withdraw", by)
+
+
+@transaction.atomic
+def _offer(row: OwnRecipe, withdrawn_at: datetime | None, action: str, by: User) -> None:
+    """All versions of a name are offered, or none is."""
+    OwnRecipe.objects.filter(name=row.name).update(withdrawn_at=withdrawn_at)
+    audit(by, action, row, after={"name": row.name, "withdrawn": bool(withdrawn_at)})
 
 
 def _runs_code(recipe: Recipe) -> bool:
@@ -102,6 +127,7 @@ def _write(recipe: Recipe, text: str, by: User) -> OwnRecipe:
     try:
         with transaction.atomic():
             row.save()
+            OwnRecipe.objects.filter(name=row.name).update(withdrawn_at=None)
             audit(by, "recipe.import", row, after={"name": row.name, "version": row.version})
     except IntegrityError as error:
         hint = "import it again to see"

@@ -10,9 +10,10 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
+from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
-from apps.accounts.pages import attachment, needs, page, sentence
+from apps.accounts.pages import attachment, attempt, needs, page, sentence
 from apps.accounts.services import user_of
 from apps.campaigns import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
@@ -105,6 +106,14 @@ def recipe_add(request: HttpRequest) -> HttpResponse:
     return page(request, "campaigns/recipe_form.html", {}, form)
 
 
+@require_POST
+@needs(Role.TUNER)
+def recipe_withdraw(request: HttpRequest, name: str) -> HttpResponse:
+    done = f"{name} is withdrawn. To have it back, import it again."
+    attempt(request, lambda: own_recipes.withdraw(name, by=user_of(request)), done)
+    return redirect("recipe_list")
+
+
 def _begun(request: HttpRequest) -> dict[str, str]:
     campaign, name = request.GET.get("campaign", ""), request.GET.get("from", "")
     if campaign:
@@ -126,5 +135,6 @@ urlpatterns = [
     path("recipes/", recipe_list, name="recipe_list"),
     path("recipes/add/", recipe_add, name="recipe_add"),
     path("recipes/<slug:name>.yaml", recipe_file, name="recipe_file"),
+    path("recipes/<slug:name>/withdraw/", recipe_withdraw, name="recipe_withdraw"),
     path("recipes/<slug:name>/hours/<int:host>/", recipe_hours, name="recipe_hours"),
 ]

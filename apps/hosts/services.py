@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import CASCADE
 from django.utils import timezone
 
 from apps.accounts import addresses, vault
@@ -12,7 +13,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import HostError, PlanError
 from apps.hosts import contact, keys, ssh, tasks, windows
-from apps.hosts.models import AllowedPath, ClusterConsent, Facts, Host, HostKey, Identity, Reservation, Trouble
+from apps.hosts.models import Host, HostKey, Identity, Trouble
 
 
 @transaction.atomic
@@ -77,7 +78,10 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
 
 @transaction.atomic
 def remove_host(host: Host, *, by: User) -> None:
-    """Delete a host that nothing refers to; PlanError names what does. Its keys, facts and leave go with it."""
+    """Delete a host that nothing refers to; PlanError names what does.
+
+    What only describes it goes with it: keys, facts, leave, how decisions by label stood there.
+    """
     require(by, Role.ADMIN, "remove host", on=host)
     referring = _referring(host)
     if referring:
@@ -88,9 +92,10 @@ def remove_host(host: Host, *, by: User) -> None:
 
 
 def _referring(host: Host) -> list[str]:
-    """What would be lost, or would lose its host: all but what only describes the host itself."""
-    own = (Facts, HostKey, ClusterConsent, AllowedPath, Reservation)
-    relations = [each for each in Host._meta.related_objects if each.related_model not in own]
+    """What would be lost, or would lose its host: all but what only describes the host, and goes with it by CASCADE. A
+    trouble tells of a run."""
+    related = Host._meta.related_objects
+    relations = [each for each in related if each.on_delete is not CASCADE or each.related_model is Trouble]
     found = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
     return sorted({str(each.related_model._meta.verbose_name_plural) for each in found})
 

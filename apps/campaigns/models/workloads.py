@@ -73,7 +73,10 @@ class DataSet(Owned):
 
 
 class OwnRecipe(models.Model):
-    """A recipe of the team, as it was written. Changing one makes the next version; none is ever changed."""
+    """A recipe of the team, as it was written. Changing one makes the next version; none is ever changed.
+
+    All versions of a name are withdrawn together: they are offered no more, and campaigns made from them go on.
+    """
 
     name = models.CharField(max_length=40)
     version = models.PositiveIntegerField()
@@ -81,6 +84,7 @@ class OwnRecipe(models.Model):
     content: Any = models.JSONField(help_text="what the text says")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["name", "-version"]

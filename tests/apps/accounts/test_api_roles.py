@@ -46,6 +46,7 @@ WRITERS = {
     "Workload.create": Role.TUNER,
     "Workload.check": Role.OPERATOR,
     "Recipe.create": Role.TUNER,
+    "Recipe.destroy": Role.TUNER,
     "DataSet.create": Role.TUNER,
     "DataSet.prepare": Role.OPERATOR,
     "DataCopy.remove": Role.OPERATOR,

@@ -196,6 +196,53 @@ def test_a_version_never_changes(tuner: User) -> None:
     assert OwnRecipe.objects.count() == 1
 
 
+def test_a_recipe_withdrawn_is_offered_no_more_and_its_drafts_go_on(tuner: User) -> None:
+    own_recipes.import_recipe(written(), by=tuner)
+    own_recipes.import_recipe(written(version=2, title="Another"), by=tuner)
+    draft = services.create_from_recipe(by=tuner, host=make_host(), recipe="ours")
+
+    own_recipes.withdraw("ours", by=tuner)
+
+    assert "ours" not in own_recipes.catalogue() and own_recipes.find("ours") is None
+    assert own_recipes.get("ours", 1)["title"] == "Our question"
+    assert previews.preview(draft).runs[0].spec["settings"]["postgresql"]["shared_buffers"] == "64MB"
+    with pytest.raises(PlanError, match="'ours' is not known"):
+        services.create_from_recipe(by=tuner, host=draft.host, recipe="ours")
+    assert AuditEntry.objects.get(action="recipe.withdraw").after == {"name": "ours", "withdrawn": True}
+
+
+@pytest.mark.parametrize(("text", "version"), [(written(), 2), (written(version=3), 3)])
+def test_importing_it_again_or_its_next_version_brings_a_recipe_back(tuner: User, text: str, version: int) -> None:
+    own_recipes.import_recipe(written(), by=tuner)
+    own_recipes.import_recipe(written(version=2, title="Another"), by=tuner)
+    own_recipes.withdraw("ours", by=tuner)
+
+    own_recipes.import_recipe(text, by=tuner)
+
+    assert own_recipes.get("ours")["version"] == version
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("cpu-scaling", "comes with the program"), ("nobodys", "is none of the team's")]
+)
+def test_only_a_recipe_of_the_team_can_be_withdrawn(tuner: User, name: str, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        own_recipes.withdraw(name, by=tuner)
+
+
+def test_a_recipe_is_withdrawn_in_the_browser_and_by_a_script(tuner: User) -> None:
+    own_recipes.import_recipe(written(), by=tuner)
+
+    page = browser(tuner).post(reverse("recipe_withdraw", args=["ours"]), follow=True)
+    gone = script(tuner).delete("/api/v1/recipes/ours/")
+    own_recipes.import_recipe(written(), by=tuner)
+    done = script(tuner).delete("/api/v1/recipes/ours/")
+
+    assert "ours is withdrawn" in page.content.decode() and "Our question" not in page.content.decode()
+    assert (gone.status_code, done.status_code) == (404, 204)
+    assert own_recipes.find("ours") is None
+
+
 def test_nothing_is_written_where_a_field_is_wrong(tuner: User) -> None:
     for text in (written(metric="tps"), written(name="cpu-scaling"), "a: [1"):
         with pytest.raises(PlanError):

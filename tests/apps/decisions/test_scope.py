@@ -13,9 +13,9 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions import replay, services, upkeep
-from apps.decisions.models import Decision
+from apps.decisions.models import Decision, Standing
 from apps.errors import PlanError
-from apps.hosts.services import change_host
+from apps.hosts.services import change_host, remove_host
 from tests.factories import browser, make_campaign, make_host
 
 Status = Decision.Status
@@ -41,6 +41,21 @@ def test_a_label_brings_in_every_host_that_carries_it(tuner: User, admin: User, 
     assert set(written.scope) == {campaign.host, other}
     assert list(Decision.objects.about(other)) == [written]
     assert not Decision.objects.about(third).exists()
+
+
+def test_a_host_that_is_in_a_scope_by_its_label_alone_can_be_removed(
+    tuner: User, admin: User, campaign: Campaign
+) -> None:
+    written = write(tuner, campaign, labels=["oltp"])
+    other = make_host("other")
+    change_host(other, by=admin, labels=["oltp"])
+    Standing.objects.create(decision=written, host=other, conditions={})
+
+    with pytest.raises(PlanError, match="campaigns, decisions"):
+        remove_host(campaign.host, by=admin)
+    remove_host(other, by=admin)
+
+    assert list(written.scope) == [campaign.host]
 
 
 def test_a_decision_about_no_host_is_refused(tuner: User, campaign: Campaign) -> None:
