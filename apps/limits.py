@@ -23,7 +23,7 @@ class RequestSize:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         told = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(told) if told.isdigit() else 0
+        size = int(told) if told.isdecimal() else 0
         most = UPLOAD_MOST if request.path.startswith(UPLOADS) else MOST
         return _refused(request, size, most) if size > most else self.get_response(request)
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
-from apps.accounts.models import Role, User
+from apps.accounts.models import Role, Team, User
 from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence, team_asked
 from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
@@ -146,13 +146,20 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
     rows = Campaign.objects.select_related("host", "created_by")
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows
-    rows = rows.filter(host=int(host)) if host.isdigit() else rows
+    rows = rows.filter(host=int(host)) if host.isdecimal() else rows
     rows = rows if team is None else rows.filter(queries.of_team(team))
     found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
     context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
     asked: dict[str, Any] = {"q": wanted, "state": state, "host": host, "team": team}
     asked["filtered"] = bool(wanted or state or host or team is not None)
-    return page(request, "campaigns/list.html", context | asked)
+    return page(request, "campaigns/list.html", context | asked | {"only": _only(host, team)})
+
+
+def _only(host: str, team: int | None) -> str:
+    """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
+    hosts = Host.objects.filter(pk=int(host)) if host.isdecimal() else Host.objects.none()
+    teams = Team.objects.filter(pk=team)
+    return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
 
 
 @needs(Role.OPERATOR, somewhere=True)

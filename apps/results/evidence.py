@@ -59,13 +59,13 @@ def _matrix(name: str, value: Mapping[str, Mapping[str, Any]], unit: str) -> Par
 
 
 def _order(key: str) -> tuple[bool, int, str]:
-    return (not key.isdigit(), int(key) if key.isdigit() else 0, key)
+    return (not key.isdecimal(), int(key) if key.isdecimal() else 0, key)
 
 
 def _column(name: str, key: str) -> str:
     """A number alone says nothing: node 0, cpu 3."""
     what = next((word for word in ("node", "cpu") if word in name or (word == "cpu" and "busy" in name)), "")
-    return f"{what} {key}" if what and key.isdigit() else key
+    return f"{what} {key}" if what and key.isdecimal() else key
 
 
 def _words(name: str) -> str:

@@ -79,7 +79,7 @@ def _campaign(pk: UUID) -> dict[str, Any]:
 
 def _after(request: HttpRequest) -> int:
     given = request.headers.get("Last-Event-ID") or request.GET.get("after", "0")
-    return int(given) if given.isdigit() else 0
+    return int(given) if given.isdecimal() else 0
 
 
 def _stream(told: Seat | list[bytes]) -> StreamingHttpResponse:

@@ -148,7 +148,7 @@ def _profile(names: Sequence[str]) -> Revision | None:
     if len(names) != 1:
         return None
     name, _, number = names[0].partition(" r")
-    known = Revision.objects.filter(profile__name=name, **({"number": int(number)} if number.isdigit() else {}))
+    known = Revision.objects.filter(profile__name=name, **({"number": int(number)} if number.isdecimal() else {}))
     return known.order_by("-number").first()
 
 

@@ -26,7 +26,7 @@ def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, by
 
 def check_length(length: str) -> None:
     """PlanError by what a request says of its own length: a body is a little longer than its files."""
-    if length.isdigit() and int(length) > LARGEST_UPLOAD + 1024**2:
+    if length.isdecimal() and int(length) > LARGEST_UPLOAD + 1024**2:
         raise _too_large(int(length))
 
 

@@ -58,6 +58,7 @@ def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Te
 
     assert {row["id"] for row in told} == {str(own.pk), str(partly.pk)}
     assert [str(each.pk) in page for each in (own, partly, other)] == [True, True, False]
+    assert "Only those on hosts of the team storage" in page
 
 
 def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
