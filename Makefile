@@ -32,7 +32,7 @@ test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
 	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest -m e2e $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -m e2e -n 2 --dist loadgroup $(ARGS)
 
 test-lab: .venv-tests ## units, restarts, power cuts on the virtual machines of $PROVING_LAB
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)

@@ -27,8 +27,9 @@ MANAGE_TIMEOUT_S = 600
 class Stack:
     """The services of one state directory. `durable=False` is for servers that live as long as one test run."""
 
-    def __init__(self, supervisor: Supervisor, *, durable: bool = True) -> None:
+    def __init__(self, supervisor: Supervisor, *, durable: bool = True, first_port: int | None = None) -> None:
         self.supervisor = supervisor
+        self.first_port = first_port or int(os.environ.get("PORT", FIRST_PORT))
         self.state = supervisor.state
         self.secrets = places.load_secrets(self.state)
         self.postgres = Postgres(self.state, self.secrets["postgres_password"], durable=durable)
@@ -37,8 +38,8 @@ class Stack:
 
     @functools.cached_property
     def port(self) -> int:
-        """The web server's: PORT from the environment (8000 by default), or the next one that is free."""
-        return _free_port(int(os.environ.get("PORT", FIRST_PORT)))
+        """The web server's: `first_port`, by default PORT of the environment or 8000, or the next one that is free."""
+        return _free_port(self.first_port)
 
     @property
     def base_url(self) -> str:
