@@ -158,7 +158,7 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
 def _only(host: str, team: int | None) -> str:
     """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
     hosts = Host.objects.filter(pk=int(host)) if host.isdecimal() else Host.objects.none()
-    teams = Team.objects.filter(pk=team)
+    teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
     return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
 
 
