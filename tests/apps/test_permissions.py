@@ -70,6 +70,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "workload_check": {"pk": workload.pk},
         "recipe_file": {"name": "cpu-scaling"},
         "recipe_hours": {"name": "cpu-scaling", "host": host.pk},
+        "recipe_withdraw": {"name": "cpu-scaling"},
         "dataset_copy_remove": {"pk": team["dataset"].copies.first().pk},
         "dataset_prepare": {"name": team["dataset"].name, "revision": 1},
         "decisions_on_host": {"name": host.name},

@@ -28,6 +28,7 @@ from tests.factories import browser, make_campaign, make_copy, make_host, make_u
 OF_HOUSE = {
     "Identity.create",
     "Recipe.create",
+    "Recipe.destroy",
     *("Import.create", "Import.say", "Import.commit", "Import.destroy"),
     *("Pin.create", "Pin.partial_update", "Pin.move", "Pin.destroy"),
     *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Session.destroy"),
