@@ -30,7 +30,8 @@ class Ground:
 
 def _first_port() -> int:
     """Workers side by side look for a free port each in a hundred of its own."""
-    return FIRST_PORT + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return int(os.environ.get("PORT", FIRST_PORT)) + 100 * worker
 
 
 @contextmanager

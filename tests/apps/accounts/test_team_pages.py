@@ -46,6 +46,16 @@ def test_lists_are_filtered_by_team(host: Host, storage: Team, viewer: User) -> 
     assert ("raid-01" in page, "other" in page) == (True, False)
 
 
+def test_a_digit_that_is_no_number_narrows_no_list(viewer: User) -> None:
+    client = Client()
+    client.force_login(viewer)
+
+    page = client.get(reverse("campaign_list"), {"host": "²"})
+
+    assert page.status_code == 200
+    assert "Only those on" not in page.content.decode()
+
+
 def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Team, admin: User, viewer: User) -> None:
     elsewhere = make_host("elsewhere")
     own, partly, other = (make_campaign(host=each, by=admin) for each in (host, elsewhere, elsewhere))
