@@ -139,6 +139,12 @@ class Supervisor:
         lines = self.log(name).read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "".join([f"; the end of {self.log(name)}:\n", *(f"    {line}\n" for line in lines)])
 
+    def said(self) -> str:
+        """For whoever looks into a failure: of each service whether it still runs, and the end of its log."""
+        ended = {name: child.poll() for name, child in self._children.items()}
+        states = {name: "runs" if status is None else f"ended with status {status}" for name, status in ended.items()}
+        return "".join(f"{name} {state}{self._tail(name)}" for name, state in states.items())
+
     def check(self, *others: int) -> None:
         """Starts again what ended and may be restarted, raises StackError for what may not; collects adopted orphans.
 

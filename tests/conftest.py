@@ -30,6 +30,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.xdist_group("agent" if room_of(item) == "agents" else "server"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Where a test on the whole stack fails, what its services said last is shown with the failure."""
+    report = yield
+    ground = getattr(item, "funcargs", {}).get("ground")
+    if ground is not None and report.failed:
+        report.sections.append(("the stack's services", ground.supervisor.said()))
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where figures of the fault matrix are kept, only the tests that count are run."""
     if wanted():

@@ -13,6 +13,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts import reservations, windows
 from apps.hosts.models import Host, Reservation
 
+LATE = timedelta(seconds=30)
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -90,7 +92,15 @@ def why(host: Host, now: datetime) -> str:
     if Run.objects.active().filter(host=host).exists():
         return ""
     following = queue.waiting(host).first()
-    return queue.hindrance(host, following, now) if following else ""
+    return (queue.hindrance(host, following, now) or _waits_for(following, now)) if following else ""
+
+
+def _waits_for(run: Run, now: datetime) -> str:
+    """What stopped the last try to begin it; or that nobody tries, though it takes a dispatcher seconds."""
+    if run.error:
+        return str(run.error["message"])
+    late = now - run.next_tick_at if run.next_tick_at and not run.claimed_until else timedelta()
+    return f"no dispatcher has taken it up for {late.seconds} s; is one running?" if late > LATE else ""
 
 
 def _ends(run: Run, now: datetime) -> datetime:

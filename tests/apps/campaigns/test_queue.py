@@ -269,6 +269,31 @@ def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Ho
     assert told.why == "bench is unfit: clock: 9 s"
 
 
+def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
+    campaign = started(bench, "first")
+    now = timezone.now()
+    campaign.runs.exclude(next_tick_at=None).update(next_tick_at=now)
+
+    told = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 60)]
+
+    assert told == ["", "no dispatcher has taken it up for 60 s; is one running?"]
+    campaign.runs.update(error={"message": "no turn to connect within 60 s"})
+    assert schedule(bench, now).why == "no turn to connect within 60 s"
+
+
+@pytest.mark.parametrize("written", ["next_tick_at", "claimed_until"])
+def test_a_run_does_not_wait_until_a_clock_that_was_set_back_is_where_it_was(bench: Host, written: str) -> None:
+    started(bench, "first")
+    now = timezone.now()
+    armed_runs = Run.objects.exclude(next_tick_at=None)
+    armed_runs.update(**{written: now + timedelta(seconds=15)})
+    assert not Run.objects.due(now).exists()
+
+    armed_runs.update(**{written: now + timedelta(hours=1)})
+
+    assert Run.objects.due(now).count() == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_reservation_does_not_stop_what_is_under_way(host: Host, admin: User) -> None:
     """On a real host: the run that is measured ends well, and the one behind it waits."""
