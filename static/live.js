@@ -145,19 +145,34 @@
   function watchCampaign(page) {
     let shown = null;
     let due = 0;
+    let asking = false;
+    let late = false;
     let heard = Date.now();
     let gone = "";
 
+    const plan = () => { due = due || setTimeout(refresh, Math.random() * REFRESH_MS); };
+
+    // One request after the other: htmx forgets a second one of the element that the first replaces.
     function refresh() {
       due = 0;
+      late = asking;
+      if (asking) return;
+      asking = true;
       window.htmx.trigger("#status", "refresh");
     }
+
+    document.body.addEventListener("htmx:afterRequest", (event) => {
+      if (event.detail.requestConfig.elt.id !== "status") return;
+      asking = false;
+      if (late || !event.detail.successful) plan();
+      late = false;
+    });
 
     function hear(news) {
       heard = Date.now();
       if (news.seq === shown) return;
       shown = news.seq;
-      due = due || setTimeout(refresh, Math.random() * REFRESH_MS);
+      plan();
       if (!news.moving) stop();
     }
 

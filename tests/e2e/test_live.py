@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
+from apps.campaigns.models import Campaign
 from embedded import commands, places
 from tests import populate
 from tests.e2e.conftest import shot
@@ -72,12 +73,16 @@ def page(browser: Browser, web: Web, team: dict[str, Any]) -> Iterator[Page]:
     context.close()
 
 
-def follow(page: Page, path: str, team: dict[str, Any]) -> list[str]:
-    """Opens the page of a run, logged in; the addresses that it asks for from then on."""
+def log_in(page: Page, team: dict[str, Any]) -> None:
     page.goto("/login/")
     page.fill("#id_username", team["operator"].username)
     page.fill("#id_password", populate.PASSWORD)
     page.click("main button")
+
+
+def follow(page: Page, path: str, team: dict[str, Any]) -> list[str]:
+    """Opens the page of a run, logged in; the addresses that it asks for from then on."""
+    log_in(page, team)
     page.goto(path)
     page.wait_for_selector("[data-figure][data-drawn]")
     expect(page.locator("[data-live-clock]")).to_contain_text("last point")
@@ -122,3 +127,27 @@ def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, 
     expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=3000)
     expect(page.locator("[data-live-clock]")).not_to_contain_text("lost")
     assert any("live.json" in url for url in asked)
+
+
+def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_as_it_is(
+    page: Page, web: Web, team: dict[str, Any]
+) -> None:
+    campaign = Campaign.objects.get(runs=team["live_run"])
+    web.start()
+    log_in(page, team)
+    held: list[str] = []
+
+    def hold(route: Route) -> None:
+        """The first refresh is answered with what was true when it was asked, long after."""
+        answer = route.fetch()
+        if "hx-request" in route.request.headers and not held:
+            held.append(answer.text())
+            Campaign.objects.filter(pk=campaign.pk).update(state=Campaign.State.PAUSED, state_reason="for the night")
+            time.sleep(5)
+        route.fulfill(response=answer)
+
+    page.route(lambda url: url.endswith(f"/campaigns/{campaign.pk}/"), hold)
+    page.goto(reverse("campaign_detail", args=[campaign.pk]))
+
+    expect(page.locator("#status")).to_contain_text("for the night", timeout=15_000)
+    assert "for the night" not in held[0]
