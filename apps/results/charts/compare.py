@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, layout, note
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout
 from apps.results.compare import Arm, Compared
 
 LETTERS = "ABCDEF"
@@ -33,7 +33,8 @@ def runs_chart(found: Compared, look: Theme) -> Figure:
         "zeroline": False,
     }
     drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity(found)}, "zeroline": False})
-    drawn |= {"height": 420, "showlegend": False, "annotations": [note("the axis does not start at 0", look)]}
+    drawn |= {"height": 420, "showlegend": False, "annotations": []}
+    foot(drawn["xaxis"], "the axis does not start at 0")
     return {"data": data, "layout": drawn}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, layout, note
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout
 from apps.results.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
 
 HEIGHT_PX, STACKED_PX = 520, 360
@@ -42,7 +42,7 @@ def explorer_chart(found: Explored, look: Theme, stacked: bool = False) -> Figur
             _heat(found, own, axes, look) if found.view.shape == "heat" else _coloured(found, own, colours, axes, look)
         )
     _legend_once(data)
-    _notes(found, drawn, look)
+    _notes(found, drawn)
     return {"data": data, "layout": drawn}
 
 
@@ -349,7 +349,7 @@ def _legend_once(data: list[Figure]) -> None:
         seen.add(key)
 
 
-def _notes(found: Explored, drawn: Figure, look: Theme) -> None:
+def _notes(found: Explored, drawn: Figure) -> None:
     told = []
     if found.view.shape == "heat":
         bar = {"title": {"text": found.quantity, "side": "right"}, "thickness": 14}
@@ -360,5 +360,5 @@ def _notes(found: Explored, drawn: Figure, look: Theme) -> None:
         told.append(f"{MOST_STRIP} of {len(found.runs)} runs drawn, means of all")
     if len(found.facets) > MOST_FACETS or (len(found.colours) > MOST_COLOURS and found.view.shape != "heat"):
         told.append(f"the first {MOST_FACETS} facets and {MOST_COLOURS} colours are drawn, the table has all")
-    if told:
-        drawn["annotations"].append(note("; ".join(told), look))
+    below = [axis for name, axis in drawn.items() if name.startswith("xaxis") and axis["title"]["text"]]
+    foot(below[len(below) // 2], "; ".join(told))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from apps.results import thin
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, layout, note, shown
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, shown
 from apps.results.latencies import Curve, Heat, Statement
 from apps.results.timeline import Axis
 
@@ -41,7 +41,7 @@ def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
     drawn = layout(look, xaxis=across, yaxis=down)
     drawn |= {"height": 400, "showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
     if len(curves) > MOST_CURVES:
-        drawn["annotations"] = [note(f"the first {MOST_CURVES} of {len(curves)} curves", look)]
+        foot(drawn["xaxis"], f"the first {MOST_CURVES} of {len(curves)} curves")
     return {"data": data, "layout": drawn}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
-from apps.results.charts.shades import laid, noise_band
-from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout, note
+from apps.results.charts.shades import noise_band
+from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout
 from apps.results.queries import CampaignTable
 
 MOST_DIFFERENCES = 24
@@ -39,8 +39,10 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
     drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
     drawn["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-    drawn["annotations"] = [note(words, look)]
-    return laid({"data": data, "layout": drawn}, noise_band(table, look))
+    band, grey = noise_band(table, look)
+    drawn["shapes"] = band
+    foot(drawn["xaxis"], words, grey)
+    return {"data": data, "layout": drawn}
 
 
 def difference_chart(table: CampaignTable, look: Theme) -> Figure:
@@ -53,7 +55,7 @@ def difference_chart(table: CampaignTable, look: Theme) -> Figure:
     ]
     figure = forest_chart(rows, table.delta, f"{table.metric}, % against {table.baseline}", look)
     if len(table.told) > len(rows):
-        figure["layout"]["annotations"].append(note(f"the {len(rows)} of {len(table.told)} that differ most", look))
+        foot(figure["layout"]["xaxis"], f"the {len(rows)} of {len(table.told)} that differ most")
     return figure
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apps.results.charts.themes import Figure, Theme, note
+from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Within
 from apps.results.queries import CampaignTable
 from apps.results.timeline import Axis
 
 
-def noise_band(table: CampaignTable, look: Theme) -> Figure:
-    """Layout: a grey band around the baseline's mean, in which levels that are the same differ; {} without one."""
+def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
+    """A grey band around the baseline's mean, in which levels that are the same differ, and the words that tell it."""
     mean = next((level.mean for level in table.levels if level.label == table.baseline), None)
     floor = table.noise_floor_percent
     if mean is None or floor is None:
-        return {}
+        return [], ""
     ratio = 1 + floor / 100
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": mean / ratio, "y1": mean * ratio, "layer": "below"}
     shape = band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}}
-    words = note(f"grey: noise floor, ±{floor:.2f} % around {table.baseline}".replace("<", "&lt;"), look)
-    return {"shapes": [shape], "annotations": [words | {"yshift": 15}]}
+    return [shape], f"grey: noise floor, ±{floor:.2f} % around {table.baseline}".replace("<", "&lt;")
 
 
 def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:

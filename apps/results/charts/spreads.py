@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from apps.results.charts.themes import DASHES, Figure, Theme, layout, note
+from apps.results.charts.themes import DASHES, Figure, Theme, foot, layout
 from apps.results.spreads import Part, Spread, Spreads
 
 PLACES = {"read": 0, "write": 1, "trim": 2, "mixed": 3, "": 4}
@@ -36,8 +36,7 @@ def spread_chart(spreads: Spreads, look: Theme) -> Figure:
         for line, one in enumerate(own):
             data += _drawn(one, f"y{place + 1 if place else ''}", -highest * BELOW * (line + 0.6), look)
     _legend_once(data)
-    if spreads.note:
-        drawn["annotations"].append(note(spreads.note, look) | {"yshift": -FOOT_PX + 4, "yanchor": "bottom"})
+    foot(drawn["xaxis"], spreads.note)
     return {"data": data, "layout": drawn}
 
 

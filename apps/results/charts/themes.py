@@ -47,9 +47,11 @@ def layout(look: Theme, **axes: Figure) -> Figure:
     }
 
 
-def note(text: str, look: Theme) -> Figure:
-    place = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "right", "yanchor": "bottom"}
-    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, "opacity": 0.8, **place}
+def foot(axis: Figure, *notes: str) -> None:
+    """Small lines under an axis and its title, where they hide no point."""
+    small = [f'<span style="font-size:11px">{note}</span>' for note in notes if note]
+    lines = [axis.get("title", {}).get("text", ""), *small]
+    axis["title"] = {"text": "<br>".join(line for line in lines if line)}
 
 
 def shown(axis: Axis) -> Figure:
