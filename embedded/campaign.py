@@ -137,7 +137,8 @@ def report(table: dict[str, Any]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     proofs = [f"  {level['label']}: {line}" for level in table["levels"] for line in level["proof_lines"]]
-    return "\n".join([*lines, "", table["sentence"], "", "found on the host while it ran:", *proofs])
+    found = ["", "found on the host while it ran:", *proofs] if proofs else []
+    return "\n".join([*lines, "", table["sentence"], *found])
 
 
 def _row(level: dict[str, Any]) -> tuple[str, ...]:
@@ -146,7 +147,7 @@ def _row(level: dict[str, Any]) -> tuple[str, ...]:
     if level["relative_low"] is not None:
         relative += f" [{level['relative_low']:+.2f}, {level['relative_high']:+.2f}]"
     runs = f"{level['ok']} of {level['planned']}"
-    proven = f"{level['proven']} of {level['ok']}"
+    proven = f"{level['proven']} of {level['ok']}" if level["proof_lines"] or not level["ok"] else "nothing was set"
     verdict = level["verdict"].replace("_", " ") + (" (preliminary)" if level["preliminary"] else "")
     mean = "" if level["mean"] is None else _figure(level["mean"])
     return level["label"], runs, mean, bounds, relative, verdict, proven

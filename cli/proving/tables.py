@@ -65,13 +65,17 @@ def progress(told: Mapping[str, Any]) -> str:
     return f"{told['done']}/{told['total']} runs{failed}"
 
 
+def _proven(row: Mapping[str, Any]) -> str:
+    return f"{row['proven']} of {row['ok']}" if row["proof_lines"] or not row["ok"] else "nothing was set"
+
+
 def results(found: Mapping[str, Any]) -> RenderableType:
     """The answer of a campaign: a row per combination of levels, and the sentence."""
     rows = [
         (
             *(row["label"], f"{row['ok']} of {row['planned']}", figure(row["mean"]), interval(row["low"], row["high"])),
             change(row["relative_percent"], row["relative_low"], row["relative_high"]),
-            *(verdict(row["verdict"], row["preliminary"]), f"{row['proven']} of {row['ok']}"),
+            *(verdict(row["verdict"], row["preliminary"]), _proven(row)),
         )
         for row in found["levels"]
     ]

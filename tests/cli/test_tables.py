@@ -1,0 +1,48 @@
+"""What the command line and `make demo` print of an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from embedded import campaign
+from proving import tables
+
+LEVEL: dict[str, Any] = {
+    "label": "as it is",
+    "ok": 3,
+    "planned": 3,
+    "mean": 80.2,
+    "low": None,
+    "high": None,
+    "verdict": "",
+    "relative_percent": None,
+    "relative_low": None,
+    "relative_high": None,
+    "preliminary": False,
+}
+
+
+def answer(**proof: Any) -> dict[str, Any]:
+    told = {"metric": "tps", "unit": "1/s", "baseline": "as it is", "sentence": "No comparison can be made."}
+    return {**told, "levels": [LEVEL | proof]}
+
+
+def printed(found: dict[str, Any]) -> list[str]:
+    console = Console(width=120)
+    with console.capture() as text:
+        console.print(tables.results(found))
+    return [text.get(), campaign.report(found)]
+
+
+def test_runs_in_which_nothing_was_set_are_not_told_as_unproven() -> None:
+    for text in printed(answer(proven=0, proof_lines=[])):
+        assert "nothing was set" in text
+        assert "0 of 3" not in text
+        assert "found on the host" not in text
+
+
+def test_of_runs_with_settings_it_is_told_how_many_were_proven() -> None:
+    for text in printed(answer(proven=2, proof_lines=["postgresql autovacuum: off"])):
+        assert "2 of 3" in text
