@@ -109,7 +109,7 @@ class Stack:
 
     @property
     def web(self) -> Service:
-        """gunicorn; ready when it answers without an error of its own."""
+        """gunicorn; ready when it has the port, and answers without an error of its own."""
         return self._python("web", commands.web(f"{ADDRESS}:{self.port}"), self._web_answers, signal.SIGTERM)
 
     @property
@@ -144,6 +144,8 @@ class Stack:
         return words in self.supervisor.log(name).read_text(errors="replace")
 
     def _web_answers(self) -> bool:
+        if not self._logged("web", "Listening at"):
+            return False  # another server has taken the port meanwhile, and would answer
         connection = HTTPConnection(ADDRESS, self.port, timeout=10)
         try:
             connection.request("GET", "/")

@@ -2,11 +2,16 @@
 
 import os
 import signal
+import threading
 import time
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
+import pytest
+
 from embedded import processes
-from embedded.stack import Stack
+from embedded.errors import StackError
+from embedded.stack import ADDRESS, Stack
 from embedded.supervisor import Supervisor
 
 
@@ -30,3 +35,13 @@ def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None
         ours = set(processes.descendants(os.getpid())) - others
         assert len(ours) >= 13, "two stores, sshd, web, worker, dispatcher, beat, and children of theirs"
     assert [p for p in ours if processes.alive(p)] == []
+
+
+def test_a_server_that_took_our_port_meanwhile_is_not_taken_for_ours(state: Path) -> None:
+    with Supervisor(state) as supervisor:
+        stack = Stack(supervisor)
+        with HTTPServer((ADDRESS, stack.port), SimpleHTTPRequestHandler) as other:
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            with pytest.raises(StackError, match=f"Connection in use: .*{stack.port}"):
+                supervisor.start(stack.web)
+            other.shutdown()
