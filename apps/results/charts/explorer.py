@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout
 from apps.results.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
 
 HEIGHT_PX, STACKED_PX = 520, 360
@@ -112,7 +112,7 @@ def _y_axis(found: Explored, first: bool) -> Figure:
     values = [run.value for run in found.runs]
     latency = found.unit in ("ms", "us", "ns", "s") and found.better == "lower"
     if latency and values and min(values) > 0 and max(values) >= DECADES * min(values):
-        return axis | {"type": "log", "dtick": "D2", "exponentformat": "none"}
+        return axis | LOGARITHMIC
     return axis
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from apps.results import thin
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, shown
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout, shown
 from apps.results.latencies import Curve, Heat, Statement
 from apps.results.timeline import Axis
 
@@ -37,7 +37,7 @@ def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
     ticks = [percent for percent in TICKS if percent <= last]
     across = {"title": {"text": "percentile"}, "tickvals": [_nine(percent) for percent in ticks], "zeroline": False}
     across |= {"ticktext": [f"{percent:g} %" for percent in ticks]}
-    down = {"title": {"text": "latency (ms)"}, "type": "log", "exponentformat": "none", "dtick": "D2"}
+    down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
     drawn = layout(look, xaxis=across, yaxis=down)
     drawn |= {"height": 400, "showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
     if len(curves) > MOST_CURVES:
@@ -71,7 +71,7 @@ def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
         "colorbar": bar,
         "hovertemplate": "at %{x} s, about %{y:.3g} ms: %{text:,.0f} transactions<extra></extra>",
     }
-    down = {"title": {"text": "latency (ms)"}, "type": "log", "exponentformat": "none", "dtick": "D2"}
+    down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
     across = {"title": {"text": axis.title}, **shown(axis)}
     return {"data": [trace], "layout": layout(look, xaxis=across, yaxis=down) | {"height": 360}}
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.results import thin
-from apps.results.charts.themes import DASHES, SYMBOLS, WIDTH_PX, Figure, Theme, shown
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, shown
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
 from apps.results.samples import Column
@@ -143,7 +143,7 @@ def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:
     axis: Figure = {"domain": domain, "title": {"text": panel.unit}, "gridcolor": look.grid}
     axis |= {"zeroline": False, "automargin": True}
     if panel.group == "latency":
-        return axis | {"type": "log", "dtick": "D2"}
+        return axis | LOGARITHMIC
     return axis | {"rangemode": "tozero"}
 
 

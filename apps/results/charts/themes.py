@@ -25,9 +25,13 @@ DARK = Theme(("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#E6E8EB"),
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
 
-
 # Of a chart, unless its page says it.
 WIDTH_PX = 1200
+
+# A logarithmic axis with whole labels: Plotly by itself writes 0.05 as a bare 5.
+_STEPS = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 2, 5)]
+_LABELS = [f"{step:,.0f}" if step >= 1 else f"{step:.6f}".rstrip("0") for step in _STEPS]
+LOGARITHMIC: Figure = {"type": "log", "tickvals": _STEPS, "ticktext": _LABELS}
 
 
 def theme(name: str) -> Theme:

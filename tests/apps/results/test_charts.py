@@ -11,6 +11,7 @@ import pytest
 from apps.results import charts
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
+from apps.results.charts.themes import LOGARITHMIC
 from apps.results.models import Within
 from apps.results.queries import CampaignTable, LevelRow, Point
 from apps.results.timeline import Axis, Step
@@ -62,6 +63,12 @@ def test_a_band_around_the_baseline_shows_what_noise_alone_does() -> None:
     (band,) = drawn["shapes"]
     assert (band["y0"], band["y1"]) == (pytest.approx(100 / 1.02), pytest.approx(102))
     assert "noise floor, ±2.00 % around a" in drawn["xaxis"]["title"]["text"]
+
+
+def test_a_logarithmic_axis_has_whole_labels() -> None:
+    labels = dict(zip(LOGARITHMIC["tickvals"], LOGARITHMIC["ticktext"], strict=True))
+
+    assert [labels[value] for value in (0.00001, 0.05, 0.2, 1.0, 2000.0)] == ["0.00001", "0.05", "0.2", "1", "2,000"]
 
 
 def test_warm_up_and_stalls_are_shaded_in_the_time_of_their_step() -> None:
