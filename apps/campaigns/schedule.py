@@ -99,8 +99,11 @@ def _waits_for(run: Run, now: datetime) -> str:
     """What stopped the last try to begin it; or that nobody tries, though it takes a dispatcher seconds."""
     if run.error:
         return str(run.error["message"])
-    late = now - run.next_tick_at if run.next_tick_at and not run.claimed_until else timedelta()
-    return f"no dispatcher has taken it up for {late.seconds} s; is one running?" if late > LATE else ""
+    claimed = run.claimed_until is not None and run.claimed_until >= now
+    if run.next_tick_at is None or claimed or now - run.next_tick_at < LATE:
+        return ""
+    waited = (now - run.next_tick_at).total_seconds()
+    return f"no dispatcher has taken it up for {waited:.0f} s; is one running?"
 
 
 def _ends(run: Run, now: datetime) -> datetime:

@@ -274,9 +274,12 @@ def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
     now = timezone.now()
     campaign.runs.exclude(next_tick_at=None).update(next_tick_at=now)
 
-    told = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 60)]
+    campaign.runs.exclude(next_tick_at=None).update(claimed_until=now + timedelta(seconds=50))
 
-    assert told == ["", "no dispatcher has taken it up for 60 s; is one running?"]
+    told = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 45, 60, 90_000)]
+
+    words = "no dispatcher has taken it up for {} s; is one running?"
+    assert told == ["", "", words.format(60), words.format(90_000)]
     campaign.runs.update(error={"message": "no turn to connect within 60 s"})
     assert schedule(bench, now).why == "no turn to connect within 60 s"
 
