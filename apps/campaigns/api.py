@@ -195,6 +195,11 @@ class CampaignViewSet(
     }
     of_teams = tuple(roles)
 
+    def get_queryset(self) -> QuerySet[Campaign]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.listed("workload__name", "workload__revision").select_related("workload")
+
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return CampaignRowSerializer if self.action == "list" else CampaignSerializer
 
@@ -257,8 +262,9 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     of_teams = ("cancel",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        runs = super().get_queryset()
-        return runs.defer("spec", "manifest") if self.action == "list" else runs
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.runs_listed(Run.objects.order_by("campaign_id", "position"))
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
         return RunRowSerializer if self.action == "list" else RunSerializer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from uuid import UUID
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, Sum, Window
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
 from django.db.models.functions import Extract, Lag
 
 from apps.campaigns import plan
@@ -16,6 +16,7 @@ from apps.hosts import changes
 from apps.hosts.models import Facts, Host
 
 ENDED = Q(state=Run.State.ENDED)
+TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
 
 
@@ -32,6 +33,21 @@ class Progress:
     failed: int
     read: int
     eta_s: float | None
+
+
+def listed(*further: str) -> QuerySet[Campaign]:
+    """Campaigns as lists have them: without their designs, but with `further` fields."""
+    names = ("host__name", "created_by__username")
+    shown = ("kind", "name", "question", "recipe", "state", "metric", "repetitions", *TIMES)
+    return Campaign.objects.select_related("host", "created_by").only(*names, *shown, *further)
+
+
+def runs_listed(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """As lists have them: without their specs, and without what their agents sealed."""
+    place = ("campaign", "host__name", "position", "block", "cell", "retry_of")
+    became = ("state", "outcome", "error", "proof", "started_at", "ended_at", "ingested_at", "cancel_requested_at")
+    agent = ("agent_state", "agent_state_at", "epoch", "step", "last_seq")
+    return runs.select_related("host").only(*place, *became, *agent)
 
 
 def of_team(team: int) -> Q:

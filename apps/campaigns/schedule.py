@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,8 @@ from apps.hosts import reservations, windows
 from apps.hosts.models import Host, Reservation
 
 LATE = timedelta(seconds=30)
+
+Counts = tuple[int, int, int]  # of runs: ended, all, not ok
 
 
 @dataclass(frozen=True)
@@ -68,23 +70,27 @@ class OnHost:
     why: str
 
 
-def by_host(campaign: Campaign, now: datetime) -> list[OnHost]:
-    """In the order of the hosts' names: three queries, and for each that is idle those of its queue."""
+def counts(campaign: Campaign) -> dict[int, Counts]:
+    """Of each host with runs of the campaign; one query."""
     ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
-    counted = (
-        campaign.runs.order_by()
-        .values("host")
-        .annotate(total=Count("pk"), done=Count("pk", filter=ended), failed=Count("pk", filter=not_ok))
-    )
-    counts = {row["host"]: (row["done"], row["total"], row["failed"]) for row in counted}
-    active = {run.host_id: run for run in campaign.runs.active().select_related("campaign")}
-    hosts = Host.objects.filter(pk__in=counts).order_by("name")
-    return [_on_host(host, counts[host.pk], active.get(host.pk), campaign, now) for host in hosts]
+    told = campaign.runs.order_by().values_list("host")
+    rows = told.annotate(done=Count("pk", filter=ended), total=Count("pk"), failed=Count("pk", filter=not_ok))
+    return {host: (done, total, failed) for host, done, total, failed in rows}
 
 
-def _on_host(host: Host, counts: tuple[int, int, int], active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
-    waits = active is None and counts[0] < counts[1] and campaign.state == Campaign.State.RUNNING
-    return OnHost(host, *counts, active, why(host, now) if waits else "")
+def by_host(campaign: Campaign, now: datetime, counted: Mapping[int, Counts] | None = None) -> list[OnHost]:
+    """In the order of the hosts' names: three queries, and for each that is idle those of its queue. `counted`: its
+    `counts`, where they are known."""
+    of_host = counts(campaign) if counted is None else counted
+    runs = () if campaign.ended_at else campaign.runs.active().select_related("campaign")
+    active = {run.host_id: run for run in runs}
+    hosts = Host.objects.filter(pk__in=of_host).order_by("name")
+    return [_on_host(host, of_host[host.pk], active.get(host.pk), campaign, now) for host in hosts]
+
+
+def _on_host(host: Host, counted: Counts, active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
+    waits = active is None and counted[0] < counted[1] and campaign.state == Campaign.State.RUNNING
+    return OnHost(host, *counted, active, why(host, now) if waits else "")
 
 
 def why(host: Host, now: datetime) -> str:

@@ -143,7 +143,7 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
 def campaign_list(request: HttpRequest) -> HttpResponse:
     wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
     team = team_asked(request)
-    rows = Campaign.objects.select_related("host", "created_by")
+    rows = queries.listed()
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows
     rows = rows.filter(host=int(host)) if host.isdecimal() else rows

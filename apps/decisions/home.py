@@ -160,7 +160,7 @@ def _decisions() -> list[Wanted]:
 
 
 def recent_campaigns() -> list[Campaign]:
-    others = Campaign.objects.exclude(state=Campaign.State.RUNNING).select_related("host", "created_by")
+    others = queries.listed().exclude(state=Campaign.State.RUNNING)
     return queries.counted(others.order_by("-created_at")[:RECENT])
 
 

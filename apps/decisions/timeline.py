@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Team
+from apps.campaigns import queries
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event
 from apps.errors import PlanError
@@ -160,7 +161,7 @@ def _about(asked: Asked, decisions: DecisionQuerySet) -> DecisionQuerySet:
 
 
 def _campaigns(asked: Asked) -> QuerySet[Campaign]:
-    ended = Campaign.objects.filter(ended_at__isnull=False).select_related("host", "created_by")
+    ended = queries.listed().filter(ended_at__isnull=False)
     if asked.host:
         ended = ended.filter(host=asked.host)
     if asked.team:

@@ -339,7 +339,7 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
     known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        rows = known.filter(run__in=arm.chosen).values_list("run_id", "value")
+        rows = known.filter(run__in=[run.pk for run in arm.runs]).values_list("run_id", "value")
         values = {run: value for run, value in rows if math.isfinite(value)}
         if not values:
             raise PlanError("figure", f"no run of {arm.title} has {step}.{name}", hint="choose another figure")

@@ -10,23 +10,29 @@ from typing import Any, cast
 
 import orjson
 from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max, Sum
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
 
 from agents.protocol import digest
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Break, Progress, breaks, progress
+from apps.campaigns.schedule import Counts, counts
 from apps.errors import PlanError
 from apps.results import charts, queries
 from apps.results.judgements import judgements
-from apps.results.kept import json_of, kept, program, revived
+from apps.results.kept import json_of, keep, kept, program, revived, there
 from apps.results.models import Kept
 from apps.results.queries import CampaignTable
-from apps.results.sentences import Judgement
+from apps.results.sentences import Judgement, by_topic
 from apps.results.summary import SummaryTable, summary_table
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
 FILLED_FROM = 500
 ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
 ASKED_FOR, MOST_ASKED = "asked ", 40
+# What a campaign's page shows: it is read at once.
+LEVELS, SUMMARY, SAID = "results/_levels.html", "results/_summary.html", "results/_judgements.html"
+OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, SAID)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
 
 
@@ -72,6 +78,22 @@ class Keeper:
         told = self._get("breaks", lambda: breaks(self.campaign.pk))
         return cast(list[Break], revived(list[Break], orjson.loads(told)))
 
+    def hosts(self) -> dict[int, Counts]:
+        """Of each host how many of its runs have ended, all of them, and how many are not ok."""
+        told = self._get("hosts", lambda: counts(self.campaign))
+        return {int(host): tuple(counted) for host, counted in orjson.loads(told).items()}
+
+    def levels_drawn(self) -> SafeString:
+        """The table as a page has it; like the other parts that are drawn, whoever asks."""
+        return self._drawn(LEVELS, lambda: {"campaign": self.campaign, "table": self.table()})
+
+    def summary_drawn(self) -> SafeString:
+        """Nothing where the summary says no more than the table."""
+        return self._drawn(SUMMARY, lambda: {"campaign": self.campaign, "summary": self.summary()})
+
+    def judgements_drawn(self) -> SafeString:
+        return self._drawn(SAID, lambda: {"found": by_topic(self.judgements())})
+
     def judgements(self) -> list[Judgement]:
         told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
         return cast(list[Judgement], revived(list[Judgement], orjson.loads(told)))
@@ -96,7 +118,7 @@ class Keeper:
 
     def fill(self) -> None:
         """What a page asks for first."""
-        self.table(), self.summary(), self.figure("light")
+        self.table(), self.summary_drawn(), self.figure("light")
 
     @cached_property
     def _whole(self) -> CampaignTable:
@@ -107,12 +129,27 @@ class Keeper:
         """Whether there is such a host here: of others nothing is kept, or whoever asks could fill the table."""
         return self.host is None or self.campaign.runs.filter(host=self.host).exists()
 
+    def _drawn(self, template: str, context: Callable[[], dict[str, Any]]) -> SafeString:
+        told = self._get(template, lambda: render_to_string(template, context()))
+        return SafeString(orjson.loads(told))
+
     def _get(self, name: str, compute: Callable[[], Any]) -> bytes:
         if not self._known:
             return json_of(compute())
-        name = name if self.host is None else f"{name} on {self.host}"
         # The key is made before the runs are read: what changes meanwhile makes another one.
-        return kept(self.campaign, name, self.key, compute)
+        named, key = self._named(name), self.key
+        if name not in OF_A_PAGE:
+            return kept(self.campaign, named, key, compute)
+        if named not in self._there:
+            self._there[named] = keep(self.campaign, named, key, compute)
+        return self._there[named]
+
+    def _named(self, name: str) -> str:
+        return name if self.host is None else f"{name} on {self.host}"
+
+    @cached_property
+    def _there(self) -> dict[str, bytes]:
+        return there(self.campaign, [self._named(name) for name in OF_A_PAGE], self.key)
 
 
 def _bare(table: CampaignTable) -> CampaignTable:

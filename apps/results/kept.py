@@ -7,9 +7,10 @@ text. Another key is another answer, whoever changed what.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -25,15 +26,25 @@ from apps.results.models import Kept
 def program() -> str:
     """The text of this program in short: another version may compute otherwise."""
     root, told = Path(__file__).parents[2], hashlib.sha256()
-    for file in sorted((*root.glob("apps/**/*.py"), *root.glob("agents/**/*.py"))):
+    texts = (root.glob(name) for name in ("apps/**/*.py", "agents/**/*.py", "templates/**/*.html"))
+    for file in sorted(chain.from_iterable(texts)):
         told.update(file.read_bytes())
     return told.hexdigest()
 
 
 def kept(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
     """What was computed, as JSON, while all that it comes from is in `key`."""
-    for value in Kept.objects.filter(campaign=campaign, name=name, key=key).values_list("value", flat=True):
-        return bytes(value)
+    return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
+
+
+def there(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
+    """name -> what is kept, of those that are; one query."""
+    rows = Kept.objects.filter(campaign=campaign, name__in=names, key=key)
+    return {name: bytes(value) for name, value in rows.values_list("name", "value")}
+
+
+def keep(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
+    """It is computed, in the place of what was kept by that name."""
     row = Kept(campaign=campaign, name=name, key=key, value=json_of(compute()))
     Kept.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]

@@ -15,7 +15,6 @@ from django.db.models import Q
 from apps.campaigns.models import Campaign, Workload
 from apps.results import stats
 from apps.results.compare import Compared, What, Wide, common, name_of, words_of
-from apps.results.models import Measurement
 from apps.results.stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
@@ -131,10 +130,10 @@ def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
     for workload, listed in cells.items():
         wanted |= Q(campaign__workload=workload or None, cell__in=listed)
     step, _, name = figure.partition(".")
-    rows = Measurement.objects.filter(run__in=side.arm.chosen.filter(wanted), step=step, name=name).order_by()
-    of_level = rows.values_list("run__campaign__workload", "run__cell")
+    rows = side.arm.chosen.filter(wanted, measurements__step=step, measurements__name=name).order_by()
+    of_level = rows.values_list("campaign__workload", "cell")
     told: Values = {}
-    for workload_id, cell, values in of_level.annotate(values=ArrayAgg("value", order_by="run_id")):
+    for workload_id, cell, values in of_level.annotate(values=ArrayAgg("measurements__value", order_by="pk")):
         finite = [value for value in values if math.isfinite(value)]
         told.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
     return told

@@ -13,6 +13,7 @@ from django.db.models import Q
 from agents.settings import SETTINGS
 from apps.campaigns import checks, previews, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
+from apps.campaigns.queries import runs_listed
 from apps.errors import PlanError
 from apps.hosts import topology
 from apps.results import proof, queries, samples, series
@@ -50,7 +51,7 @@ class RunsPage:
 def runs_of(campaign: Campaign, host: int | None = None, before: int | None = None, after: int = -1) -> RunsPage:
     """Those that come next after a place, or right before one, of one host or all, with the campaign's metric as
     `value`; two queries."""
-    wanted = queries.runs_on(campaign, host).select_related("host").defer("spec", "manifest")
+    wanted = runs_listed(queries.runs_on(campaign, host))
     if before is None:
         found = list(wanted.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
         runs, earlier, later = found[:RUNS_SHOWN], after >= 0, len(found) > RUNS_SHOWN

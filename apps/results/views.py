@@ -23,7 +23,7 @@ from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
 from apps.campaigns.queries import breaks_at
-from apps.campaigns.schedule import by_host
+from apps.campaigns.schedule import OnHost, by_host
 from apps.hosts.models import Host
 from apps.results import (
     charts,
@@ -46,7 +46,7 @@ from apps.results.charts import shades
 from apps.results.keeper import Keeper
 from apps.results.models import Mark
 from apps.results.sentences import by_topic
-from apps.results.summary import HEAD, SummaryTable
+from apps.results.summary import HEAD
 from apps.results.transfer import download
 
 DIFFERENCES = "differences"
@@ -71,9 +71,8 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "progress": progress,
         "breaks": whole.breaks(),
         "table": table,
-        "judgements": by_topic(keeper.judgements()) if table else [],
-        "summary": _summary(keeper) if planned and compares else None,
-        "hosts": by_host(campaign, timezone.now()) if planned and campaign.kind != Campaign.Kind.IMPORTED else [],
+        **(_drawn(keeper) if table else {}),
+        "hosts": _hosts(whole) if planned else [],
         "host": host,
         "of_host": f"?host={host}" if host else "",
         "asked": f"host={host}&" if host else "",
@@ -124,9 +123,19 @@ def _place(request: HttpRequest) -> dict[str, int]:
     return found
 
 
-def _summary(keeper: Keeper) -> SummaryTable | None:
-    table = keeper.summary()
-    return table if table.adds else None
+def _drawn(keeper: Keeper) -> dict[str, Any]:
+    return {
+        "levels": keeper.levels_drawn(),
+        "judgements": keeper.judgements_drawn(),
+        "summary": keeper.summary_drawn(),
+    }
+
+
+def _hosts(keeper: Keeper) -> list[OnHost]:
+    """What was imported ran on no host of ours."""
+    if keeper.campaign.kind == Campaign.Kind.IMPORTED:
+        return []
+    return by_host(keeper.campaign, timezone.now(), keeper.hosts())
 
 
 @needs(Role.VIEWER)

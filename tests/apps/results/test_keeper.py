@@ -23,6 +23,8 @@ from tests.factories import browser, end_run, make_campaign, make_host, make_use
 
 pytestmark = pytest.mark.django_db
 
+FILLED = {"table", "summary", keeper.SUMMARY, "figure"}
+
 
 @pytest.fixture
 def campaign(tuner: User) -> Campaign:
@@ -65,17 +67,46 @@ def test_it_is_computed_once(campaign: Campaign, monkeypatch: pytest.MonkeyPatch
     again(campaign).table()
     again(campaign).figure("light")
 
-    assert set(campaign.kept.values_list("name", flat=True)) == {"table", "summary", "figure"}
+    assert set(campaign.kept.values_list("name", flat=True)) == FILLED
 
 
-def test_a_hit_takes_two_queries(campaign: Campaign) -> None:
-    Keeper(campaign).table()
+def test_all_that_a_page_shows_takes_two_queries(campaign: Campaign) -> None:
+    def shown(keeper: Keeper) -> list[Any]:
+        drawn = [keeper.levels_drawn(), keeper.summary_drawn(), keeper.judgements_drawn()]
+        return [keeper.progress(), keeper.breaks(), keeper.hosts(), keeper.table(), *drawn]
+
+    first = shown(Keeper(campaign))
     keeper = again(campaign)
 
     with CaptureQueriesContext(connection) as captured:
-        keeper.table()
+        second = shown(keeper)
 
     assert len(captured) == 2
+    assert first[:3] == second[:3] and first[4:] == second[4:]
+
+
+def test_a_part_of_a_page_is_drawn_once_and_again_after_a_change(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Keeper(campaign).levels_drawn()
+    with monkeypatch.context() as patch:
+        patch.setattr(keeper, "render_to_string", None)  # whoever draws again falls over it
+        assert again(campaign).levels_drawn() == before
+
+    Run.objects.filter(campaign=campaign, position=0).update(outcome=Run.Outcome.FAILED)
+
+    assert "4 / 5" not in before
+    assert "4 / 5" in again(campaign).levels_drawn()
+
+
+def test_a_host_s_part_is_not_that_of_all(campaign: Campaign) -> None:
+    other = make_host()
+    Run.objects.filter(campaign=campaign, block__lt=2).update(host=other)
+
+    of_all, of_one = Keeper(campaign).levels_drawn(), Keeper(campaign, other.pk).levels_drawn()
+
+    assert "5 / 5" in of_all and "2 / 2" in of_one
+    assert again(campaign).levels_drawn() == of_all
 
 
 def changes() -> dict[str, Any]:
@@ -185,7 +216,7 @@ def test_a_run_of_a_large_campaign_fills_in_what_pages_ask_for(
     monkeypatch.setattr(keeper, "FILLED_FROM", 10)
     keeper.fill(campaign)
 
-    assert set(Kept.objects.values_list("name", flat=True)) == {"table", "summary", "figure"}
+    assert set(Kept.objects.values_list("name", flat=True)) == FILLED
 
 
 def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
