@@ -30,7 +30,7 @@ from apps.results.summary import SummaryTable, summary_table
 FILLED_FROM = 500
 ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
 ASKED_FOR, MOST_ASKED = "asked ", 40
-# What a campaign's page shows: it is read at once.
+# Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
 LEVELS, SUMMARY, SAID = "results/_levels.html", "results/_summary.html", "results/_judgements.html"
 OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, SAID)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
@@ -84,7 +84,7 @@ class Keeper:
         return {int(host): tuple(counted) for host, counted in orjson.loads(told).items()}
 
     def levels_drawn(self) -> SafeString:
-        """The table as a page has it; like the other parts that are drawn, whoever asks."""
+        """The table as a page has it. Nothing that is drawn here depends on who asks."""
         return self._drawn(LEVELS, lambda: {"campaign": self.campaign, "table": self.table()})
 
     def summary_drawn(self) -> SafeString:
