@@ -18,7 +18,7 @@ def resolve(name: str) -> str:
     """The first allowed address of `name`. PlanError when every address is refused, HostError when there is none."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for what can be no name, such as "db1..lan"
         raise HostError(
             name, f"cannot be resolved: {error}", hint="check the address, or DNS of this server"
         ) from error

@@ -106,6 +106,14 @@ def test_addresses_outside_the_allow_list_are_refused(host: Host, admin: User, a
         services.change_host(host, address=address, by=admin)
 
 
+@pytest.mark.parametrize("address", ["db1..lan", f"{'a' * 64}.lan", "/hosts/db1/"])
+def test_what_can_be_no_name_is_refused_as_an_address(host: Host, admin: User, address: str) -> None:
+    with pytest.raises(PlanError, match="cannot be resolved") as refused:
+        services.change_host(host, address=address, by=admin)
+
+    assert refused.value.subject == "address"
+
+
 def test_a_viewer_adds_no_host(admin: User) -> None:
     viewer = User(username="vic", role="viewer")
 

@@ -50,6 +50,7 @@ def test_a_host_is_added_and_its_page_says_what_is_next(admin_client: Client, fo
     [
         ("name", "Bench 9"),
         ("address", "169.254.169.254"),
+        ("address", "bench..lan"),
         ("python", "python3 -c evil"),
         ("user", "root;"),
         ("port", "0"),
