@@ -11,7 +11,7 @@ from apps.campaigns.models import Campaign
 from apps.results import queries, stats
 from apps.results.judgements.asked import NAMED, Asked
 from apps.results.queries import LevelRow
-from apps.results.sentences import Judgement
+from apps.results.sentences import Judgement, Tone
 from apps.results.stats.model import percent
 
 
@@ -104,7 +104,8 @@ def _hours(hours: float) -> str:
 def drift(asked: Asked) -> Iterator[Judgement]:
     found = asked.table.drift
     if found:
-        yield Judgement("drift", found["sentence"], "warning" if found["banner"] else "note", found)
+        tone: Tone = "warning" if found["banner"] else "note" if found["negligible"] else "unknown"
+        yield Judgement("drift", found["sentence"], tone, found)
     elif len(asked.table.hosts) > 1:
         yield Judgement("drift", "Whether the figures drifted is told host by host.", "unknown")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,8 @@ from apps.results.stats.pairs import t_estimate
 
 @dataclass(frozen=True)
 class Drift:
-    """Change per run of the order, beside the levels' own differences. None where the runs are too few to tell."""
+    """Change per run of the order, beside the levels' own differences. None where the runs are too few to tell.
+    `negligible`: all that the interval allows is less than half of the margin over the whole campaign."""
 
     n: int
     per_run_percent: float | None
@@ -31,6 +33,7 @@ class Drift:
     p: float | None
     total_percent: float | None
     banner: bool
+    negligible: bool
 
     def sentence(self) -> str:
         """What the order of the runs did, in words."""
@@ -43,12 +46,14 @@ class Drift:
         )
         if self.banner:
             return f"The figures drifted while the campaign ran: {numbers}. Look for what changed on the host."
-        return f"No drift that matters: {numbers}."
+        if self.negligible:
+            return f"No drift that matters: {numbers}."
+        return f"Whether the figures drifted by as much as matters cannot be told: {numbers}."
 
 
 def drift(rows: Sequence[Observation], delta: float) -> Drift:
     """Least squares of logs on level and order; the banner is for a drift of p < .05 and half of `delta` or more."""
-    unknown = Drift(len(rows), None, None, None, None, False)
+    unknown = Drift(len(rows), None, None, None, None, banner=False, negligible=False)
     levels = list(by_level(rows))
     orders = np.array([row.order for row in rows], dtype=np.float64)
     df = len(rows) - len(levels) - 1
@@ -58,9 +63,11 @@ def drift(rows: Sequence[Observation], delta: float) -> Drift:
     if not np.isfinite(se):
         return unknown
     found = t_estimate(slope, se, df, s, "least squares on logs, level and order")
-    total = ratio_percent(slope * float(np.ptp(orders)))
+    span = float(np.ptp(orders))
+    total = ratio_percent(slope * span)
     banner = found.p is not None and found.p < 0.05 and abs(total) >= 50 * delta
-    return Drift(len(rows), ratio_percent(slope), ratio_interval(*found.interval), found.p, total, banner)
+    negligible = all(abs(bound * span) < math.log1p(delta / 2) for bound in found.interval)
+    return Drift(len(rows), ratio_percent(slope), ratio_interval(*found.interval), found.p, total, banner, negligible)
 
 
 def _slope(rows: Sequence[Observation], levels: list[str], orders: np.ndarray, df: int) -> tuple[float, float, float]:

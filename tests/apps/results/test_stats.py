@@ -486,7 +486,19 @@ def test_drift_beside_the_levels() -> None:
 
 
 def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
-    assert not drift(drifting_rows(), 0.05).banner
+    found = drift(drifting_rows(), 0.05)
+
+    assert not found.banner
+    assert found.sentence().startswith("No drift that matters: -0.133 % per run")
+
+
+def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None:
+    rows = [Observation("A", 1, value, order) for order, value in enumerate((100.0, 140.0, 95.0, 150.0, 120.0, 155.0))]
+
+    found = drift(rows, DELTA)
+
+    assert (found.banner, found.negligible) == (False, False)
+    assert found.sentence().startswith("Whether the figures drifted by as much as matters cannot be told: ")
 
 
 def test_levels_run_one_after_the_other_hide_a_drift() -> None:
