@@ -46,7 +46,7 @@ BASELINE = {
     "campaigns/": 3,
     "campaigns/{campaign}/": 6,
     "campaigns/{campaign}/history/": 4,
-    "campaigns/{campaign}/hosts/": 6,
+    "campaigns/{campaign}/hosts/": 5,
     "campaigns/{campaign}/results/": 9,
     "campaigns/{campaign}/summary/": 9,
     "campaigns/{campaign}/judgements/": 13,
