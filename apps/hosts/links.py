@@ -1,6 +1,7 @@
-"""A link that is open is kept for a moment after its use: the next tick of the host's run takes it up again.
+"""A link that is open is kept for a minute after its use: the next tick of the host's run takes it up again.
 
-Opening one costs both sides: keys, a login, Python on the host. Whoever takes a link has it alone, until it is given
+Opening one costs both sides: keys, a login, Python on the host. A tick that comes late, for want of cpu, finds it too:
+to open another would make the next ones later still. Whoever takes a link has it alone, until it is given
 back; one that broke meanwhile, or leads where the host no longer is, is closed and another opened.
 
 However many hosts are to be reached at once, only a few links are opened at a time: each is then open within a moment,
@@ -23,7 +24,7 @@ from apps.hosts.models import Host
 
 log = logging.getLogger(__name__)
 
-KEEP_S = 15.0
+KEEP_S = 60.0
 GREET_S = 5.0
 WAIT_S = 0.25
 AT_ONCE = 8
