@@ -14,7 +14,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-lab soak fire e2e bench docs lint lock clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
+.PHONY: help demo up run test test-all test-lab soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,13 +28,16 @@ up: .venv-server ## the stack alone, until Ctrl-C
 run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="python manage.py shell"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
 
-test: .venv-tests ## all tests on servers of their own; ARGS goes to pytest
+test: .venv-tests ## the fast tests on servers of their own; ARGS goes to pytest, and a path there runs all of its tests
 	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest -m e2e -n 2 --dist loadgroup $(ARGS)
+test-all: .venv-tests ## every test that one machine can run
+	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(ARGS)
 
-test-lab: .venv-tests ## units, restarts, power cuts on the virtual machines of $PROVING_LAB
+e2e: .venv-e2e ## the browser tests in Debian's chromium
+	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(ARGS)
+
+test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
 
 soak: .venv-tests ## campaigns for half an hour under 72 faults of all kinds; as root
@@ -58,6 +61,9 @@ lint: .venv-tests ## style, types, who may import whom, templates, the agent's P
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- agents
 
+release: .venv-tests ## wheel, image and checksums of the tag that is checked out, in var/release; ARGS goes to docker build
+	@$(BIN)/python -m deploy.release $(ARGS)
+
 lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
 	$(LOCK) pyproject.toml -o requirements/runtime.txt
 	$(LOCK) --group embedded -c requirements/runtime.txt -o requirements/embedded.txt
@@ -65,6 +71,9 @@ lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
 	$(LOCK) --group e2e -c requirements/runtime.txt -c requirements/dev.txt -o requirements/e2e.txt
 	$(LOCK) --group docs -c requirements/runtime.txt -c requirements/dev.txt -o requirements/docs.txt
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements/dev.txt | $(LOCK) - -o requirements/uv.txt
+
+sbom: ## components of server, image and agent as CycloneDX in var/sbom
+	@$(PYTHON) embedded/sbom.py
 
 clean-demo: ## remove all state of demo and up (var/)
 	@$(PYTHON) -m embedded clean

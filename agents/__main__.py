@@ -43,7 +43,7 @@ def main() -> None:
         verb.add_argument("--spool", type=Path, required=True, help="directory of jobs")
         if name == "run":
             verb.add_argument("--run", required=True, help="uuid of the job")
-    verbs.add_parser("version", help="protocol version and sha256 of this agent")
+    verbs.add_parser("version", help="protocol, sha256, version and commit of this agent")
     args = parser.parse_args()
     {"rpc": _rpc, "run": _run, "version": _version}.get(args.verb, _console)(args)
 
@@ -72,9 +72,10 @@ def _console(args: argparse.Namespace) -> None:
 
 
 def _version(args: argparse.Namespace) -> None:
-    from .protocol import VERSION
+    from . import protocol, version
 
-    sys.stdout.write(f"protocol {VERSION} agent {agent_id()}\n")
+    built = f"version {version.VERSION or 'unknown'} commit {version.COMMIT or 'unknown'}"
+    sys.stdout.write(f"protocol {protocol.VERSION} agent {agent_id()} {built}\n")
 
 
 if __name__ == "__main__":

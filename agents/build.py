@@ -12,15 +12,21 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can say
 _MAIN = b"from agents.__main__ import main\n\nmain()\n"
 
 
-def zipapp() -> bytes:
-    """The zipapp's bytes."""
+def zipapp(version: str = "", commit: str = "") -> bytes:
+    """The zipapp's bytes, with the version and commit of the server that sends it."""
     buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN)
         for path in sorted(SOURCES.rglob("*.py")):
-            _add(archive, f"agents/{path.relative_to(SOURCES).as_posix()}", path.read_bytes())
+            name = path.relative_to(SOURCES).as_posix()
+            data = _named(version, commit) if name == "version.py" else path.read_bytes()
+            _add(archive, f"agents/{name}", data)
     return buffer.getvalue()
+
+
+def _named(version: str, commit: str) -> bytes:
+    return f'"""Which server built this agent."""\n\nVERSION = {version!r}\nCOMMIT = {commit!r}\n'.encode()
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -29,8 +35,8 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(info, data)
 
 
-def build_zipapp(target: Path) -> str:
+def build_zipapp(target: Path, version: str = "", commit: str = "") -> str:
     """Write the zipapp to `target` and return its sha256."""
-    data = zipapp()
+    data = zipapp(version, commit)
     target.write_bytes(data)
     return hashlib.sha256(data).hexdigest()

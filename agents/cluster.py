@@ -188,8 +188,7 @@ class Cluster(Target):
 
     def start(self, prefix: Sequence[str], log: Path, options: Sequence[str] = ()) -> int:
         """Start the postmaster under taskset and numactl, and wait until it takes connections."""
-        if not working_in(self._system, str(self.pgdata)):
-            (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
+        self._remove_stale_locks()
         with log.open("ab") as file:
             postmaster = self._spawn(
                 [*prefix, str(self.bin_dir / "postgres"), "-D", str(self.pgdata), *options],
@@ -200,6 +199,15 @@ class Cluster(Target):
             )
         self._wait_ready(postmaster, log)
         return postmaster.pid
+
+    def _remove_stale_locks(self) -> None:
+        """Remove the lock files of a server that was killed. PostgreSQL itself believes that it still runs when another
+        process has been given its pid."""
+        if working_in(self._system, str(self.pgdata)):
+            return
+        socket = self.socket_dir / f".s.PGSQL.{self.port}"
+        for stale in (self.pgdata / "postmaster.pid", socket.with_name(f"{socket.name}.lock"), socket):
+            stale.unlink(missing_ok=True)
 
     def start_without_huge_pages(self, log: Path) -> int:
         return self.start([], log, ["-c", "huge_pages=off"])

@@ -73,9 +73,10 @@ def _place(text: str, nodes: list[dict[str, Any]], topology: Sequence[dict[str, 
     known: dict[int, list[int]] = {int(node["id"]): parse(node["cpus"]) for node in nodes} if kind == "node" else {}
     for row in topology if kind == "socket" else ():
         known.setdefault(int(row["socket"]), []).append(int(row["cpu"]))
+    known = {number: cpus for number, cpus in known.items() if cpus}
     wanted = parse(listed)
     if not wanted or any(one not in known for one in wanted):
-        raise ValueError(f"{kind}s are {render(known) or 'none'}")
+        raise ValueError(f"{kind}s with cpus are {render(known) or 'none'}")
     return sorted(cpu for one in wanted for cpu in known[one])
 
 

@@ -72,6 +72,9 @@ class Existing(Owned, Target):
 
     def _inspect(self, plans: Mapping[str, Plan]) -> Record:
         """The entry "service", on the journal, when all of this may be done. Unplannable or HostFailure otherwise."""
+        if not self._target["consent"].get("measure"):
+            hint = "an admin gives it on the host's page"
+            raise Unplannable("target.consent.measure", False, "consent to measure this cluster", hint)
         self._check_files()
         running = service.postmaster(self._system, str(self.pgdata))
         found = {**self._owner, "was": "running" if running else "stopped"}

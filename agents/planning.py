@@ -55,7 +55,11 @@ TARGETS: dict[str, Any] = {
             "include": {"type": "string", "pattern": r"^(/.*/(zz_)?proving_ground\.conf)?$", "description": "our file"},
             "consent": {
                 "type": "object",
-                "properties": {"restart": {"type": "boolean"}, "disturb_clients": {"type": "boolean"}},
+                "properties": {
+                    "measure": {"type": "boolean"},
+                    "restart": {"type": "boolean"},
+                    "disturb_clients": {"type": "boolean"},
+                },
                 "required": ["restart", "disturb_clients"],
                 "additionalProperties": False,
             },
@@ -189,7 +193,7 @@ def plan_steps(spec: Spec) -> None:
         workload = WORKLOADS[step["kind"]]
         check(workload.schema, step["options"], workload.kind)
         workload.check(step["options"])
-        if "until" in step and not (workload.rate and step.get("role") == WARM):
+        if "until" in step and not (workload.ends_when_steady and step.get("role") == WARM):
             accepted = "a step of role warm whose tool tells a rate while it runs"
             raise Unplannable(f"steps.{step['name']}.until", step["until"], accepted)
         for named in workload.paths(step["options"]):

@@ -47,7 +47,7 @@ Spec       {"version": 1,
                        "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
                       {"kind": "existing", "bin_dir", "data_dir", "config_file", "port", "os_user": its owner,
                        "unit": service of systemd ("" = pg_ctl), "include": file that we may write ("" = none),
-                       "consent": {"restart": bool, "disturb_clients": bool}}, or
+                       "consent": {"measure": bool, "restart": bool, "disturb_clients": bool}}, or
                       {"kind": "remote", "bin_dir": dir of psql and pgbench, "data_dir": dir for files of the load,
                        "os_user", "address", "port": of the server that another job has listen}, or
                       {"kind": "standby", "bin_dir", "data_dir", "os_user", "address", "port": of the primary, "name":
@@ -70,7 +70,8 @@ Spec       {"version": 1,
            and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
            put back and sealed.
 
-Hello      {"agent": sha256 of the zipapp, "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
+Hello      {"agent": sha256 of the zipapp, "version", "commit": of the server that built it,
+            "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
             "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
             "dirty": [uuid], "conflicts": [uuid of each that left a value to somebody else], "sealed": [uuid of each

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from . import protocol, reboot, units
+from . import protocol, reboot, units, version
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
 from .spool import Job, Record, Spool
 from .system import System
@@ -67,6 +67,8 @@ class Agent:
         unsealed = [job.run for job in jobs if not job.sealed]
         return {
             "agent": self._id,
+            "version": version.VERSION,
+            "commit": version.COMMIT,
             "protocol": protocol.VERSION,
             "python": ".".join(map(str, sys.version_info[:3])),
             "level": self.system.level(),

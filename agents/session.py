@@ -270,7 +270,7 @@ class Session:
         workload, options = WORKLOADS[step["kind"]], step["options"]
         stage = Stage(self, self._step, self._directory(options) or self._room())
         if "until" in step:
-            stage.end_when_steady(workload.rate, **step["until"])
+            stage.end_when_steady(workload.rates[0], **step["until"])
         self.check()
         self._load_caches(step)
         self.check()

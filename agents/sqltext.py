@@ -1,6 +1,7 @@
 """Just enough of SQL's grammar to know where a statement ends. Pure.
 
-Nothing here keeps anybody from anything: who splits a text wrongly is told so by the server.
+Who may run SQL is decided elsewhere, and PostgreSQL decides what it may do: a text that is split wrongly only gets
+a later error.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 import re
 
 # What a semicolon does not end a statement in: comments, strings, names in quotes, bodies between dollars.
+# Words and numbers are tokens too: a dollar within a word opens no quote, one after a number does.
 _TOKEN = re.compile(
-    r"--[^\n]*"
+    r"--[^\n\r]*"
     r"|(?P<comment>/\*)"
-    r"|(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*'"
-    r"|'(?:[^']|'')*'"
-    r'|"(?:[^"]|"")*"'
-    r"|(?<![\w$])\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][\w]*)?)\$"
-    r"|(?P<end>;)",
+    r"|[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z)"
+    r"|'(?:[^']|'')*(?:'|\Z)"
+    r'|"(?:[^"]|"")*(?:"|\Z)'
+    r"|\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?)\$"
+    r"|(?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*|[0-9]+)"
+    r"|(?P<end>;)"
+    r"|(?P<meta>\\[;:]?)",
     re.DOTALL,
 )
+# Of pgbench: the rest of the line, with those that it goes on to.
+_REST = re.compile(r"[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*")
 _NOISE = re.compile(r"(?:\s|--[^\n]*(?:\n|$))*")
 
 
@@ -44,9 +50,23 @@ def bare(text: str) -> str:
         if token is None:
             return " ".join([*kept, text[begin:]])
         at = _past(text, token)
-        if not token["end"]:
+        if not (token["end"] or token["word"] or token["meta"]):
             kept += [text[begin : token.start()], _stand_in(token)]
             begin = at
+
+
+def meta_commands(text: str) -> list[tuple[int, str]]:
+    """(line, command with its arguments) of each backslash command, wherever pgbench's lexer finds one."""
+    found, at = list[tuple[int, str]](), 0
+    while True:
+        token = _TOKEN.search(text, at)
+        if token is None:
+            return found
+        at = _past(text, token)
+        if token["meta"] == "\\":
+            rest = _REST.match(text, at)
+            at = rest.end() if rest else at
+            found.append((text.count("\n", 0, token.start()) + 1, text[token.end() : at].strip()))
 
 
 def _stand_in(token: re.Match[str]) -> str:

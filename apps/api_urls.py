@@ -9,6 +9,7 @@ from apps.accounts.audit_api import AuditViewSet, SessionViewSet
 from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.problems import NotHere
 from apps.accounts.team_api import TeamViewSet
+from apps.accounts.version_api import VersionViewSet
 from apps.campaigns.api import (
     ArtefactViewSet,
     CampaignViewSet,
@@ -87,6 +88,7 @@ v1 = [
     path("timeline/", TimelineViewSet.as_view({"get": "retrieve"}), name="timeline"),
     path("search/", SearchViewSet.as_view({"get": "retrieve"}), name="search"),
     path("feed/", FeedViewSet.as_view({"post": "create", "delete": "destroy"}), name="feed"),
+    path("version/", VersionViewSet.as_view({"get": "retrieve"}), name="version"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

@@ -1,11 +1,16 @@
 """The Celery application. Its tasks take an id and make one call."""
 
+import logging.config
 import os
 import resource
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.apps import worker as program
+from celery.signals import celeryd_init, worker_init, worker_ready, worker_shutting_down
+from django.conf import settings
+
+from apps import logs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 DESCRIPTORS = 65536  # a followed run takes four, and 1024 is a common limit
@@ -13,6 +18,15 @@ DESCRIPTORS = 65536  # a followed run takes four, and 1024 is a common limit
 app = Celery("proving_ground")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@celeryd_init.connect
+def log_from_the_start(**_: Any) -> None:
+    """Also what Celery warns of before Django is set up, such as running as root."""
+    logging.config.dictConfig(settings.LOGGING)
+    logging.captureWarnings(True)
+    if settings.LOG_FORMAT == "json":
+        program.safe_say = logs.say  # type: ignore[attr-defined]  # not in its types
 
 
 @worker_init.connect

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from celery import current_app
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.cache import caches
 from django.db import DatabaseError, connection
@@ -34,9 +35,11 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when database, its migrations, cache and broker are as they should be; 503 naming what is not."""
+    """200 when database, its migrations, cache and broker are as they should be; 503 naming what is not. With the
+    version and commit of this process."""
     state = {name: _state(name, ask) for name, ask in PARTS.items()}
-    return JsonResponse(state, status=200 if set(state.values()) == {"ok"} else 503)
+    build = {"version": settings.VERSION, "commit": settings.COMMIT}
+    return JsonResponse(state | build, status=200 if set(state.values()) == {"ok"} else 503)
 
 
 def _ask_database() -> None:

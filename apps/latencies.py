@@ -139,7 +139,7 @@ def _send(taken: dict[Labels, list[int]]) -> None:
 
 @cache
 def _redis() -> Redis:
-    return connected(settings.CACHES["default"]["LOCATION"])
+    return connected(str(settings.CACHES["default"]["LOCATION"]))
 
 
 def connected(url: str) -> Redis:

@@ -1,36 +1,125 @@
-"""How large a request may be, said before anybody reads it: 413 with what would be accepted."""
+"""What a request may be, said before anybody works on it, and what is answered where none can be served."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
+from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 # Forms, scripts and JSON. Who imports files sends more, and up to here is told by apps/results/transfer.py how much.
-MOST = 4 * 1024**2
+MOST = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 UPLOADS = ("/imports/", "/api/v1/imports/")
 UPLOAD_MOST = 80 * 1024**2
-TOO_LARGE = 413
+BAD, TOO_LARGE, BROKEN, OVERLOADED = 400, 413, 500, 503
+AGAIN_S = 2
+log = logging.getLogger(__name__)
+
+Answer = Callable[[HttpRequest], HttpResponseBase]
 
 
 class RequestSize:
     """Refuses by Content-Length. A body without one is none: Django reads no further than it says."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+    def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         told = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(told) if told.isdecimal() else 0
+        size = int(told[:20]) if told.isdecimal() else 0
         most = UPLOAD_MOST if request.path.startswith(UPLOADS) else MOST
-        return _refused(request, size, most) if size > most else self.get_response(request)
+        return _too_large(request, f"{size} bytes are", most) if size > most else self.get_response(request)
 
 
-def _refused(request: HttpRequest, size: int, most: int) -> HttpResponse:
-    title, hint = f"{size} bytes are too many", f"at most {most} are taken here; send less at once"
+class NoNul:
+    """400 for NUL in an address or in a form: PostgreSQL cannot keep it, so nothing here has it."""
+
+    def __init__(self, get_response: Answer) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            return refused(request, BAD, "the address holds a NUL (%00)", "leave it out")
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
+        if request.method != "POST" or request.path.startswith(("/api/", *UPLOADS)):
+            return None  # the API's parser looks into JSON, and imports into their files
+        found = [name for name, values in request.POST.lists() if "\0" in "".join([name, *map(str, values)])]
+        return refused(request, BAD, f"{found[0][:40]!r} holds a NUL", "leave it out") if found else None
+
+
+class NoStore:
+    """What a view does not say otherwise of stays in no cache, the browser's included: pages show private data."""
+
+    def __init__(self, get_response: Answer) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+class Overloaded:
+    """503 where PostgreSQL gives no connection or no lock in time; what failed was rolled back."""
+
+    def __init__(self, get_response: Answer) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        return _no_database(request, error) if isinstance(error, OperationalError) else None
+
+
+def _no_database(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Ask again soon. The page needs no database itself."""
+    log.warning("%s %s is answered 503: %s", request.method, request.path, error)
+    title, hint = "the database does not answer in time", f"nothing was changed; try again in {AGAIN_S} seconds"
+    api = request.path.startswith("/api/")
+    answer = _problem(OVERLOADED, title, hint) if api else render(request, "503.html", status=OVERLOADED)
+    answer["Retry-After"] = str(AGAIN_S)
+    return answer
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler400."""
+    if isinstance(exception, RequestDataTooBig):
+        return _too_large(request, "the bytes of the form are", MOST)
+    return refused(request, BAD, "the request cannot be read", "send it as the form or the API's documentation says")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's handler500: a client of the API gets a problem, and whoever reads pages a page that needs nothing."""
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError):  # of another middleware
+        return _no_database(request, error)
     if request.path.startswith("/api/"):
-        body = {"title": title, "status": TOO_LARGE, "field": "", "hint": hint, "blame": "plan"}
-        return JsonResponse(body, status=TOO_LARGE, content_type="application/problem+json")
-    return render(request, "413.html", {"title": title, "hint": hint}, status=TOO_LARGE)
+        return _problem(BROKEN, "something broke in the server", "its log says what; running benchmarks go on")
+    return render(request, "500.html", status=BROKEN)
+
+
+def refused(request: HttpRequest, status: int, title: str, hint: str) -> HttpResponse:
+    """A problem for a client of the API, a page for everybody else."""
+    if request.path.startswith("/api/"):
+        return _problem(status, title, hint)
+    return render(request, "refused.html", {"title": title, "hint": hint, "status": status}, status=status)
+
+
+def _problem(status: int, title: str, hint: str) -> HttpResponse:
+    body = {"title": title, "status": status, "field": "", "hint": hint, "blame": "plan"}
+    return JsonResponse(body, status=status, content_type="application/problem+json")
+
+
+def _too_large(request: HttpRequest, what: str, most: int) -> HttpResponse:
+    hint = f"at most {most} are taken here; send less at once"
+    return refused(request, TOO_LARGE, f"{what} too many", hint)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+SECRET = re.compile(r"(/password/[^/\s]+/|/feed/)(?!set-password|forgot)[^/\s\"']+")
 _run: ContextVar[str] = ContextVar("run", default="")
 
 
@@ -21,6 +24,17 @@ def about(run: object) -> Iterator[None]:
         yield
     finally:
         _run.reset(token)
+
+
+class WithoutSecrets(logging.Filter):
+    """Leaves out what an address lets in with: the token of a link that sets a password, the secret of a feed."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        bare = SECRET.sub(r"\1[secret]", text)
+        if bare != text:
+            record.msg, record.args = bare, ()
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -39,3 +53,9 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
         return json.dumps(told, ensure_ascii=False, default=str)
+
+
+def say(words: object, file: object = None) -> None:
+    """A line of the log from a handler of signals, in which the handlers of `logging` may not be called."""
+    record = logging.makeLogRecord({"name": "celery", "levelname": "INFO", "msg": str(words).strip()})
+    os.write(2, (JsonFormatter().format(record) + "\n").encode())

@@ -70,12 +70,19 @@ def _by(label: str, counted: dict[str, int]) -> dict[tuple[tuple[str, str], ...]
 def metrics(request: HttpRequest) -> HttpResponse:
     """With PROVING_METRICS_TOKEN as a bearer token; where none is set, to this machine itself and without a proxy."""
     if not _allowed(request):
-        hint = (
-            "send Authorization: Bearer with PROVING_METRICS_TOKEN, or ask from the machine itself where none is set\n"
-        )
+        hint = _hint(request.META.get("REMOTE_ADDR", ""))
         return HttpResponse(hint, status=401, headers={"WWW-Authenticate": "Bearer"}, content_type="text/plain")
     lines = [line for gauge in gauges() for line in gauge.lines()] + list(latencies.lines())
     return HttpResponse("\n".join(lines) + "\n", content_type=CONTENT_TYPE)
+
+
+def _hint(address: str) -> str:
+    if settings.METRICS_TOKEN:
+        return "send PROVING_METRICS_TOKEN as Authorization: Bearer TOKEN\n"
+    return (
+        f"{address} is not this machine, as the server sees it: set PROVING_METRICS_TOKEN and send it as"
+        " Authorization: Bearer TOKEN\n"
+    )
 
 
 def _allowed(request: HttpRequest) -> bool:

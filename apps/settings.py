@@ -1,18 +1,24 @@
 """Django settings, from the environment only. Every variable is listed in docs/production.md."""
 
+import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-import environ
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
+from apps import process, stores
+from apps.environment import Environment
+from apps.proxies import networks
+from apps.version import read_commit, read_version
 
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = Environment()
+
+VERSION: str = read_version(BASE_DIR)
+COMMIT: str = read_commit(BASE_DIR, env.str("PROVING_COMMIT", default=""))
 DEBUG: bool = env.bool("PROVING_DEBUG", default=False)
-SECRET_KEY: str = env.str("PROVING_SECRET_KEY")
+SECRET_KEY: str = env.secret("PROVING_SECRET_KEY")
 if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 10:
     raise ImproperlyConfigured(
         "PROVING_SECRET_KEY is too weak: give at least 50 random characters, "
@@ -23,7 +29,7 @@ BASE_URL: str = env.str("PROVING_BASE_URL", default="http://127.0.0.1:8000").rst
 STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
 # Fernet keys that encrypt SSH private keys at rest; the first encrypts, all decrypt.
-SSH_KEYS: list[str] = env.list("PROVING_SSH_KEYS")
+SSH_KEYS: list[str] = env.keys("PROVING_SSH_KEYS")
 # Where pg_dump, pg_restore and psql of the server's version are, for backup and restore; "" is the PATH.
 PG_BIN_DIR: str = env.str("PROVING_PG_BIN_DIR", default="")
 # Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
@@ -40,8 +46,10 @@ RETAIN_DAYS: int = env.int("PROVING_RETAIN_DAYS", default=0)
 RETAIN_STEP_S: float = env.float("PROVING_RETAIN_STEP_S", default=10.0)
 if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
     raise ImproperlyConfigured("PROVING_RETAIN_DAYS is at least 0, and PROVING_RETAIN_STEP_S above 0")
+# Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+TRUSTED_PROXIES = networks("PROVING_TRUSTED_PROXIES", env.list("PROVING_TRUSTED_PROXIES", default=[]))
 # What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
-METRICS_TOKEN: str = env.str("PROVING_METRICS_TOKEN", default="")
+METRICS_TOKEN: str = env.secret("PROVING_METRICS_TOKEN", default="")
 
 # A decision is accepted by somebody else than its author.
 DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
@@ -73,11 +81,18 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "apps.proxies.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "apps.latencies.LatencyMiddleware",
+    "apps.turns.Turns",
+    "apps.bodies.DetachedBody",
     "apps.limits.RequestSize",
+    "apps.limits.NoNul",
+    "apps.limits.NoStore",
+    "apps.limits.Overloaded",
+    "apps.clients.ClientVersion",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -104,16 +119,27 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "apps.pages.version",
             ],
         },
     }
 ]
 
-DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url("PROVING_DATABASE_URL")}
-# A socket directory travels percent-encoded in a URL.
-DATABASES["default"]["HOST"] = unquote(DATABASES["default"]["HOST"])
+# Certificates of PostgreSQL and Redis are checked against these CAs, or against those of the system.
+CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_CA_BUNDLE", default=""))
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": stores.database(
+        env.secret_url("PROVING_DATABASE_URL"),
+        env.secret("PROVING_DATABASE_PASSWORD", default=""),
+        CA_BUNDLE,
+        process.application_name(SSH_KEYS[0]),
+    )
+}
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# A page does not wait for a lock for ever; see apps/limits.py.
+if process.kind(sys.argv) == "web":
+    DATABASES["default"]["OPTIONS"].setdefault("options", "-c lock_timeout=10s")
 # Threads that mostly wait for hosts share so many connections; without it each thread has one of its own.
 DATABASE_POOL: int = env.int("PROVING_DATABASE_POOL", default=0)
 if DATABASE_POOL:
@@ -123,16 +149,22 @@ if DATABASE_POOL:
 # Live pages that one process streams to, each from a thread of gunicorn's that needs no connection; further ones poll.
 LIVE_STREAMS: int = env.int("PROVING_LIVE_STREAMS", default=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_PASSWORD: str = env.secret("PROVING_REDIS_PASSWORD", default="")
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": env.str("PROVING_CACHE_URL"),
+        "LOCATION": stores.redis_url(
+            "PROVING_CACHE_URL", env.secret_url("PROVING_CACHE_URL"), REDIS_PASSWORD, CA_BUNDLE
+        ),
+        # A server that pickled its values wrote as version 1.
+        "VERSION": 2,
+        "OPTIONS": {"serializer": "apps.accounts.cached.JsonSerializer"},
     }
 }
 
 # Without a server for mail, notifications go to webhooks only.
 EMAIL_HOST: str = ""
-if mail_url := env.str("PROVING_EMAIL_URL", default=""):
+if mail_url := env.secret_url("PROVING_EMAIL_URL", default=""):
     vars().update(env.email_url_config(mail_url))
 EMAIL_TIMEOUT = 10
 EMAIL_SUBJECT_PREFIX = "[Proving Ground] "
@@ -177,6 +209,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# Of a request without files.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024**2
 # A folder of outputs that is imported; Django takes a hundred files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 1000
 
@@ -219,7 +253,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Proving Ground",
     "DESCRIPTION": "Campaigns of PostgreSQL benchmarks on your own hosts.",
-    "VERSION": "1",
+    "VERSION": VERSION,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
@@ -242,7 +276,9 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Celery only wakes people up; PostgreSQL is the truth. Tasks are short, and none has a result.
-CELERY_BROKER_URL = env.str("PROVING_BROKER_URL")
+CELERY_BROKER_URL = stores.redis_url(
+    "PROVING_BROKER_URL", env.secret_url("PROVING_BROKER_URL"), REDIS_PASSWORD, CA_BUNDLE
+)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
@@ -279,7 +315,8 @@ LOGGING = {
         "line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "apps.logs.JsonFormatter"},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "filters": {"secrets": {"()": "apps.logs.WithoutSecrets"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["secrets"]}},
     "loggers": {"asyncssh": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.str("PROVING_LOG_LEVEL", default="INFO")},
 }

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from apps import health, metrics
+from apps import health, limits, metrics
 from apps.accounts import audit_views as audit
 from apps.accounts import channel_views as channels
 from apps.accounts import people_views as people
@@ -21,6 +21,7 @@ from apps.results import spread_views as spreads
 from apps.results import views as results
 from apps.tuning import views as tuning
 
+handler400, handler500 = limits.bad_request, limits.server_error
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

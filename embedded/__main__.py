@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from embedded.errors import StackError
 from embedded.supervisor import STOPPERS, Stopped, Supervisor
 
 USAGE_ERROR = 2
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def run(command: list[str]) -> int:
@@ -107,12 +109,23 @@ def dispatch(asked: argparse.Namespace) -> int:
     return up() if asked.verb == "up" else clean()
 
 
+def _full(error: OSError) -> str:
+    """What a disk without room says, and what to do."""
+    where = error.filename or places.CHECKOUT / "var"
+    return f"cannot write {where}: {error.strerror}; make room there (df -h, df -i), then start again: nothing is lost"
+
+
 def main(argv: list[str]) -> int:
     """The exit status: the verb's own, 1 when the stack failed, 128 + n after signal n."""
     try:
         return dispatch(parse(argv))
     except StackError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        print(f"error: {_full(error)}", file=sys.stderr)
         return 1
     except Stopped as stopped:
         return 128 + next(sig for sig in STOPPERS if sig.name == str(stopped))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apps.wording import percent, signed, verdict_word
 from embedded import places
 from embedded.client import Client
 from embedded.errors import StackError
@@ -131,24 +132,24 @@ class Bar:
 
 
 def report(table: dict[str, Any]) -> str:
-    """The result table: per level runs, mean, interval, difference, verdict and proof."""
-    head = ("", "runs", table["metric"], "95 % interval", f"against {table['baseline']}", "verdict", "proven")
+    """The result table: for each level runs, mean, interval, difference, verdict and proof."""
+    head = ("", "runs", table["metric"], "95 % CI", f"against {table['baseline']}", "verdict", "proven")
     rows = [head, *(_row(level) for level in table["levels"])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     proofs = [f"  {level['label']}: {line}" for level in table["levels"] for line in level["proof_lines"]]
-    found = ["", "found on the host while it ran:", *proofs] if proofs else []
+    found = ["", "observed on the host during the runs:", *proofs] if proofs else []
     return "\n".join([*lines, "", table["sentence"], *found])
 
 
 def _row(level: dict[str, Any]) -> tuple[str, ...]:
     bounds = f"{_figure(level['low'])} .. {_figure(level['high'])}" if level["low"] is not None else "too few runs"
-    relative = "" if level["relative_percent"] is None else f"{level['relative_percent']:+.2f} %"
+    relative = "" if level["relative_percent"] is None else percent(level["relative_percent"])
     if level["relative_low"] is not None:
-        relative += f" [{level['relative_low']:+.2f}, {level['relative_high']:+.2f}]"
+        relative += f" [{signed(level['relative_low'])}, {signed(level['relative_high'])}]"
     runs = f"{level['ok']} of {level['planned']}"
     proven = f"{level['proven']} of {level['ok']}" if level["proof_lines"] or not level["ok"] else "nothing was set"
-    verdict = level["verdict"].replace("_", " ") + (" (preliminary)" if level["preliminary"] else "")
+    verdict = verdict_word(level["verdict"]) + (" (preliminary)" if level["preliminary"] else "")
     mean = "" if level["mean"] is None else _figure(level["mean"])
     return level["label"], runs, mean, bounds, relative, verdict, proven
 

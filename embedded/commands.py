@@ -7,28 +7,32 @@ from __future__ import annotations
 WEB = (
     "gunicorn",
     "apps.wsgi",
-    "--worker-class=gthread",
+    "--config=python:apps.serving",
+    "--worker-class=apps.worker.PatientWorker",
+    "--logger-class=apps.worker.Logger",
     "--workers=2",
     "--threads=216",
     "--timeout=60",
     "--graceful-timeout=5",
+    "--keep-alive=20",
     "--access-logfile=-",
+    "--no-control-socket",
 )
+
+# Quiet: a banner is no line of the log.
+CELERY = ("celery", "--app=apps.celery", "--quiet")
 
 # PostgreSQL says what is due and who holds it, so workers need not gossip, and nothing is prefetched but the next task.
 ALONE = ("--prefetch-multiplier=1", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=INFO")
 
 # Reading results takes cpu time: processes.
-WORKER = ("celery", "--app=apps.celery", "worker", "--pool=prefork", "--concurrency=2", "--queues=celery", *ALONE)
+WORKER = (*CELERY, "worker", "--pool=prefork", "--concurrency=2", "--queues=celery", *ALONE)
 
 # To follow a run is to wait for its host: a thread for each, PROVING_RUNS_AT_ONCE of them, which share few connections.
-DISPATCHER = (
-    *("celery", "--app=apps.celery", "worker", "--pool=threads", "--queues=runs", "--hostname=dispatcher@%h"),
-    *ALONE,
-)
+DISPATCHER = (*CELERY, "worker", "--pool=threads", "--queues=runs", "--hostname=dispatcher@%h", *ALONE)
 DISPATCHER_ENVIRONMENT = {"PROVING_DATABASE_POOL": "20"}
 
-BEAT = ("celery", "--app=apps.celery", "beat", "--loglevel=INFO", "--pidfile=")
+BEAT = (*CELERY, "beat", "--loglevel=INFO", "--pidfile=")
 
 MIGRATE = ("manage.py", "migrate", "--noinput")
 

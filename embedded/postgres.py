@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -16,6 +17,7 @@ from embedded.errors import StackError
 from embedded.supervisor import Service
 
 USER = "proving"
+RUNTIME_USER = "proving_app"  # has rows, and no tables; manage.py runtime_role makes it
 DATABASE = "proving"
 PORT = "5432"  # names the socket file; nothing listens on TCP
 
@@ -52,7 +54,20 @@ class Postgres:
     @property
     def url(self) -> str:
         """As django-environ reads it: no host, and the socket's directory before the name of the database."""
-        return f"postgres://{USER}:{quote(self.password, safe='')}@:{PORT}/{quote(str(self.sockets))}/{DATABASE}"
+        return self._url(USER, self.password)
+
+    @property
+    def runtime_url(self) -> str:
+        """The same for the role that the server works with."""
+        return self._url(RUNTIME_USER, self.runtime_password)
+
+    @property
+    def runtime_password(self) -> str:
+        """Another one than the owner's, which cannot be computed from it."""
+        return hashlib.sha256(f"{RUNTIME_USER} {self.password}".encode()).hexdigest()
+
+    def _url(self, user: str, password: str) -> str:
+        return f"postgres://{user}:{quote(password, safe='')}@:{PORT}/{quote(str(self.sockets))}/{DATABASE}"
 
     @property
     def service(self) -> Service:

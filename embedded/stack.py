@@ -15,7 +15,7 @@ from pathlib import Path
 from embedded import commands, places
 from embedded.errors import StackError
 from embedded.loopback import Loopback
-from embedded.postgres import Postgres, bin_dir
+from embedded.postgres import RUNTIME_USER, Postgres, bin_dir
 from embedded.supervisor import Service, Supervisor
 from embedded.valkey import Valkey
 
@@ -80,6 +80,7 @@ class Stack:
 
     def start_server(self) -> None:
         """The demo host's SSH server, web, worker, dispatcher and beat. Needs the stores and a migrated database."""
+        self.manage("runtime_role", RUNTIME_USER, stdin=self.postgres.runtime_password)
         self.loopback.prepare()
         self.supervisor.start(self.loopback.service, self.web, self.worker, self.dispatcher, self.beat)
 
@@ -89,14 +90,15 @@ class Stack:
         self.manage(*commands.MIGRATE[1:])
         self.start_server()
 
-    def manage(self, *arguments: str) -> str:
-        """Runs `manage.py` with these arguments and returns what it printed; StackError with its output on failure."""
+    def manage(self, *arguments: str, stdin: str = "") -> str:
+        """Runs `manage.py` as the owner of the database and returns what it printed; StackError with its output on
+        failure."""
         argv = [sys.executable, commands.MIGRATE[0], *arguments]
         done = subprocess.run(
             argv,
             cwd=places.CHECKOUT,
             env={**os.environ, **self.environment()},
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -138,7 +140,8 @@ class Stack:
         env: Mapping[str, str] | None = None,
     ) -> Service:
         argv = [sys.executable, *arguments]
-        return Service(name, argv, ready, {**self.environment(), **(env or {})}, stop_signal, restart=True)
+        ours = {**self.environment(), "PROVING_DATABASE_URL": self.postgres.runtime_url, **(env or {})}
+        return Service(name, argv, ready, ours, stop_signal, restart=True)
 
     def _logged(self, name: str, words: str) -> bool:
         return words in self.supervisor.log(name).read_text(errors="replace")

@@ -103,9 +103,19 @@
   // More points than this make the page slow: drawn anew, the server has thinned them.
   const MOST_POINTS = 6000;
 
-  // Live samples: each value goes to the trace of its source and name. Answers false when there is no such trace yet.
+  // Whether a sample has columns that the server has not been asked to draw yet: the first sample of a collector.
+  function isNew(plot, samples) {
+    plot.known = plot.known || new Set(plot.data.map((trace) => trace.meta));
+    const columns = samples.flatMap((sample) => Object.keys(sample.values).map((name) => `${sample.source} ${name}`));
+    const unknown = columns.filter((column) => !plot.known.has(column));
+    unknown.forEach((column) => plot.known.add(column));
+    return unknown.length > 0;
+  }
+
+  // Adds live samples to the traces of their source and name. Returns false when the chart must be drawn anew.
   function extend(plot, samples) {
-    if (!plot.data || plot.data.some((trace) => (trace.x || []).length > MOST_POINTS)) return false;
+    if (!plot.data || isNew(plot, samples)) return false;
+    if (plot.data.some((trace) => (trace.x || []).length > MOST_POINTS)) return false;
     const alone = new URL(plot.dataset.figure, location.href).searchParams.get("step");
     for (const told of samples) {
       const begin = (plot.steps || {})[told.step];
@@ -163,9 +173,9 @@
   // Beside a chart, what its clicked point is and what can be done with it.
   function panel(plot, point) {
     const figure = plot.closest("figure");
-    figure.querySelectorAll(".point").forEach((old) => old.remove());
+    figure.querySelectorAll(".picked-point").forEach((old) => old.remove()); // Plotly's own markers have the class "point"
     const box = document.createElement("div");
-    box.className = "point";
+    box.className = "picked-point";
     const text = document.createElement("p");
     const name = point.position ? `Run ${point.position}` : "Run";
     text.textContent = [name, point.levels, point.block && `block ${point.block}`, point.host].filter(Boolean).join(", ") + `: ${Number(point.y).toPrecision(6)}`;

@@ -105,11 +105,8 @@
     }
 
     function figures(samples) {
-      for (const sample of samples) {
-        for (const [name, unit] of [["tps", "TPS"], ["iops", "IOPS"], ["latency_ms", "ms"]]) {
-          if (name in sample.values) at("figure").textContent = `${Math.round(sample.values[name] * 100) / 100} ${unit}`;
-          if (name in sample.values && name !== "latency_ms") break;
-        }
+      for (const { throughput } of samples) {
+        if (throughput) at("figure").textContent = `${Math.round(throughput.value * 100) / 100} ${throughput.unit}`;
       }
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _holding: list[int] = []
@@ -17,10 +18,22 @@ def alone() -> Iterator[None]:
     if _holding:
         yield
         return
-    with (Path(tempfile.gettempdir()) / "proving-ground-host-wide.lock").open("w") as file:
+    file = _lock_file()
+    try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        _holding.append(file.fileno())
+        _holding.append(file)
+        yield
+    finally:
+        _holding.clear()
+        os.close(file)
+
+
+def _lock_file() -> int:
+    """Open for reading, which is enough for a lock: in /tmp nobody can write to a file that another user made."""
+    path = Path(tempfile.gettempdir()) / "proving-ground-host-wide.lock"
+    while True:
         try:
-            yield
-        finally:
-            _holding.clear()
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
 
 import pytest
+from django.conf import settings
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
@@ -19,25 +22,17 @@ from tests.alone import alone
 from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
 
+FIRST_CACHE_DB = 8  # of the 16 of the tests' Valkey; the server uses the first ones
+pytest_plugins = ["tests.needs", "tests.reports", "tests.tiers", "pytester"]
 # Their package comes with `make e2e`; the other tests do without.
 collect_ignore = [] if find_spec("playwright") else ["e2e"]
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Workers side by side: what touches this machine goes in two lines, in each one test after the other. Where both
-    change what the machine has only once they take turns (alone.py)."""
-    if touches_the_machine(item):
-        item.add_marker(pytest.mark.xdist_group("agent" if room_of(item) == "agents" else "server"))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Where a test on the whole stack fails, what its services said last is shown with the failure."""
-    report = yield
-    ground = getattr(item, "funcargs", {}).get("ground")
-    if ground is not None and report.failed:
-        report.sections.append(("the stack's services", ground.supervisor.said()))
-    return report
+def pytest_configure() -> None:
+    """Workers side by side: a test that empties the cache empties that of its own worker only."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    cache = settings.CACHES["default"]
+    cache["LOCATION"] = re.sub(r"\bdb=\d+", f"db={FIRST_CACHE_DB + worker}", str(cache["LOCATION"]))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,21 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
 
 
-def touches_the_machine(item: pytest.Item) -> bool:
-    """Runs of the agent, in its own rooms or behind an SSH server: their snapshots see what neighbours do."""
-    assert isinstance(item, pytest.Function)
-    behind_ssh = {"server", "ground"} & set(item.fixturenames) or {"remote", "machines"} & vars(item.module).keys()
-    return room_of(item) in ("agents", "embedded", "faults") or bool(behind_ssh)
-
-
-def room_of(item: pytest.Item) -> str:
-    """The folder below tests/."""
-    return item.path.relative_to(item.config.rootpath).parts[1]
-
-
 @pytest.fixture
 def admin(db: None) -> User:
-    return User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN)
+    """Who may run commands, too; for one who may not, there is factories.make_user."""
+    password = "correct horse battery"
+    return User.objects.create_user("ada", password=password, role=Role.ADMIN, may_run_commands=True)
 
 
 @pytest.fixture

@@ -348,7 +348,9 @@ def people() -> list[int]:
 
     names = ("ada", "grace", "edgar")
     if not User.objects.filter(username="ada").exists():
-        User.objects.bulk_create(User(username=name, role="tuner", password="!") for name in names)
+        User.objects.bulk_create(
+            User(username=name, role="tuner", password="!", may_run_commands=True) for name in names
+        )
     return list(User.objects.filter(username__in=names).order_by("pk").values_list("pk", flat=True))
 
 

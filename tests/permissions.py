@@ -215,7 +215,10 @@ BY_OBJECT = (
     ("`session_end`, `Session`", "one's own sessions only"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that one may change"),
-    ("workloads that run programs, own scripts", "who has the permission to run commands besides; no role includes it"),
+    (
+        "programs, scripts and SQL of one's own, in workloads, levels, recipes and data sets",
+        "who has the permission to run commands besides; no role includes it",
+    ),
 )
 
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
+import pytest
 
 from embedded.loopback import Loopback
 
 SSHD = Path("/usr/sbin/sshd")
-SERVERS = ["loopback", "openssh"] if SSHD.exists() else ["loopback"]
+SERVERS = ["loopback", pytest.param("openssh", marks=pytest.mark.needs("sshd"))]
 
 
 # The agent finds the machine-id that belongs to its home, and all that it starts does, too.

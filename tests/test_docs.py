@@ -10,6 +10,7 @@ import pytest
 from agents.settings import SETTINGS, Setting
 from apps.results.formats import FORMATS
 from tests import settings_table
+from tests.site.variables import COMPOSE
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -18,6 +19,8 @@ PRODUCTION = (ROOT / "docs" / "production.md").read_text()
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 VARIABLE = re.compile(r"\bPROVING_[A-Z_]+")
+FILES = set(re.findall(r"\bPROVING_[A-Z_]+_FILE\b", PRODUCTION))
+SETTINGS_SOURCE = (ROOT / "apps" / "settings.py").read_text()
 MAKE = re.compile(r"(?:^ {4}|`)make ([a-z][a-z0-9-]*)", re.MULTILINE)
 
 
@@ -63,11 +66,17 @@ def test_every_make_target_that_help_lists_is_explained() -> None:
 
 
 def test_every_variable_is_documented_and_no_other() -> None:
-    read = set(re.findall(r'env\.\w+\(\s*"(PROVING_[A-Z_]+)"', (ROOT / "apps" / "settings.py").read_text()))
+    read = set(re.findall(r'env\.\w+\(\s*"(PROVING_[A-Z_]+)"', SETTINGS_SOURCE))
     rows = re.findall(r"^\| `(PROVING_[A-Z_]+)`", PRODUCTION, re.MULTILINE)
 
-    assert sorted(rows) == sorted(read)
-    assert set(VARIABLE.findall(PRODUCTION)) == read
+    assert sorted(set(rows) - (set(COMPOSE) - read)) == sorted(read)
+    assert set(VARIABLE.findall(PRODUCTION)) - FILES - set(COMPOSE) == read - set(COMPOSE)
+
+
+def test_every_secret_that_a_file_may_hold_is_documented() -> None:
+    secrets = re.findall(r'env\.(?:secret|secret_url|keys)\(\s*"(PROVING_[A-Z_]+)"', SETTINGS_SOURCE)
+
+    assert {f"{name}_FILE" for name in secrets} == FILES
 
 
 def test_every_recipe_is_told_and_no_other() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Collector, Column, NotAvailable, Subject, columns
+from .base import Collector, NotAvailable, Subject
 from .cpu import Cpu
 from .disk import Disk
 from .frequency import Frequency
@@ -16,4 +16,4 @@ from .processes import Processes
 _ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 
-__all__ = ["COLLECTORS", "Collector", "Column", "NotAvailable", "Subject", "columns"]
+__all__ = ["COLLECTORS", "Collector", "NotAvailable", "Subject"]

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
+from ..columns import Column, Columns
 from ..system import Reader, System
 
 if TYPE_CHECKING:
@@ -18,29 +19,6 @@ if TYPE_CHECKING:
 
 class NotAvailable(Exception):
     """This host, or this run, has nothing for the collector; the message says why."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a number is. Columns of one `group` share a chart, which is drawn unasked when they are `shown`; `better` is
-    higher, lower or "" where neither is; a `gauge` holds at any moment, all others count since the look before. A
-    `heat` group has a row for each part of the machine, and is drawn as a heat map however few they are."""
-
-    unit: str
-    help: str
-    group: str
-    better: str = ""
-    gauge: bool = False
-    shown: bool = False
-    heat: bool = False
-
-
-Columns = dict[str, Column]
-
-
-def columns(group: str, unit: str, named: Mapping[str, str], **more: Any) -> Columns:
-    """A group of columns that have their unit in common: name -> what it is."""
-    return {name: Column(unit, text, group, **more) for name, text in named.items()}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Collector, Rates, columns
+from ..columns import columns
+from .base import Collector, Rates
 
 Times = tuple[int, int, int, int]
 COUNTS, GAUGES = ("ctxt", "intr", "processes"), ("procs_running", "procs_blocked")

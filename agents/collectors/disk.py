@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 
-from .base import Collector, columns
+from ..columns import columns
+from .base import Collector
 
 SECTOR = 512  # /proc/diskstats counts these, whatever the disk's own are
 # Not counted in the total: stacked on the disks below them, or no disks at all.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Collector, NotAvailable, columns
+from ..columns import columns
+from .base import Collector, NotAvailable
 
 CPUS, ZONES = "/sys/devices/system/cpu", "/sys/class/thermal"
 

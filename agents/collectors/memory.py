@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Collector, Fields, Rates, columns
+from ..columns import columns
+from .base import Collector, Fields, Rates
 
 # Scanning and stealing are told by who does it; kernels add to the list (khugepaged, proactive).
 _SUMS = ("pgscan", "pgsteal")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Collector, Rates, columns
+from ..columns import columns
+from .base import Collector, Rates
 
 # bytes, packets, errs, drop: the first columns of each direction
 _FIELDS = {"rx_bytes": 0, "rx_errs": 2, "rx_drop": 3, "tx_bytes": 8, "tx_errs": 10, "tx_drop": 11}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from ..columns import Column, columns
 from ..facts.memory import NODES, node_ids
-from .base import Collector, Column, Rates, columns
+from .base import Collector, Rates
 
 COUNTERS = {
     "numa_hit": "on the node that was wanted",

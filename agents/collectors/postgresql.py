@@ -10,8 +10,9 @@ import re
 from functools import lru_cache
 from typing import Any, Optional
 
+from ..columns import Columns, columns
 from . import pg_stat
-from .base import Collector, Columns, NotAvailable, Rates, columns
+from .base import Collector, NotAvailable, Rates
 from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0

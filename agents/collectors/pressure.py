@@ -7,7 +7,8 @@ was compiled in and not switched on.
 
 from __future__ import annotations
 
-from .base import Collector, NotAvailable, columns
+from ..columns import columns
+from .base import Collector, NotAvailable
 
 RESOURCES = ("cpu", "memory", "io", "irq")
 _MEANING = {"some": "of the time at least one task waited", "full": "of the time every task that could work waited"}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Collection, Optional
 
+from ..columns import columns
 from ..system import CLOCK_TICKS, PAGE_KB, System
-from .base import Collector, NotAvailable, columns, rounded
+from .base import Collector, NotAvailable, rounded
 
 POSTMASTER, BACKENDS, OTHERS = "postmaster", "client backends", "others"
 # The first words of a process's title, after "postgres: " and the cluster's name; all else is a client's backend.

@@ -56,6 +56,10 @@ class Data(ABC):
         """Pure. name -> directory of those that have to be there."""
         return {}
 
+    def code(self, options: Options) -> Mapping[str, str]:
+        """Pure. Field -> text of SQL that its author brings, which needs a permission."""
+        return {}
+
     def bytes(self, options: Options) -> int:
         """Pure. About how large it becomes; 0 where the options do not tell."""
         return 0

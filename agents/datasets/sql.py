@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .. import hostaccess
 from ..errors import Unplannable
 from ..sqltext import bare, statements
 from .base import Data, Options, Step
@@ -57,9 +58,13 @@ class SqlData(Data):
                 raise Unplannable(f"{field}.name", step["name"], "a name of its own for each step")
             if not text or text.startswith("\\"):
                 raise Unplannable(f"{field}.sql", text[:40], "SQL, without commands of psql")
+            hostaccess.check(f"{field}.sql", text)
             for found in filter(None, (_TRANSACTION.match(bare(each)) for each in statements(text))):
                 accepted = "a step without it: each is a transaction of its own"
                 raise Unplannable(f"{field}.sql", found.group(1), accepted)
+
+    def code(self, options: Options) -> dict[str, str]:
+        return {f"steps.{step['name']}.sql": step["sql"] for step in options["steps"]}
 
     def steps(self, options: Options, major: int) -> list[Step]:
         share = 1.0 / len(options["steps"])

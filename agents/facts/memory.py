@@ -74,7 +74,9 @@ def _pool(system: System, size: str) -> dict[str, Any]:
 
 
 def _per_node(system: System, file: str) -> dict[str, int]:
-    return {str(n): number(system, f"{NODES}/node{n}/hugepages/{file}") or 0 for n in node_ids(system)}
+    """Pages of each node that has a pool: the kernel gives none to a node without memory."""
+    pages = {str(n): number(system, f"{NODES}/node{n}/hugepages/{file}") for n in node_ids(system)}
+    return {node: count for node, count in pages.items() if count is not None}
 
 
 def transparent_huge_pages(system: System) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def memory_nodes(facts: Facts, wanted: Any) -> list[int]:
         if text:
             raise Unplannable("numa.nodes", text, f"no nodes with {policy}")
         return []
-    nodes = _listed(facts, "numa.nodes", text or "all")
+    nodes = _listed(facts, "numa.nodes", text or "all", having="memory")
     if policy == "preferred" and len(nodes) != 1:
         raise Unplannable("numa.nodes", text, "one node with preferred")
     return nodes
@@ -140,14 +140,18 @@ def memory_nodes(facts: Facts, wanted: Any) -> list[int]:
 
 def cpu_nodes(facts: Facts, wanted: Any) -> list[int]:
     """The nodes whose cpus are meant; none when any may run PostgreSQL."""
-    return _listed(facts, "numa.cpunodebind", wanted["cpunodebind"]) if "cpunodebind" in wanted else []
+    if "cpunodebind" not in wanted:
+        return []
+    return _listed(facts, "numa.cpunodebind", wanted["cpunodebind"], having="cpus")
 
 
-def _listed(facts: Facts, field: str, text: str) -> list[int]:
-    known = [int(node["id"]) for node in facts["numa"]["nodes"]]
-    nodes = known if text == "all" else cpulist.parse(text)
-    if set(nodes) - set(known):
-        raise Unplannable(field, text, f"nodes of this host: {cpulist.render(known)}")
+def _listed(facts: Facts, field: str, text: str, having: str) -> list[int]:
+    """Nodes that have cpus, or memory: numactl refuses to run on the others, and the kernel allocates nothing there."""
+    key = {"cpus": "cpus", "memory": "mem_kb"}[having]
+    able = [int(node["id"]) for node in facts["numa"]["nodes"] if node[key]]
+    nodes = able if text == "all" else cpulist.parse(text)
+    if set(nodes) - set(able):
+        raise Unplannable(field, text, f"nodes of this host with {having}: {cpulist.render(able)}")
     return nodes
 
 

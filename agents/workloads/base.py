@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
 from .. import tracer
+from ..columns import Columns
 from ..errors import PlanFailure, Unplannable
 from ..paths import Named
 
@@ -140,7 +141,9 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
-    rate = ""  # the column of its samples that says how much it does; a warm-up may wait until that is steady
+    samples: dict[str, Columns] = {}  # source -> the columns of the time series that a step of it yields
+    rates: tuple[str, ...] = ()  # the columns of its own source that add up to its throughput
+    ends_when_steady = False  # whether a warm-up may wait until its throughput is steady
     bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
     since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
@@ -176,9 +179,10 @@ class Workload(ABC):
         """Pure. Whether it starts a tracer beside the load."""
         return bool(tracer.wanted(options))
 
-    def runs_code(self, options: Options) -> bool:
-        """Pure. Whether programs are executed that its author names or writes, for which a permission is needed."""
-        return bool((options.get("tracer") or {}).get("script"))
+    def code(self, options: Options) -> dict[str, str]:
+        """Pure. Field -> text of each program, script or SQL that its author brings, which needs a permission."""
+        script = (options.get("tracer") or {}).get("script")
+        return {"tracer.script": script} if script else {}
 
     def figures(self, options: Options) -> dict[str, Metric]:
         """Pure. What a step with these options yields; most tools yield the same whatever they are told."""

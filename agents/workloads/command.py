@@ -65,8 +65,8 @@ class Command(Workload):
     def figures(self, options: Options) -> dict[str, Metric]:
         return declared(options)
 
-    def runs_code(self, options: Options) -> bool:
-        return True
+    def code(self, options: Options) -> dict[str, str]:
+        return {"program": " ".join([str(options.get("program", "")), *options.get("arguments", "").splitlines()])}
 
     def argv(self, options: Options, context: Context) -> list[str]:
         return [context.program, *(line for line in options.get("arguments", "").splitlines() if line)]

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+from ..columns import Columns, columns
 from ..errors import Unplannable
 from ..paths import Named
 from . import fio_jobs, fio_logs
@@ -34,6 +35,21 @@ _FIGURE = re.compile(r"([rwt])=([\d.]+)([kKMGT]i?)?")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
+SAMPLES: dict[str, Columns] = {
+    "fio": {
+        **columns(
+            "bandwidth", "kB/s", {f"{way}_bw": f"of {way}s, all jobs" for way in _WAYS}, better="higher", shown=True
+        ),
+        **columns(
+            "IOPS", "IOPS", {f"{way}_iops": f"of {way}s, all jobs" for way in _WAYS}, better="higher", shown=True
+        ),
+        **columns(
+            "latency", "ms", {f"{way}_lat": f"of {way}s, mean of the jobs" for way in _WAYS}, better="lower", shown=True
+        ),
+    }
+}
+
+
 class Fio(Workload):
     kind = "fio"
     title = "fio"
@@ -47,6 +63,8 @@ class Fio(Workload):
         **{f"{way} clat_p99": Metric("ns", "lower") for way in _WAYS},
     }
     main = ("iops", "read bw", "write bw", "read clat_mean", "write clat_mean", "read clat_p99", "write clat_p99")
+    samples = SAMPLES
+    rates = tuple(f"{way}_iops" for way in _WAYS)
     needs_directory = True
     schema = {
         "type": "object",

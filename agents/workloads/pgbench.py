@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Iterable, Optional
 
 from .. import tracer
+from ..columns import Columns, columns
 from ..errors import PlanFailure, WorkloadFailure
 from ..sqlscan import may_write
 from . import pgbench_options, pgbench_scripts
@@ -29,6 +30,27 @@ _PROGRESS = re.compile(
 )
 
 
+SAMPLES: dict[str, Columns] = {
+    "pgbench": {
+        **columns("tps", "tps", {"tps": "transactions"}, better="higher", shown=True),
+        **columns(
+            "latency",
+            "ms",
+            {"latency_ms": "mean of the interval", "stddev_ms": "its standard deviation"},
+            better="lower",
+            shown=True,
+        ),
+    },
+    "latency": columns(
+        "latency percentiles",
+        "ms",
+        {f"p{each}_ms": f"{each} % of the transactions of the interval were faster" for each in (50, 95, 99)},
+        better="lower",
+        shown=True,
+    ),
+}
+
+
 class PgBench(Workload):
     kind = "pgbench"
     title = "pgbench"
@@ -37,7 +59,9 @@ class PgBench(Workload):
     metrics = {**METRICS, **TRACED}
     since = SINCE
     main = ("tps", "latency_avg")
-    rate = "tps"
+    samples = SAMPLES
+    rates = ("tps",)
+    ends_when_steady = True
     needs_postgres = True
     schema = {
         "type": "object",
@@ -61,7 +85,7 @@ class PgBench(Workload):
                 "maxLength": LONGEST_SCRIPT,
                 "format": "pgbench",
                 "title": "Custom script (-f)",
-                "description": "Used instead of a builtin; scripts with \\shell or \\setshell are refused",
+                "description": "Instead of a builtin; needs the permission to run commands; \\shell is refused",
             },
             "scripts": {
                 "type": "array",
@@ -211,6 +235,9 @@ class PgBench(Workload):
 
     def scripts(self, options: Options) -> list[tuple[str, str]]:
         return [(name, text) for name, text, _ in pgbench_options.texts(options)]
+
+    def code(self, options: Options) -> dict[str, str]:
+        return {**super().code(options), **pgbench_options.code(options)}
 
     def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
         program = bench.tool("pgbench")

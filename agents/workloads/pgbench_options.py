@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator
 
+from .. import hostaccess
 from ..errors import Unplannable
 from .base import Context, Metric, Options
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
 SINCE = {"random_seed": 11, "max_tries": 15, "failures_detailed": 15, "exit_on_abort": 17}
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-_SHELL = re.compile(r"^\s*\\(shell|setshell)\b")
+# A variable goes into the text of a statement as it is; what is no number can be anything there.
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 METRICS: dict[str, Metric] = {
     "tps": Metric("tps", "higher"),
@@ -30,6 +32,14 @@ def texts(options: Options) -> list[tuple[str, str, int]]:
     """(name, text, weight) of each custom script, in the order of their -f."""
     single = [("script", options["script"], 1)] if "script" in options else []
     return single + [(each["name"], each["text"], each.get("weight", 1)) for each in options.get("scripts", [])]
+
+
+def code(options: Options) -> dict[str, str]:
+    """Field -> text of each script, and of each variable that could become SQL."""
+    single = {"script": options["script"]} if "script" in options else {}
+    several = {f"scripts.{each['name']}": each["text"] for each in options.get("scripts", [])}
+    defined = {f"define.{name}": str(value) for name, value in options.get("define", {}).items()}
+    return {**single, **several, **{name: text for name, text in defined.items() if not _NUMBER.fullmatch(text)}}
 
 
 def builtins(options: Options) -> list[tuple[str, int]]:
@@ -80,11 +90,10 @@ def _check_scripts(options: Options) -> None:
 
 
 def _check_text(name: str, text: str) -> None:
-    field = "script" if name == "script" else "scripts"
-    for number, line in enumerate(text.splitlines(), start=1):
-        if _SHELL.match(line):
-            where = f"line {number}" if field == "script" else f"line {number} of {name}"
-            raise _refused(field, f"{where}: {line.strip()}", "scripts without \\shell and \\setshell")
+    if name == "script":
+        hostaccess.check("pgbench.script", text)
+    else:
+        hostaccess.check("pgbench.scripts", text, name)
 
 
 def _check_log(options: Options) -> None:

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional
 
-from .. import tracer
+from .. import hostaccess, tracer
+from ..columns import Columns, columns
 from ..errors import HostFailure, Unplannable
 from ..sqlscan import may_write
 from ..sqltext import quoted, statements
@@ -23,8 +24,25 @@ APPLICATION = "proving_ground_sql"  # by which the session's backend is told fro
 SINCE = {"summary": 10, "settings": 12, "wal": 13, "memory": 17, "serialize": 17}
 ON = {"buffers": True, "settings": True, "timing": True, "costs": True, "verbose": False, "wal": False, "memory": False}
 AT = "select 'at ' || extract(epoch from clock_timestamp());"
+TEXTS = ("query", "statements", "before")
 SPREAD = ("mean", "min", "max")
 _TEXT = {"type": "string", "maxLength": 100000}
+
+
+SAMPLES: dict[str, Columns] = {
+    "sql": {
+        **columns(
+            "execution time",
+            "ms",
+            {"execution_ms": "of the statement", "planning_ms": "of its plan", "elapsed_ms": "as the client saw it"},
+            better="lower",
+            shown=True,
+        ),
+        **columns(
+            "shared blocks", "blocks", {"shared_hit": "found in shared_buffers", "shared_read": "read"}, shown=True
+        ),
+    }
+}
 
 
 class Sql(Workload):
@@ -42,6 +60,7 @@ class Sql(Workload):
         "plan_shapes": Metric("shapes", "lower"),
         **TRACED,
     }
+    samples = SAMPLES
     main = ("execution_mean", "elapsed_mean", "shared_hit_mean", "shared_read_mean", "plan_shapes")
     schema = {
         "type": "object",
@@ -100,6 +119,8 @@ class Sql(Workload):
 
     def check(self, options: Options) -> None:
         tracer.check(self.kind, options)
+        for name in TEXTS:
+            hostaccess.check(f"sql.{name}", options.get(name, ""))
         given = [name for name in ("query", "statements") if options.get(name, "").strip()]
         if len(given) != 1:
             raise Unplannable("sql.query", options.get("query"), "either a query or statements")
@@ -110,6 +131,9 @@ class Sql(Workload):
         elif options.get("figures"):
             _alone(options, ("query", "figures", "before", "timeout_s"), "nothing beside figures, which are not timed")
 
+    def code(self, options: Options) -> dict[str, str]:
+        return {**super().code(options), **{name: options[name] for name in TEXTS if options.get(name, "").strip()}}
+
     def figures(self, options: Options) -> dict[str, Metric]:
         return declared(options) or self.metrics
 
@@ -118,7 +142,7 @@ class Sql(Workload):
         return [context.program, *plain, "-d", f"application_name={APPLICATION}", "-f", "-"]
 
     def writes(self, options: Options) -> bool:
-        return any(may_write(options.get(name, "")) for name in ("query", "statements", "before"))
+        return any(may_write(options.get(name, "")) for name in TEXTS)
 
     def measure(self, options: Options, stage: Stage) -> None:
         script = Path(stage.scratch) / "script.sql"

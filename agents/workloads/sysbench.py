@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Optional
 
 from .. import tracer
+from ..columns import Columns, columns
 from ..errors import Unplannable
 from ..paths import PATH, Named
 from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
@@ -25,9 +26,23 @@ _RUN = {
 }  # fmt: skip
 # What of a script's own options would be sysbench's instead: where it connects, which files it reads.
 _RESERVED = re.compile(r"^(pgsql|mysql|db|config|luajit|help|version|verbosity)(-|$)")
+_PLAIN = re.compile(r"[A-Za-z0-9_.+-]*")
 _INTERVAL = re.compile(
     r"^\[ ([\d.]+)s \] thds: (\d+) tps: ([\d.]+) qps: ([\d.]+) .*lat \(ms,\d+%\): ([\d.]+) err/s:? ([\d.]+)"
 )
+
+
+SAMPLES: dict[str, Columns] = {
+    "sysbench": {
+        **columns("tps", "tps", {"tps": "transactions"}, better="higher", shown=True),
+        **columns("qps", "qps", {"qps": "queries"}, better="higher"),
+        **columns(
+            "latency", "ms", {"latency_ms": "the percentile asked for, of the interval"}, better="lower", shown=True
+        ),
+        **columns("errors", "errors/s", {"errors_per_s": "ignored errors"}, better="lower"),
+        **columns("threads", "threads", {"threads": "client threads"}, gauge=True),
+    }
+}
 
 
 class Sysbench(Workload):
@@ -47,7 +62,9 @@ class Sysbench(Workload):
         **TRACED,
     }
     main = ("tps", "tpmC", "latency_avg", "latency_p95", "ignored_errors_per_s")
-    rate = "tps"
+    samples = SAMPLES
+    rates = ("tps",)
+    ends_when_steady = True
     schema = {
         "type": "object",
         "title": "sysbench",
@@ -126,6 +143,12 @@ class Sysbench(Workload):
             plain = name.replace("_", "-").lower()
             if _RESERVED.match(plain) or plain in {*_BOTH.values(), *_RUN.values(), "table-size", "time", "histogram"}:
                 raise Unplannable(f"sysbench.more.{name}", options["more"][name], "options that the script defines")
+
+    def code(self, options: Options) -> dict[str, str]:
+        """Its own Lua, and options that its scripts put into SQL, such as create_table_options."""
+        lua = {"script": f"{options.get('directory', '')}/{options['script']}"} if "script" in options else {}
+        texts = {f"more.{name}": each for name, each in options.get("more", {}).items() if isinstance(each, str)}
+        return {**super().code(options), **lua, **{n: each for n, each in texts.items() if not _PLAIN.fullmatch(each)}}
 
     def paths(self, options: Options) -> list[Named]:
         return [Named("directory", options["directory"], "directory")] if "directory" in options else []

@@ -2,10 +2,12 @@
 
 The file is a tar of two: `manifest.json` says what the dump holds and which keys it needs, `database.dump` is of
 pg_dump's custom format. Keys are not in it. Output of tools is in the database; nothing of PROVING_STATE_DIR is needed.
+The file may be a pipe: it is written and read from beginning to end. Work files are kept in PROVING_STATE_DIR.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -16,9 +18,9 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from django.conf import settings
 from django.core.cache import cache
@@ -44,36 +46,65 @@ Manifest = dict[str, Any]
 
 def backup(file: Path) -> Manifest:
     """Write `file` (mode 0600), whole or not at all, and answer its manifest. The server may go on meanwhile: it is the
-    database of one moment. PlanError where `file` exists, HostError where pg_dump is missing, too old or fails."""
+    database of one moment. PlanError where `file` exists or cannot be written, HostError where pg_dump is missing, too
+    old or fails."""
     if file.exists():
         raise PlanError("file", f"{file} exists", hint="choose another name, or move it away first")
-    pg_dump = _tool("pg_dump")
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
-        dump, made = Path(folder) / DUMP, Path(folder) / file.name
-        with _snapshot() as name:
-            rows = _rows()
-            options = ["--format=custom", "--no-owner", "--no-acl", f"--snapshot={name}", f"--file={dump}"]
-            _run([pg_dump, *options, *_where()])
-        manifest = _manifest(dump, rows)
-        _pack(made, manifest, dump)
+    with _work_folder(file.parent) as folder:
+        manifest, dump = _dump(folder)
+        made = folder / file.name
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            _pack(out, manifest, dump)
+            out.flush()
+            os.fsync(out.fileno())
         made.rename(file)
-    told = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(rows.values())}
-    audit(None, "backup.make", file.name, after=told)
+    _audit_backup(file.name, manifest)
     return manifest
 
 
+def backup_to(out: IO[bytes]) -> Manifest:
+    """Like `backup`, into a stream. Nothing is written before the dump is complete."""
+    with _work_folder(_state_dir()) as folder:
+        manifest, dump = _dump(folder)
+        _pack(out, manifest, dump)
+        out.flush()
+    _audit_backup("standard output", manifest)
+    return manifest
+
+
+def _audit_backup(name: str, manifest: Manifest) -> None:
+    told = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(manifest["rows"].values())}
+    audit(None, "backup.make", name, after=told)
+
+
+def _dump(folder: Path) -> tuple[Manifest, Path]:
+    pg_dump, dump = _tool("pg_dump"), folder / DUMP
+    with _snapshot() as name:
+        rows = _rows()
+        options = ["--format=custom", "--no-owner", "--no-acl", f"--snapshot={name}", f"--file={dump}"]
+        _run([pg_dump, *options, *_where()])
+    return _manifest(dump, rows), dump
+
+
 def restore(file: Path, *, replace: bool = False) -> Manifest:
+    """Restore what `backup` wrote, as `restore_from` does. PlanError where `file` cannot be read."""
+    with _opened(file) as source:
+        return restore_from(source, str(file), replace=replace)
+
+
+def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Manifest:
     """Put back what `backup` wrote, all or nothing, then migrate; `replace` drops what is there first.
 
-    PlanError for a file that is none of ours, is damaged, or is of a newer version; for a database that is not empty;
+    PlanError for a stream that is none of ours, is damaged, or is of a newer version; for a database that is not empty;
     for one that is in use. HostError where a tool is missing, too old or fails: then everything is as it was.
     """
     psql, pg_restore = _tool("psql"), _tool("pg_restore")
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
-        manifest, dump = _unpack(file, Path(folder))
+    with _work_folder(_state_dir()) as folder:
+        manifest, dump = _unpack(source, name, folder)
         _check_version(manifest)
         _check_target(replace)
-        script = Path(folder) / "database.sql"
+        script = folder / "database.sql"
         _run([pg_restore, "--no-owner", "--no-acl", f"--file={script}", str(dump)])
         connection.close()
         fresh = "DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public"
@@ -83,19 +114,66 @@ def restore(file: Path, *, replace: bool = False) -> Manifest:
     call_command("migrate", interactive=False, verbosity=0)
     cache.clear()
     told = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
-    audit(None, "backup.restore", file.name, after=told)
+    audit(None, "backup.restore", Path(name).name, after=told)
     return manifest
 
 
 def read_manifest(file: Path) -> Manifest:
     """What a backup says of itself. PlanError when it is none, or of a format that we do not know."""
+    with _opened(file) as source, _archive(source, str(file)) as archive:
+        return _manifest_of(archive, str(file))
+
+
+def _state_dir() -> Path:
+    with suppress(OSError):  # _work_folder says what is wrong with it
+        settings.STATE_DIR.mkdir(parents=True, exist_ok=True)
+    return Path(settings.STATE_DIR)
+
+
+@contextmanager
+def _work_folder(parent: Path) -> Iterator[Path]:
+    """A directory of its own below `parent`, removed afterwards. PlanError where we may not write there, HostError
+    where the disk is full."""
     try:
-        with tarfile.open(file) as archive:
-            manifest: Manifest = json.load(_member(archive, MANIFEST))
-    except (OSError, tarfile.TarError, ValueError) as error:
-        raise PlanError("file", f"{file} is no backup of ours: {error}") from error
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".proving-") as folder:
+            yield Path(folder)
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+        hint = f"give a directory that uid {os.geteuid()} may write to, or - for a pipe"
+        raise PlanError("directory", f"{parent}: {error.strerror}", hint=hint) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        raise HostError("directory", f"{parent}: {error.strerror}") from error
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[bytes]]:
+    try:
+        source = file.open("rb")
+    except OSError as error:
+        hint = f"uid {os.geteuid()} must be able to read it; or send it through a pipe: restore - < {file.name}"
+        raise PlanError("file", f"{file}: {error.strerror}", hint=hint) from error
+    with source:
+        yield source
+
+
+@contextmanager
+def _archive(source: IO[bytes], name: str) -> Iterator[tarfile.TarFile]:
+    """Read from beginning to end, never back: `source` may be a pipe."""
+    try:
+        with tarfile.open(fileobj=source, mode="r|") as archive:
+            yield archive
+    except tarfile.TarError as error:
+        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
+
+
+def _manifest_of(archive: tarfile.TarFile, name: str) -> Manifest:
+    try:
+        manifest: Manifest = json.load(_next_member(archive, MANIFEST))
+    except ValueError as error:
+        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
     if manifest.get("format") != FORMAT:
-        raise PlanError("file", f"{file} is of format {manifest.get('format')!r}; this server reads {FORMAT}")
+        raise PlanError("file", f"{name} is of format {manifest.get('format')!r}; this server reads {FORMAT}")
     return manifest
 
 
@@ -133,36 +211,34 @@ def _manifest(dump: Path, rows: dict[str, int]) -> Manifest:
     }
 
 
-def _pack(target: Path, manifest: Manifest, dump: Path) -> None:
+def _pack(out: IO[bytes], manifest: Manifest, dump: Path) -> None:
     told = json.dumps(manifest, indent=1).encode()
     about = tarfile.TarInfo(MANIFEST)
     about.size, about.mode = len(told), 0o600
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        with tarfile.open(fileobj=out, mode="w") as archive:
-            archive.addfile(about, io.BytesIO(told))
-            archive.add(dump, DUMP)
-        out.flush()
-        os.fsync(out.fileno())
+    with tarfile.open(fileobj=out, mode="w|") as archive:
+        archive.addfile(about, io.BytesIO(told))
+        archive.add(dump, DUMP)
 
 
-def _unpack(file: Path, folder: Path) -> tuple[Manifest, Path]:
+def _unpack(source: IO[bytes], name: str, folder: Path) -> tuple[Manifest, Path]:
     """(the manifest, the dump as a file in `folder`), held against its hash."""
-    manifest, dump = read_manifest(file), folder / DUMP
-    with tarfile.open(file) as archive, dump.open("wb") as out:
-        shutil.copyfileobj(_member(archive, DUMP), out, 1 << 20)
+    dump = folder / DUMP
+    with _archive(source, name) as archive:
+        manifest = _manifest_of(archive, name)
+        with dump.open("wb") as out:
+            shutil.copyfileobj(_next_member(archive, DUMP), out, 1 << 20)
     found, wanted = _sha256(dump), manifest["files"][DUMP]["sha256"]
     if found != wanted:
-        raise PlanError("file", f"{file} is damaged: its dump has sha256 {found}, and was written with {wanted}")
+        raise PlanError("file", f"{name} is damaged: its dump has sha256 {found}, and was written with {wanted}")
     return manifest, dump
 
 
-def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    try:
-        found = archive.extractfile(name)
-    except KeyError as error:
-        raise ValueError(f"it has no {name}") from error
-    return cast(IO[bytes], found)
+def _next_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    member = archive.next()
+    found = archive.extractfile(member) if member is not None and member.name == name else None
+    if found is None:
+        raise PlanError("file", f"it is no backup of ours: it has no {name} where one belongs")
+    return found
 
 
 def _check_version(manifest: Manifest) -> None:

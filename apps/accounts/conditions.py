@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ from apps.accounts.idempotency import problem
 from apps.accounts.requester import PREFIX
 
 WRITES = ("PATCH", "PUT", "DELETE")
+# How often, and how long after each other, one asks for its turn.
+TRIES, EVERY_S = 40, 0.05
 
 
 class ConditionsMiddleware:
@@ -32,7 +35,9 @@ class ConditionsMiddleware:
         wanted = request.headers.get("If-Match")
         if wanted is None or request.method not in WRITES:
             return self.get_response(request)
-        with _alone(request.path):
+        with _alone(request.path) as alone:
+            if not alone:
+                return _taken()
             now = self.get_response(_reading(request))
             if now.status_code == 200 and not _matches(parse_etags(wanted), tag(now)):
                 return _changed(now)
@@ -81,13 +86,37 @@ def _changed(now: HttpResponseBase) -> HttpResponse:
     return answer
 
 
+def _taken() -> HttpResponse:
+    answer = problem(409, "others are changing it", "read it again, and send the change again", field="")
+    answer["Retry-After"] = "1"
+    return answer
+
+
 @contextmanager
-def _alone(path: str) -> Iterator[None]:
-    """Of two conditional writes at one address the second looks after the first is done."""
+def _alone(path: str) -> Iterator[bool]:
+    """Of two conditional writes at one address the second looks after the first is done. False where that takes too
+    long. Who waits holds no connection, of which there are few."""
     number = int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big", signed=True)
+    alone = _wait(number)
+    try:
+        yield alone
+    finally:
+        if alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+
+
+def _wait(number: int) -> bool:
+    for attempt in range(TRIES):
+        if _lock(number):
+            return True
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+        time.sleep(EVERY_S if attempt + 1 < TRIES else 0)
+    return False
+
+
+def _lock(number: int) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [number])
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
+        return bool(cursor.fetchone()[0])

@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.encoding import force_bytes
 from rest_framework.response import Response
 
-from apps.accounts.models import IdempotentRequest, User
+from apps.accounts.models import IdempotentRequest, Role, User
 from apps.accounts.requester import PREFIX, user_of
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
@@ -52,7 +52,7 @@ class IdempotencyMiddleware:
             hint = f"1 to {LONGEST} printable characters of ASCII, such as a UUID"
             return problem(400, f"{key[:40]!r} is no key", hint)
         try:
-            digest = digest_of(request)
+            digest = digest_of(request, user.narrowed)
         except RequestDataTooBig:
             return problem(413, "the body is too large", "upload files as multipart/form-data", field="")
         except (MultiPartParserError, SuspiciousOperation) as error:
@@ -73,16 +73,17 @@ class IdempotencyMiddleware:
         return response
 
 
-def digest_of(request: HttpRequest) -> str:
-    """Of the body; of a form with files what it holds, for a client that sends it again parts it by other words."""
+def digest_of(request: HttpRequest, narrowed: Role | None) -> str:
+    """Of the body, and of what narrows the user: an answer is not told again to a token that may do less. Of a form
+    with files what it holds, for a client that sends it again parts it by other words."""
     kind = request.headers.get("Content-Type", "").partition(";")[0]
     if kind == "multipart/form-data":
         held = [
             list(request.POST.lists()),
             [_file(name, each) for name, files in request.FILES.lists() for each in files],
         ]
-        return hashlib.sha256(json.dumps([kind, *held]).encode()).hexdigest()
-    return hashlib.sha256(kind.encode() + b"\n" + request.body).hexdigest()
+        return hashlib.sha256(json.dumps([kind, narrowed, *held]).encode()).hexdigest()
+    return hashlib.sha256(f"{kind}\n{narrowed or ''}\n".encode() + request.body).hexdigest()
 
 
 def _file(field: str, sent: UploadedFile[Any]) -> list[str | None]:
@@ -141,7 +142,7 @@ def answer_again(known: IdempotentRequest | None, digest: str) -> HttpResponse:
         answer["Retry-After"] = "1"
         return answer
     if known.digest != digest:
-        return problem(422, f"{known.key!r} was sent with another body", "give each request a key of its own")
+        return problem(422, f"{known.key!r} was sent with another body or role", "give each request a key of its own")
     answer = HttpResponse(bytes(known.body), status=known.status, content_type=known.content_type)
     answer[REPLAYED] = "true"
     return answer

@@ -80,6 +80,12 @@ class User(AbstractUser):
         models.prefetch_related_objects([self], "memberships")
         return {each.team_id: min(Role(each.role), self.limit, key=list(Role).index) for each in self.memberships.all()}
 
+    @property
+    def narrowed(self) -> Role | None:
+        """The role of the token that asks, where it keeps back something that the user may; else None."""
+        held = [Role(self.whole or self.role), *(Role(each.role) for each in self.memberships.all())]
+        return None if all(self.limit.includes(each) for each in held) else self.limit
+
     def limit_to(self, role: Role) -> None:
         """Let this row, never the table, do no more than `role`, in the house and in every team: a token asks."""
         self.whole, self.limit = Role(self.role), role
@@ -140,7 +146,20 @@ class Owned(models.Model):
         return (self.team_id,)
 
 
-class ApiToken(models.Model):
+class Credential(models.Model):
+    """What lets somebody in as its `user` without the password; all of them end when the password changes."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def end_all(cls, user: User) -> int:
+        """Delete every credential of `user`; how many there were."""
+        kinds: list[Any] = cls.__subclasses__()
+        return sum(int(kind.objects.filter(user=user).delete()[0]) for kind in kinds)
+
+
+class ApiToken(Credential):
     """A bearer token: shown once, kept as a hash, never more than its owner may do."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
@@ -301,7 +320,7 @@ class Delivery(models.Model):
         return Delivery.objects.filter(pk=self.pk, state=self.State.PENDING, attempts=self.attempts)
 
 
-class Session(AbstractBaseSession):
+class Session(Credential, AbstractBaseSession):
     """A login of somebody's browser. Its key is a secret; `public` names it where it is shown."""
 
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="sessions")

@@ -16,6 +16,7 @@ from django.shortcuts import render
 from django.utils.http import content_disposition_header
 
 from apps.accounts import keyset
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.errors import PlanError, ProvingError, RoleError
@@ -23,8 +24,7 @@ from apps.errors import PlanError, ProvingError, RoleError
 P = ParamSpec("P")
 M = TypeVar("M", bound=Model)
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
-UNPROCESSABLE = 422
-MOST_DIGITS = 18  # of a key
+UNPROCESSABLE, TOO_MANY = 422, 429
 
 
 def needs(role: Role, *, somewhere: bool = False) -> Callable[[View[P]], View[P]]:
@@ -96,8 +96,7 @@ def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
 
 def team_asked(request: HttpRequest) -> int | None:
     """The key in ?team=, be there such a team or not."""
-    asked = request.GET.get("team", "")
-    return int(asked) if asked.isdecimal() and len(asked) < MOST_DIGITS else None
+    return whole(request.GET.get("team", ""))
 
 
 def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], size: int) -> keyset.Page[M]:
@@ -106,6 +105,15 @@ def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], s
         return keyset.page(rows, order, size, request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(sentence("cursor", error)) from error
+
+
+def too_often(request: HttpRequest, wait_s: int) -> HttpResponse:
+    """429, and when the address may try again."""
+    title = "too many attempts from your address"
+    context = {"title": title, "hint": f"try again in {-(-wait_s // 60)} min", "status": TOO_MANY}
+    response = render(request, "refused.html", context, status=TOO_MANY)
+    response["Retry-After"] = str(wait_s)
+    return response
 
 
 def attachment(name: str, text: str) -> HttpResponse:

@@ -13,7 +13,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from apps.accounts import mail
-from apps.accounts.models import Role, User
+from apps.accounts.models import Credential, Role, User
 from apps.accounts.services import audit, require, save
 from apps.errors import PlanError, ProvingError
 
@@ -35,7 +35,7 @@ def invite(username: str, email: str, role: Role, *, by: User) -> User:
 def change(
     user: User, *, by: User, role: Role | None = None, is_active: bool | None = None, email: str | None = None
 ) -> None:
-    """What is given. Who is no longer active is logged out everywhere, and the tokens stop working. The last admin
+    """What is given. Who is no longer active is logged out everywhere, and the tokens are gone. The last admin
     stays one."""
     require(by, Role.ADMIN, "change users")
     wanted = {"role": role, "is_active": is_active, "email": None if email is None else _address(email)}
@@ -50,7 +50,7 @@ def change(
         save(user)
         audit(by, "user.change", user, before=before, after=after)
     if after.get("is_active") is False:
-        user.sessions.all().delete()
+        Credential.end_all(user)
 
 
 def link(user: User) -> str:

@@ -16,8 +16,9 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from apps.accounts import people, waking
-from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, page, sentence
+from apps.accounts.attempts import FORGOTTEN
+from apps.accounts.models import Credential, Role, User
+from apps.accounts.pages import attempt, blame, needs, page, sentence, too_often
 from apps.accounts.services import audit, user_of
 from apps.errors import PlanError, ProvingError
 
@@ -84,7 +85,10 @@ def user_link(request: HttpRequest, pk: int) -> HttpResponse:
 def password_forgot(request: HttpRequest) -> HttpResponse:
     """The same answer for everybody, at once: a worker looks whether somebody has the address."""
     form = ForgotForm(request.POST or None)
+    if request.method == "POST" and (wait_s := FORGOTTEN.wait_s(request)):
+        return too_often(request, wait_s)
     if request.method == "POST" and form.is_valid():
+        FORGOTTEN.count(request)
         waking.send("accounts.forgot", form.cleaned_data["email"])
         messages.success(request, "If somebody here has that address, a link is on its way. It may take a minute.")
         return redirect("login")
@@ -102,8 +106,7 @@ class PasswordSetView(views.PasswordResetConfirmView):
     def form_valid(self, form: Any) -> HttpResponse:
         answer = super().form_valid(form)
         user = cast(User, self.user)
-        user.sessions.all().delete()
-        audit(user, "password.set_by_link", user)
+        audit(user, "password.set_by_link", user, after={"ended": Credential.end_all(user)})
         messages.success(self.request, "Your password is set. Log in with it.")
         return answer
 

@@ -7,12 +7,12 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
+from apps.accounts.asked import first_moment, last_moment
 from apps.accounts.models import AuditEntry
 from apps.errors import PlanError
 
@@ -47,13 +47,13 @@ def entries(wanted: Wanted) -> QuerySet[AuditEntry]:
         rows = rows.filter(actor__username=wanted.person)
     rows = rows.filter(action__startswith=wanted.action) if wanted.action else rows
     rows = rows.filter(target__icontains=wanted.target) if wanted.target else rows
-    rows = rows.filter(at__gte=_day("since", wanted.since)) if wanted.since else rows
-    return rows.filter(at__lt=_day("until", wanted.until) + timedelta(days=1)) if wanted.until else rows
+    rows = rows.filter(at__gte=first_moment(_day("since", wanted.since))) if wanted.since else rows
+    return rows.filter(at__lte=last_moment(_day("until", wanted.until))) if wanted.until else rows
 
 
-def _day(field: str, typed: str) -> datetime:
+def _day(field: str, typed: str) -> date:
     try:
-        return datetime.strptime(typed, "%Y-%m-%d").replace(tzinfo=timezone.get_current_timezone())
+        return date.fromisoformat(typed)
     except ValueError as error:
         raise PlanError(field, f"{typed[:40]!r} is no day", hint="such as 2026-01-31") from error
 

@@ -6,7 +6,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import ApiToken, Role, User
 
 PREFIX = "/api/v1/"
 
@@ -23,5 +23,7 @@ def token_of(request: HttpRequest) -> ApiToken | None:
 def user_of(request: HttpRequest) -> User | None:
     """None where nobody is logged in: the view answers 401."""
     token = token_of(request)
+    if token:
+        token.user.limit_to(Role(token.role))
     found = token.user if token else getattr(request, "user", AnonymousUser())
     return found if isinstance(found, User) and found.is_active else None

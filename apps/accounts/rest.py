@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed, ValidationError
+from rest_framework.exceptions import AuthenticationFailed, ParseError, ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.parsers import JSONParser
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -20,7 +20,9 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from apps.accounts import keyset, services
+from apps.accounts.asked import whole
 from apps.accounts.models import ApiToken, Role, User
+from apps.documents import check_depth
 
 if TYPE_CHECKING:
     from rest_framework.generics import GenericAPIView
@@ -78,12 +80,17 @@ def role_of(view: Any, action: str, method: str) -> Role | None:
 
 
 class KeptJSONParser(JSONParser):
-    """JSON that PostgreSQL can keep: it has no NUL, and half of a surrogate pair is no character."""
+    """JSON that PostgreSQL can keep, and that is not nested without end: it has no NUL, and half of a surrogate pair is
+    no character."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        read = super().parse(stream, media_type, parser_context)
+        try:
+            read = super().parse(stream, media_type, parser_context)
+            check_depth(read)
+        except (RecursionError, ValueError) as error:
+            raise ParseError(f"JSON parse error - {error or 'it is nested too deep'}") from error
         path = _unkept(read)
         if path is not None:
             raise ValidationError({path: "NUL and halves of surrogate pairs cannot be kept; leave them out"})
@@ -120,8 +127,7 @@ class Pages(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.address = request.build_absolute_uri()
         order = [*(queryset.query.order_by or queryset.model._meta.ordering)]
-        asked = request.query_params.get("page_size", "")
-        size = min(int(asked), self.most) if asked.isdecimal() and int(asked) else self.size
+        size = min(whole(request.query_params.get("page_size", "")) or self.size, self.most)
         self.page = keyset.page(queryset, _unique(order), size, request.query_params.get("cursor", ""))
         return self.page.rows
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.apps import apps
 from django.conf import settings
-from django.db import models, transaction
+from django.db import connection, models, transaction
 
 from apps.accounts.services import audit
 from apps.errors import PlanError
+from apps.keys import fingerprint
 
 SUFFIX = "_encrypted"
+PUT_FIRST = (
+    "set PROVING_SSH_KEYS=NEW,OLD, then recreate the containers with: docker compose up -d; restart keeps old values"
+)
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,6 @@ def every() -> Iterator[Sealed]:
             yield from (Sealed(row, field) for row in rows.iterator(chunk_size=100))
 
 
-def fingerprint(key: str) -> str:
-    """What a key may be called by in public: of a random key of 256 bits, its hash tells nothing."""
-    return hashlib.sha256(b"proving-ground key " + key.encode()).hexdigest()[:16]
-
-
 def opener(token: str) -> str | None:
     """The fingerprint of the one of our keys that opens it; None where none does."""
     for key in settings.SSH_KEYS:
@@ -69,21 +67,46 @@ def needed() -> tuple[list[str], list[str]]:
     return sorted(keys), closed
 
 
+def outdated_processes() -> list[str]:
+    """Connected server processes whose first key is not ours, such as `web`; see apps/process.py."""
+    ours = f"key={fingerprint(settings.SSH_KEYS[0])[:8]}"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name LIKE 'proving-%%' AND pid <> pg_backend_pid()"
+        )
+        names = [row[0].removeprefix("proving-").partition(" ") for row in cursor.fetchall()]
+    return sorted({kind for kind, _, key in names if key != ours})
+
+
 @transaction.atomic
 def rotate() -> int:
     """Encrypt everything anew with the first of PROVING_SSH_KEYS: how many secrets were with another.
 
-    PlanError, and nothing is changed, when one of them is opened by none: it would be lost with its key.
+    PlanError, and nothing is changed, when no new key is in use, here or in a running process, or when a secret is
+    opened by no key: it would be lost with its key.
     """
-    first, changed = fingerprint(settings.SSH_KEYS[0]), 0
+    _check_keys()
+    first, total, changed = fingerprint(settings.SSH_KEYS[0]), 0, 0
     box = MultiFernet([Fernet(key) for key in settings.SSH_KEYS])
     for each in every():
-        key = opener(each.token)
+        key, total = opener(each.token), total + 1
         if key is None:
             hint = "add the key that encrypted it behind the others, or remove what it belongs to"
             raise PlanError("PROVING_SSH_KEYS", f"none of the keys opens the secret of {each.what}", hint=hint)
         if key != first:
             anew = {each.field: box.rotate(each.token.encode()).decode()}
             changed += type(each.row)._default_manager.filter(pk=each.row.pk, **{each.field: each.token}).update(**anew)
+    if total and not changed:
+        said = f"the first key ({first}) already encrypts all {total} secrets, so no new key is in use"
+        raise PlanError("PROVING_SSH_KEYS", said, hint=PUT_FIRST)
     audit(None, "keys.rotate", first, after={"secrets": changed})
     return changed
+
+
+def _check_keys() -> None:
+    if len(settings.SSH_KEYS) < 2:
+        raise PlanError("PROVING_SSH_KEYS", "holds one key in this process, so no new key is in use", hint=PUT_FIRST)
+    if outdated := outdated_processes():
+        said = f"another key comes first in {', '.join(outdated)}, which could not read the secrets afterwards"
+        raise PlanError("PROVING_SSH_KEYS", said, hint="recreate the containers with: docker compose up -d")

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, AuditEntry, Membership, Role, Team, Thing, User
+from apps.accounts.models import ApiToken, AuditEntry, Credential, Membership, Role, Team, Thing, User
 from apps.errors import PlanError, RoleError
 
 
@@ -52,11 +52,18 @@ def _who(team: Team) -> str:
     return f"an admin of the team gives it: {names}" if names else "it has no admin: one of the house gives it"
 
 
-def require_commands(user: User, action: str) -> None:
-    """RoleError unless `user` may have programs of their own executed on hosts: no role includes that."""
+def require_commands(user: User, action: str, field: str) -> None:
+    """RoleError unless `user` may have code of their own executed on hosts: no role includes that. `field` holds it."""
     if not user.may_run_commands:
-        hint = "an admin grants it: manage.py allow_commands NAME, or the API's users"
-        raise RoleError(action, f"{user} may not run commands", hint=hint)
+        said = f"{user} may not run commands, and {field} is a program, a script or SQL"
+        raise RoleError(action, said, hint=who_grants())
+
+
+def who_grants() -> str:
+    """Who can give the permission to run commands, and how."""
+    admins = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("username")
+    names = ", ".join(admins.values_list("username", flat=True)[:5])
+    return f"an admin{f' ({names})' if names else ''} grants it: manage.py allow_commands NAME, or the API's users"
 
 
 def save(row: models.Model) -> None:
@@ -98,11 +105,19 @@ def issue_token(
 
 @transaction.atomic
 def revoke_token(token: ApiToken, *, by: User) -> None:
-    """Delete a token; its owner and admins may."""
+    """Delete a token; its owner and admins may. A token that asks revokes none that may do more than itself."""
     if token.user_id != by.pk:
         require(by, Role.ADMIN, "revoke token")
+    if not by.limit.includes(Role(token.role)):
+        raise beyond_token(by, "revoke token", f"{token.name!r} may do what needs {token.role}")
     audit(by, "token.revoke", token)
     token.delete()
+
+
+def beyond_token(by: User, action: str, why: str) -> RoleError:
+    """The refusal of what the user may do, and the token that asks may not."""
+    hint = "log in with your password, or use a token of that role"
+    return RoleError(action, f"the token that asks has the role {by.limit.value}; {why}", hint=hint)
 
 
 @transaction.atomic
@@ -134,17 +149,18 @@ def allow_commands(user: User, allowed: bool, *, by: User | None) -> None:
 
 @transaction.atomic
 def generate_password(user: User) -> str:
-    """A new password, shown this once."""
+    """A new password, shown this once. What let in before ends."""
     password = secrets.token_urlsafe(18)
     user.set_password(password)
     user.save(update_fields=["password"])
-    audit(None, "user.password", user)
+    audit(None, "user.password", user, after={"ended": Credential.end_all(user)})
     return password
 
 
 @transaction.atomic
 def change_password(user: User, password: str) -> None:
-    """Set a password that was checked against the validators; never the password, only the act is written down."""
+    """Set a password that was checked against the validators; never the password, only the act is written down.
+    Sessions, tokens and the feed of the user end: somebody who had the old password may have made them."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    audit(user, "password.change", user)
+    audit(user, "password.change", user, after={"ended": Credential.end_all(user)})

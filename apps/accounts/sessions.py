@@ -1,8 +1,12 @@
 """Sessions as Django keeps them in the database, and whose each is, since when and from where: what a list of one's own
-needs, and what ends one. settings.SESSION_ENGINE names this module."""
+needs, and what ends one. settings.SESSION_ENGINE names this module.
+
+A row has the hash of its key, which only the cookie holds: nobody logs in with what a backup or a query shows.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +18,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from apps.accounts.models import Session, User
-from apps.accounts.services import audit
+from apps.accounts.services import audit, beyond_token
 
 # No write for every page: somebody who was here five minutes ago is here.
 SEEN_EVERY = timedelta(minutes=5)
 ADDRESS, AGENT = "_address", "_agent"
+
+
+def digest(key: str) -> str:
+    """What the table has of a session's key: 160 bits of SHA-256, as the column is 40 characters wide."""
+    return hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
 class SessionStore(DatabaseStore):
@@ -28,6 +37,7 @@ class SessionStore(DatabaseStore):
 
     def create_model_instance(self, data: dict[str, Any]) -> Session:
         row: Session = super().create_model_instance(data)  # type: ignore[assignment]
+        row.session_key = digest(row.session_key)
         row.user_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
         row.address, row.agent = data.get(ADDRESS) or None, data.get(AGENT, "")
         known = Session.objects.filter(session_key=row.session_key).values_list("public", "created_at").first()
@@ -35,10 +45,21 @@ class SessionStore(DatabaseStore):
             row.public, row.created_at = known
         return row
 
+    def exists(self, session_key: str) -> bool:
+        return super().exists(digest(session_key))
+
+    def delete(self, session_key: str | None = None) -> None:
+        key = session_key or self.session_key
+        if key:
+            super().delete(digest(key))
+
     def _get_session_from_db(self) -> Session | None:
-        row: Session | None = super()._get_session_from_db()  # type: ignore[misc]  # not in the stubs
-        if row and row.seen_at < timezone.now() - SEEN_EVERY:
-            Session.objects.filter(pk=row.pk).update(seen_at=timezone.now())
+        now = timezone.now()
+        row = Session.objects.filter(session_key=digest(self.session_key or ""), expire_date__gt=now).first()
+        if row is None:
+            self._session_key = None
+        elif row.seen_at < now - SEEN_EVERY:
+            Session.objects.filter(pk=row.pk).update(seen_at=now)
         return row
 
 
@@ -55,7 +76,10 @@ def of(user: User) -> QuerySet[Session]:
 
 @transaction.atomic
 def end(session: Session, *, by: User) -> None:
-    """Log it out, wherever it is; of one's own only, which the caller's query sees to."""
+    """Log it out, wherever it is; of one's own only, which the caller's query sees to. A session may do all that its
+    user may, so a token that may do less ends none."""
+    if by.narrowed:
+        raise beyond_token(by, "end session", f"a session has every role of {by}")
     session.delete()
     audit(by, "session.end", session, before={"address": session.address, "agent": session.agent})
 
@@ -63,6 +87,6 @@ def end(session: Session, *, by: User) -> None:
 @transaction.atomic
 def end_others(user: User, key: str | None) -> int:
     """Log out everywhere but here: how many there were."""
-    count, _ = of(user).exclude(session_key=key).delete()
+    count, _ = of(user).exclude(session_key=digest(key or "")).delete()
     audit(user, "session.end_others", user, after={"sessions": count})
     return count

@@ -13,6 +13,7 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from apps.accounts import teams
+from apps.accounts.asked import whole
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
@@ -81,7 +82,7 @@ def team_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _user(request: HttpRequest) -> User:
     key = request.POST.get("user", "")
-    found = User.objects.filter(pk=int(key)).first() if key.isdecimal() else None
+    found = User.objects.filter(pk=whole(key) or 0).first()
     if found is None:
         raise PlanError("user", f"{key!r:.40} is nobody", hint="choose one of the users")
     return found
@@ -111,7 +112,7 @@ def _give(team: Team, by: User, request: HttpRequest) -> object:
     thing, key = teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), request.POST.get("to", "")
     if thing.team_id != team.pk:
         raise PlanError("name", f"{thing} is not of the team {team}", hint="the lists of what it has tell their names")
-    return teams.hand_over(thing, get_object_or_404(Team, pk=int(key)) if key.isdecimal() else None, by=by)
+    return teams.hand_over(thing, get_object_or_404(Team, pk=whole(key)) if key else None, by=by)
 
 
 ACTIONS: dict[str, tuple[Act, str]] = {

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Membership, Owned, Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.errors import PlanError
@@ -107,7 +108,7 @@ def named(kind: str, name: str) -> Owned:
     rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
     wanted = name.replace("\0", "").strip()
     by_name = any(field.name == "name" for field in kinds()[kind]._meta.get_fields())
-    found = rows.filter(name=wanted) if by_name else rows.filter(pk=int(wanted) if wanted.isdecimal() else None)
+    found = rows.filter(name=wanted) if by_name else rows.filter(pk=whole(wanted))
     first: Owned | None = found.order_by("-pk").first()
     if first is None:
         by_what = "name" if by_name else "number in its address"

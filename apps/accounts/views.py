@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash, views
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, UsernameField
+from django.forms import CharField, PasswordInput, TextInput
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
+from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.forms import TokenForm
 from apps.accounts.models import ApiToken, Role
-from apps.accounts.pages import attempt, blame, needs, page
+from apps.accounts.pages import attempt, blame, needs, page, too_often
 from apps.errors import PlanError
 
 
@@ -27,8 +30,22 @@ def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm
     return page(request, "accounts/detail.html", context, password if password.is_bound else form)
 
 
+class LoginForm(AuthenticationForm):
+    username = UsernameField(max_length=150, widget=TextInput(attrs={"autofocus": True}))
+    password = CharField(strip=False, max_length=1000, widget=PasswordInput(attrs={"autocomplete": "current-password"}))
+
+
 class LoginView(views.LoginView):
     template_name = "accounts/login.html"
+    authentication_form = LoginForm
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        wait_s = FAILED_LOGINS.wait_s(request)
+        return too_often(request, wait_s) if wait_s else super().post(request, *args, **kwargs)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        FAILED_LOGINS.count(self.request)
+        return super().form_invalid(form)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_valid(form)
@@ -78,7 +95,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
         return _account(request, TokenForm(initial={"role": user.role}), form)
     services.change_password(user, form.cleaned_data["new_password1"])
     update_session_auth_hash(request, user)
-    messages.success(request, "Your password is changed. Other sessions of yours are logged out.")
+    messages.success(request, "Your password is changed. Your other sessions, API tokens and feed have ended.")
     return redirect("account")
 
 

@@ -18,6 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role, Team
 from apps.accounts.pages import attachment
 from apps.accounts.services import user_of
@@ -159,8 +160,7 @@ class RecipeFileViewSet(viewsets.ViewSet):
     )
     def retrieve(self, request: Request, name: str) -> HttpResponse:
         """Its YAML, comments and all; it can be imported elsewhere."""
-        version = request.query_params.get("version", "")
-        text = own_recipes.text_of(name, int(version) if version.isdecimal() else None)
+        text = own_recipes.text_of(name, whole(request.query_params.get("version", "")))
         if text is None:
             raise NotFound(f"{name} is no recipe, or has no such version")
         return attachment(f"{name}.yaml", text)

@@ -10,7 +10,7 @@ from django.db import transaction
 from agents.protocol import digest
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import data
+from apps.campaigns import code, data
 from apps.campaigns.models import DataSet
 from apps.errors import PlanError
 
@@ -49,6 +49,7 @@ def _save(
     name: str, kind: str, options: Mapping[str, Any], reset: str, description: str, by: User, team: Team | None
 ) -> DataSet:
     data.check(kind, options, reset)
+    code.require_permission(code.in_dataset({"kind": kind, "options": options}), by, "save data set")
     new = digest({"kind": kind, "options": options, "reset": reset})
     revisions = DataSet.objects.select_for_update().filter(name=name).order_by("-revision")
     latest = revisions.first()

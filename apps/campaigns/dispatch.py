@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents.paths import needed
 from apps import logs
-from apps.campaigns import claims, closing, copies, fetching, halts, nudges, parts, queue, steps
+from apps.campaigns import claims, closing, code, copies, fetching, halts, nudges, parts, queue, steps
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
@@ -92,6 +92,7 @@ def _submit(run: Run, link: ssh.Link) -> bool:
     machine_id = run.host.machine_id
     try:
         if run.state == Run.State.QUEUED:
+            code.check_run(run)
             consents.check(run.host, run.spec["target"])
             paths.check(run.host, needed(steps.paths(run.spec["steps"]), run.spec.get("allowed_paths", [])))
         if run.state == Run.State.QUEUED and not claims.begin(run):

@@ -139,3 +139,11 @@ def by_dependence(factors: Sequence[Factor]) -> list[Factor]:
 def text_of(cell: Mapping[str, Level]) -> str:
     """ "on, 1GB", as a run's label has it."""
     return ", ".join(level.label for level in cell.values())
+
+
+def readable_name(factors: Sequence[Mapping[str, Any]], cell: Mapping[str, str]) -> str:
+    """ "clients=8, shared_buffers=256MB": the levels of the factors that vary, by name where several do. `factors` as a
+    campaign stores them, `cell` factor -> label."""
+    varied = [factor["name"] for factor in factors if len(factor["levels"]) > 1 and factor["name"] in cell]
+    names = varied or [factor["name"] for factor in factors if factor["name"] in cell]
+    return cell[names[0]] if len(names) == 1 else ", ".join(f"{name}={cell[name]}" for name in names)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
-from apps.campaigns import halts, previews, services
+from apps.campaigns import code, halts, previews, services
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.queries import NOT_OK
 from apps.errors import PlanError
@@ -94,6 +94,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
         raise PlanError("runs", f"{locked} has no failed run that was not retried", hint="extend it instead")
     for run in {(run.host_id, run.digest): run for run in wanted}.values():
         previews.check_on_host(run.spec, run.host, previews.facts_of(run.host))
+    code.require_for([run.spec for run in wanted], by, "retry runs")
     _retry(locked, wanted)
     told = [run.position + 1 for run in wanted]
     audit(by, "campaign.retry", locked, after={"id": str(locked.pk), "runs": told})

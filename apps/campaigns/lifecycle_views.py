@@ -52,7 +52,7 @@ def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
     """More repetitions, or levels: a row for each level, which factors offer with the path that they set so far."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload", "dataset", "host"), pk=pk)
     require(user_of(request), Role.OPERATOR, "extend campaign", on=campaign)
-    form = ExtendForm(request.POST or None)
+    form = ExtendForm(request.POST or None, initial={"repetitions": request.GET.get("repetitions", "")[:4]})
     names = ("factor", "level", "path", "value")
     rows = design.rows_typed({name: request.POST.getlist(name) for name in names}) or _blank_rows(campaign)
     if request.method == "POST" and form.is_valid() and _extend(campaign, form, rows, user_of(request)):

@@ -1,27 +1,47 @@
-"""SELECT only: the newest word of runs that are under way."""
+"""SELECT only: the newest progress and throughput of active runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from agents.workloads import WORKLOADS
 from apps.campaigns.models import Run, RunEvent
+
+MEASURED = [kind for kind, workload in WORKLOADS.items() if workload.rates]
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What a load generator achieves per second, in the unit that it reports."""
+
+    value: float
+    unit: str
 
 
 @dataclass(frozen=True)
 class Live:
-    """The newest word of a run that is under way."""
+    """The newest progress of an active run, and its newest throughput, if its load generator reports one."""
 
     progress: dict[str, Any]
-    values: dict[str, float]
+    throughput: Throughput | None
+
+
+def throughput(source: str, values: Mapping[str, float]) -> Throughput | None:
+    """The throughput in a sample of this source; None if it has none."""
+    if source not in MEASURED:
+        return None
+    rates = WORKLOADS[source].rates
+    known = [values[name] for name in rates if name in values]
+    return Throughput(sum(known), WORKLOADS[source].samples[source][rates[0]].unit.upper()) if known else None
 
 
 def live(runs: Iterable[Run]) -> dict[UUID, Live]:
     """Two queries for any number of runs: the newest progress, and the newest sample of the load generator."""
     wanted = RunEvent.objects.filter(run__in=list(runs)).order_by("run_id", "-seq").distinct("run_id")
     done = dict(wanted.filter(kind="progress").values_list("run_id", "data"))
-    samples = wanted.filter(kind="sample", data__values__has_any_keys=["tps", "iops"])
-    values = {run: data["values"] for run, data in samples.values_list("run_id", "data")}
-    return {run: Live(done.get(run, {}), values.get(run, {})) for run in done.keys() | values.keys()}
+    samples = wanted.filter(kind="sample", data__source__in=MEASURED).values_list("run_id", "data")
+    rates = {run: throughput(data["source"], data["values"]) for run, data in samples}
+    return {run: Live(done.get(run, {}), rates.get(run)) for run in done.keys() | rates.keys()}

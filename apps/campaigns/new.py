@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from apps.accounts.asked import whole
 from apps.accounts.models import User
 from apps.accounts.pages import blame, sentence
 from apps.accounts.services import user_of
@@ -54,8 +55,8 @@ class Draft:
 
     def _host(self, wanted: str) -> Host | None:
         checked = Host.objects.filter(facts_history__isnull=False).distinct()
-        if wanted.isdigit():
-            return checked.filter(pk=int(wanted)).first()
+        if wanted:
+            return checked.filter(pk=whole(wanted) or 0).first()
         return checked.first() if checked.count() == 1 else None
 
     def _cloned(self) -> list[design.Row]:

@@ -85,8 +85,8 @@ def _warmed(steps: list[Step], wanted: Mapping[str, Any]) -> list[Step]:
     place, load = next((place, step) for place, step in enumerate(steps) if _measured(step))
     kind = WORKLOADS[load["kind"]]
     options = kind.for_time(load["options"], wanted.get("time_s") or wanted["limit_s"])
-    if options is None or ("until" in wanted and not kind.rate):
-        able = [name for name, each in WORKLOADS.items() if each.rate]
+    if options is None or ("until" in wanted and not kind.ends_when_steady):
+        able = [name for name, each in WORKLOADS.items() if each.ends_when_steady]
         hint = f"a step of {' or '.join(able)} can, or give the workload a warm step of its own"
         raise PlanError("nuisance.warm_up", f"step {load['name']} of {kind.kind} cannot warm up like that", hint=hint)
     warm: Step = {"name": _free(WARM_UP, steps), "role": "warm", "kind": load["kind"], "options": options}

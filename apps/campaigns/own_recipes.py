@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, require_commands
-from apps.campaigns import recipes, steps
+from apps.accounts.services import audit, require
+from apps.campaigns import code, recipes
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import dump, parse
 from apps.errors import PlanError
@@ -79,8 +79,7 @@ def import_recipe(text: str, *, by: User) -> OwnRecipe:
         hint = "give yours a name of its own"
         raise PlanError("name", f"{name!r} is a recipe that comes with the program", hint=hint)
     recipes.check(recipe)
-    if _runs_code(recipe):
-        require_commands(by, "import a recipe that runs commands")
+    code.require_for([run.spec for run in recipes.planned(recipe)], by, "import a recipe that runs commands")
     known = OwnRecipe.objects.filter(name=name, version=version).first()
     if known is None:
         return _write(recipe, text, by)
@@ -109,17 +108,6 @@ def _offer(row: OwnRecipe, withdrawn_at: datetime | None, action: str, by: User)
     """All versions of a name are offered, or none is."""
     OwnRecipe.objects.filter(name=row.name).update(withdrawn_at=withdrawn_at)
     audit(by, action, row, after={"name": row.name, "withdrawn": bool(withdrawn_at)})
-
-
-def _runs_code(recipe: Recipe) -> bool:
-    """Whether its steps execute programs of their author's, or levels may make them."""
-    changed = [level["set"] for factor in recipe["factors"] for level in factor.get("levels", [])]
-    patched = [steps.patch(recipe["steps"], _in_steps(each)) for each in changed]
-    return any(steps.runs_code(each) for each in (recipe["steps"], *patched))
-
-
-def _in_steps(changes: dict[str, Any]) -> dict[str, Any]:
-    return {path: value for path, value in changes.items() if path.split(".")[0] in ("workload", "steps")}
 
 
 def _write(recipe: Recipe, text: str, by: User) -> OwnRecipe:

@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from agents.paths import needed
-from apps.campaigns import claims, closing, copies, fetching, queue, steps
+from apps.campaigns import claims, closing, code, copies, fetching, queue, steps
 from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
@@ -278,6 +278,8 @@ class Cast:
 
     def _submit(self, job: Job, link: ssh.Link) -> None:
         """Hand it to its agent, or find it there."""
+        if not job.begun:
+            code.check_run(self.run)
         if job is self.own:
             paths.check(job.host, needed(steps.paths(self.run.spec["steps"]), self.run.spec.get("allowed_paths", [])))
         if not job.begun:

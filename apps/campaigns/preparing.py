@@ -63,7 +63,7 @@ def _start(
     planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
     previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
     save(campaign)
-    services.enqueue(campaign, planned)
+    services.enqueue(campaign, planned, by)
     action = "dataset.remove" if wanted.get("ensure") == "absent" else "dataset.prepare"
     audit(by, action, campaign, after={"id": str(campaign.pk), "host": campaign.host.name, "dataset": wanted})
     return campaign

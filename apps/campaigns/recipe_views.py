@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import attachment, attempt, needs, page, sentence
 from apps.accounts.services import user_of
@@ -84,8 +85,7 @@ def recipe_hours(request: HttpRequest, name: str, host: int) -> HttpResponse:
 @needs(Role.VIEWER)
 def recipe_file(request: HttpRequest, name: str) -> HttpResponse:
     """Its YAML as a download; ?version= names one of a team's."""
-    wanted = request.GET.get("version", "")
-    text = own_recipes.text_of(name, int(wanted) if wanted.isdecimal() else None)
+    text = own_recipes.text_of(name, whole(request.GET.get("version", "")))
     if text is None:
         raise Http404(name)
     return attachment(f"{name}.yaml", text)

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import Role, User
-from apps.accounts.services import audit, require, require_commands, save
+from apps.accounts.services import audit, require, save
 from apps.campaigns import (
     checks,
+    code,
     datasets,
     halts,
     nudges,
@@ -128,8 +129,8 @@ def create_campaign(
 def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
     """A factor may bring in what the workload does not run by itself."""
     specs = {run.digest: run.spec for run in planned}
-    if any(steps.runs_code(spec["steps"]) for spec in specs.values()):
-        require_commands(by, "plan a campaign that runs commands")
+    specs |= {part.digest: part.spec for run in planned for part in run.parts}
+    code.require_for(list(specs.values()), by, "plan a campaign that runs commands")
 
 
 @transaction.atomic
@@ -179,7 +180,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
     unchecked = " ".join(dict.fromkeys(filter(None, told)))
     with transaction.atomic():
-        enqueue(campaign, planned)
+        enqueue(campaign, planned, by)
         after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
         audit(by, "campaign.start", campaign, after=after)
     return unchecked
@@ -195,11 +196,12 @@ def _check_released(host: Host) -> None:
         raise PlanError("host", f"{host} is in quarantine: {host.state_reason}", hint=hint)
 
 
-def enqueue(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
+def enqueue(campaign: Campaign, planned: Sequence[plan.Planned], by: User) -> None:
     """A draft becomes its runs, in the queues of its hosts; in the caller's transaction."""
+    check_permission(planned, by)
     _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
-    if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now()):
+    if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now(), started_by=by):
         raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
     add_runs(campaign, planned)
     campaign.refresh_from_db()

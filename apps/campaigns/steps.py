@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,11 +95,6 @@ def _check_order(steps: Sequence[Step]) -> None:
     except Unplannable as error:
         field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
         raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
-
-
-def runs_code(steps: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether one of them executes a program or script that its author brought."""
-    return any(step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].runs_code(step["options"]) for step in steps)
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from django.http import QueryDict
 
 from agents.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
+from apps.accounts.asked import whole
 from apps.accounts.forms import OfTeam
 from apps.accounts.pages import blame
 from apps.campaigns.scripts import Complaint
@@ -163,11 +164,11 @@ def edited(posted: QueryDict) -> list[Step] | None:
     if added in WORKLOADS:
         return [*steps, _fresh(added, {step["name"] for step in steps})]
     for button in ("drop", "up"):
-        place = str(posted.get(button, ""))
-        if place.isdecimal() and int(place) < len(steps):
-            step = steps.pop(int(place))
+        place = whole(str(posted.get(button, "")))
+        if place is not None and place < len(steps):
+            step = steps.pop(place)
             if button == "up":
-                steps.insert(max(0, int(place) - 1), step)
+                steps.insert(max(0, place - 1), step)
             return steps
     return None
 

@@ -103,6 +103,8 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
     target = spec["target"]
     if not target or target["kind"] != "existing":
         return
+    if not target["consent"]["measure"]:
+        raise consents.not_measured(host, target["data_dir"])
     plans = planning.plan_settings(dict(facts), spec["settings"])
     parameters = [name for plan in plans.values() for name in plan.conf]
     if parameters and not target["include"]:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
+from apps.accounts.asked import whole
 from apps.accounts.models import Role, Team, User
 from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence, team_asked
 from apps.accounts.services import user_of
@@ -96,10 +97,10 @@ def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
 
 
 def _host(request: HttpRequest) -> Host:
-    wanted = request.POST.get("host", "")
-    if not wanted.isdecimal():
+    wanted = whole(request.POST.get("host", ""))
+    if wanted is None:
         raise PlanError("host", "none is chosen", hint="choose the host whose tools shall read the scripts")
-    return get_object_or_404(Host, pk=int(wanted))
+    return get_object_or_404(Host, pk=wanted)
 
 
 @require_POST
@@ -146,7 +147,7 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
     rows = queries.listed()
     rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
     rows = rows.filter(state=state) if state else rows
-    rows = rows.filter(host=int(host)) if host.isdecimal() else rows
+    rows = rows if whole(host) is None else rows.filter(host=whole(host))
     rows = rows if team is None else rows.filter(queries.of_team(team))
     found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
     context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
@@ -157,7 +158,8 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
 
 def _only(host: str, team: int | None) -> str:
     """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
-    hosts = Host.objects.filter(pk=int(host)) if host.isdecimal() else Host.objects.none()
+    number = whole(host)
+    hosts = Host.objects.none() if number is None else Host.objects.filter(pk=number)
     teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
     return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
 

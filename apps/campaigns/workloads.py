@@ -8,8 +8,8 @@ from django.db import transaction
 
 from agents.protocol import digest
 from apps.accounts.models import Role, Team, User
-from apps.accounts.services import audit, require, require_commands, save
-from apps.campaigns import steps
+from apps.accounts.services import audit, require, save
+from apps.campaigns import code, steps
 from apps.campaigns.models import Workload
 from apps.errors import PlanError
 
@@ -43,8 +43,7 @@ def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workl
 def _save(name: str, given: Any, description: str, by: User, team: Team | None) -> Workload:
     wanted = steps.read(given)
     steps.check(wanted)
-    if steps.runs_code(wanted):
-        require_commands(by, "save workload")
+    code.require_permission(code.in_steps(wanted), by, "save workload")
     new = digest({"steps": wanted})
     latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
     if latest and latest.digest == new:

@@ -9,7 +9,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
-from apps.accounts.models import Owned, User
+from apps.accounts.models import Credential, Owned, User
 from apps.campaigns.models import Campaign
 from apps.decisions.conditions import Range
 from apps.hosts.models import LABEL, Host
@@ -198,7 +198,7 @@ class Comment(models.Model):
         return f"{self.author}: {self.text[:60]}"
 
 
-class FeedToken(models.Model):
+class FeedToken(Credential):
     """What lets a feed reader see the timeline as somebody, and nothing else; kept as a hash."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="feed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.asked import first_moment, last_moment
 from apps.accounts.models import Team
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign
@@ -128,18 +129,14 @@ def _entries(
     rank: int, name: str, rows: QuerySet[Any], asked: Asked, place: tuple[datetime, int, str] | None, size: int
 ) -> list[Entry]:
     if asked.since:
-        rows = rows.filter(**{f"{name}__gte": _midnight(asked.since)})
+        rows = rows.filter(**{f"{name}__gte": first_moment(asked.since)})
     if asked.until:
-        rows = rows.filter(**{f"{name}__lt": _midnight(asked.until + timedelta(days=1))})
+        rows = rows.filter(**{f"{name}__lte": last_moment(asked.until)})
     if place:
         at, cut, key = place
         tie = Q(**{name: at}) if rank < cut else Q(pk__lt=_key(rank, key)) if rank == cut else Q(pk__in=[])
         rows = rows.filter(Q(**{f"{name}__lte": at}) & (Q(**{f"{name}__lt": at}) | tie))
     return [Entry(getattr(row, name), rank, row) for row in rows.order_by(f"-{name}", "-pk")[: size + 1]]
-
-
-def _midnight(day: date) -> datetime:
-    return timezone.make_aware(datetime.combine(day, time()))
 
 
 def named() -> DecisionQuerySet:

@@ -16,7 +16,7 @@ May = ClusterConsent.May
 
 
 def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The clusters of the facts, each with "consent": {restart and disturb_clients: the ClusterConsent or None}."""
+    """The clusters of the facts, each with "consent": {measure, restart, disturb_clients: ClusterConsent or None}."""
     given = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
     return [
         {**each, "consent": {may.value: given.get((each["data_dir"], may.value)) for may in May}}
@@ -32,7 +32,7 @@ def of(host: Host, data_dir: str) -> dict[str, bool]:
 
 @transaction.atomic
 def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
-    """One act for one thing: to restart a cluster, or to measure while others are connected to it."""
+    """One act for one thing: to measure a cluster, to restart it, or to measure while others are connected to it."""
     require(by, Role.ADMIN, f"allow to {_word(may)}", on=host)
     if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
         raise PlanError("data_dir", f"{data_dir!r} is no cluster of {host}", hint="check the host again")
@@ -57,10 +57,18 @@ def check(host: Host, target: Mapping[str, Any] | None) -> None:
     if not target or target["kind"] != "existing":
         return
     given = of(host, target["data_dir"])
+    if not given[May.MEASURE]:
+        raise not_measured(host, target["data_dir"])
     for may, carried in target["consent"].items():
         if carried and not given[may]:
             hint = "an admin allows it on the host's page; then start the campaign again"
             raise PlanError("target", f"it is not allowed any more to {_word(may)} {target['data_dir']}", hint=hint)
+
+
+def not_measured(host: Host, data_dir: str) -> PlanError:
+    """The refusal of a cluster that nobody has allowed to measure."""
+    hint = f"an admin allows it on the page of {host}; or use a private cluster"
+    return PlanError("target", f"nobody has allowed to measure {data_dir} of {host}", hint=hint)
 
 
 def _word(may: str) -> str:

@@ -95,6 +95,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         "supervisor": hello["supervisor"],
         "units": hello["units"],
         "agent_digest": hello["agent"],
+        "agent_version": hello["version"],
         "last_contact_at": timezone.now(),
     }
     Host.objects.filter(pk=host.pk).update(**seen)

@@ -8,6 +8,7 @@ from django import forms
 from django.http import QueryDict
 
 from apps.accounts import teams
+from apps.accounts.asked import whole
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host, Identity
@@ -110,7 +111,7 @@ class WindowsForm:
         columns = [self._posted.getlist(name) for name in ("from", "to")]
         found = []
         for place, (begin, end) in enumerate(zip(*columns, strict=False)):
-            days = [int(day) for day in self._posted.getlist(f"days-{place}") if day.isdecimal()]
+            days = [day for day in map(whole, self._posted.getlist(f"days-{place}")) if day is not None]
             if days or begin or end:
                 found.append({"days": days, "from": begin.strip(), "to": end.strip()})
         return found

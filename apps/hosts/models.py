@@ -83,6 +83,7 @@ class Host(Owned):
     supervisor = models.CharField(max_length=8, blank=True, help_text="of its runs: systemd or detached")
     units = models.CharField(max_length=11, blank=True, help_text="of systemd: current, outdated, absent, unavailable")
     agent_digest = models.CharField(max_length=64, blank=True)
+    agent_version = models.CharField(max_length=32, blank=True, help_text="of the server that sent the agent")
     last_contact_at = models.DateTimeField(null=True, blank=True)
     windows: Any = models.JSONField(
         default=list,
@@ -152,6 +153,7 @@ class ClusterConsent(models.Model):
     """One thing that may be done to one cluster that is on the host already; the audit log keeps what was withdrawn."""
 
     class May(models.TextChoices):
+        MEASURE = "measure", "measure"
         RESTART = "restart", "restart"
         DISTURB_CLIENTS = "disturb_clients", "disturb the clients of"
 

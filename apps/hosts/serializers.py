@@ -61,7 +61,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
             *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
             *("state", "state_reason", "machine_id", "level", "health_checked_at"),
-            *("fingerprint", "supervisor", "units", "team"),
+            *("fingerprint", "supervisor", "units", "agent_version", "team"),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
@@ -70,7 +70,8 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
         }
         read_only_fields = [
-            *("state", "state_reason", "machine_id", "level", "supervisor", "units", "health_checked_at"),
+            *("state", "state_reason", "machine_id", "level", "supervisor", "units", "agent_version"),
+            *("health_checked_at",),
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at"),
         ]
 
@@ -123,9 +124,10 @@ class ConsentSerializer(serializers.Serializer[Any]):
 
 
 class ClusterConsentSerializer(serializers.Serializer[Any]):
-    restart = serializers.CharField(
-        source="restart.given_by.username", default=None, allow_null=True, help_text="who allowed it"
+    measure = serializers.CharField(
+        source="measure.given_by.username", default=None, allow_null=True, help_text="who allowed it"
     )
+    restart = serializers.CharField(source="restart.given_by.username", default=None, allow_null=True)
     disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None, allow_null=True)
 
 

@@ -15,6 +15,10 @@ from apps.errors import HostError, PlanError
 from apps.hosts import contact, keys, ssh, tasks, windows
 from apps.hosts.models import Host, HostKey, Identity, Trouble
 
+# All that decides which machine and account a contact reaches, and what is executed there first. One who may change
+# it with a key that opens other hosts too would reach those.
+WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir")
+
 
 @transaction.atomic
 def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
@@ -56,14 +60,15 @@ def archive_host(name: str, *, by: User) -> Host:
 
 @transaction.atomic
 def change_host(host: Host, *, by: User, **fields: Any) -> Host:
-    """Change how a host is reached, or whose it is: who gives it to another team is an admin of both. Another address
-    needs its key approved anew."""
+    """Change how a host is reached, or whose it is: who gives it to another team is an admin of both. Whoever changes
+    the way to it needs the same rights on key and jump host as whoever adds it. Another address needs its key approved
+    anew."""
     require(by, Role.ADMIN, "change host", on=host)
-    before, way = _public(host), (host.jump_id, host.identity_id)
+    before, way = _public(host), _way(host)
     for name, value in fields.items():
         setattr(host, name, value)
     require(by, Role.ADMIN, "give host to a team", on=host)
-    if (host.jump_id, host.identity_id) != way:
+    if _way(host) != way:
         _check_way(host, by)
     host.labels = sorted(set(host.labels))
     windows.read(host.windows, host.time_zone)
@@ -118,8 +123,10 @@ def fetch_host_key(host: Host, *, by: User) -> HostKey:
 
 @transaction.atomic
 def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
-    """Pin the offered key with this fingerprint; an earlier pinned one is retired."""
+    """Pin the offered key with this fingerprint; an earlier pinned one is retired. It says which machine is reached,
+    so it needs the rights of a change of the way."""
     require(by, Role.ADMIN, "approve host key", on=host)
+    _check_way(host, by)
     offered = host.host_keys.filter(fingerprint=fingerprint, state=HostKey.State.OFFERED).first()
     if offered is None:
         raise PlanError("fingerprint", f"{fingerprint!r} was not offered by {host}", hint="fetch the host key first")
@@ -186,6 +193,10 @@ def dismiss(trouble: Trouble, *, by: User) -> Trouble:
     audit(by, "trouble.dismiss", trouble.host, before={"run": str(trouble.run), "keys": trouble.keys})
     trouble.refresh_from_db()
     return trouble
+
+
+def _way(host: Host) -> tuple[Any, ...]:
+    return tuple(getattr(host, name) for name in WAY)
 
 
 def _check_way(host: Host, by: User) -> None:

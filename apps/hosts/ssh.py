@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import asyncssh
+from django.conf import settings
 from django.db import connection as database
 
 from agents import build, protocol
@@ -62,7 +63,7 @@ def agent_zipapp() -> tuple[str, bytes]:
 def _zipapp() -> tuple[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "agent.pyz"
-        build.build_zipapp(target)
+        build.build_zipapp(target, settings.VERSION, settings.COMMIT)
         data = target.read_bytes()
     return hashlib.sha256(data).hexdigest(), data
 
@@ -215,6 +216,16 @@ class Link:
             await self._push(path, digest, data)
             await self._start(path)
             self.hello = await self._call("hello", {}, CALL_S)
+        self._check_protocol()
+
+    def _check_protocol(self) -> None:
+        """The agent is named by its content, so one that does not fit was put there by somebody else."""
+        theirs = self.hello["protocol"]
+        if theirs != protocol.VERSION:
+            agent = f"its agent {self.hello.get('version') or 'without a version'} speaks protocol {theirs}"
+            server = f"this server, version {settings.VERSION}, speaks protocol {protocol.VERSION}"
+            hint = f"remove {self.host.spool_dir}/agent on the host; the next contact sends the right agent"
+            raise AgentError(self.host, f"{agent}; {server}", hint=hint)
 
     def _command(self, *args: str) -> str:
         sudo = ["sudo", "-n", "--"] if self.host.sudo else []

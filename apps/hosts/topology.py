@@ -78,6 +78,12 @@ def sockets(facts: Facts) -> list[Socket]:
     ]
 
 
+def nodes_without_cpus(facts: Facts) -> list[Node]:
+    """Nodes of memory alone, such as CXL or persistent memory: they belong to no socket."""
+    numbers = [node["id"] for node in facts.get("numa", {}).get("nodes", []) if not node["cpus"]]
+    return [_node(facts, number, [], {}) for number in numbers]
+
+
 def _node(facts: Facts, number: int, rows: list[dict[str, Any]], places: dict[int, Any]) -> Node:
     told = {node["id"]: node for node in facts.get("numa", {}).get("nodes", [])}.get(number, {})
     over = sorted(socket for socket, nodes in places.items() if number in nodes)
@@ -132,7 +138,9 @@ def line(facts: Facts) -> str:
         return ""
     nodes = len(facts.get("numa", {}).get("nodes", [])) or 1
     counts = [(cpus["sockets"], "socket"), (cpus["cores"], "core"), (cpus["threads"], "thread"), (nodes, "node")]
-    return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    without = len(nodes_without_cpus(facts))
+    found = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"{found} ({without} without CPUs)" if without else found
 
 
 def numbering(facts: Facts) -> str:

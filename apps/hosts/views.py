@@ -16,6 +16,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, of_team, page
 from apps.accounts.services import user_of
@@ -63,6 +64,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "facts_row": history[0] if history else None,
         "versions": _versions(history),
         "sockets": topology.sockets(facts),
+        "memory_nodes": topology.nodes_without_cpus(facts),
         "clusters": consents.clusters(host, facts),
         "paths": paths.shown(host, facts),
         "path_kinds": AllowedPath.Kind.choices,
@@ -120,7 +122,7 @@ def host_add(request: HttpRequest) -> HttpResponse:
 
 def _identity(key: str) -> Identity | None:
     """The SSH key of that primary key, which a link or a person may have written wrongly: None."""
-    return Identity.objects.filter(pk=key).first() if key.isdecimal() else None
+    return Identity.objects.filter(pk=whole(key) or 0).first()
 
 
 @needs(Role.ADMIN)

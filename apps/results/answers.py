@@ -5,13 +5,14 @@ from __future__ import annotations
 import orjson
 from django.http import HttpRequest, HttpResponse
 
+from apps.accounts.asked import whole
 from apps.results.charts.themes import WIDTH_PX, Figure
 
 
 def width_of(request: HttpRequest) -> int:
     """?width= in pixels; what is no number asks for a usual one."""
-    asked = request.GET.get("width", "")
-    return int(asked) if asked.isdecimal() else WIDTH_PX
+    asked = whole(request.GET.get("width", ""))
+    return WIDTH_PX if asked is None else asked
 
 
 def as_json(figure: Figure) -> HttpResponse:

@@ -386,7 +386,7 @@ def _more(arms: Sequence[Arm], compared: Sequence[stats.Comparison]) -> list[str
     for one in compared:
         lacking = (one.runs_needed or 0) - one.n
         if one.verdict not in ("better", "worse", "equivalent") and lacking > 0:
-            hours = f", about {2 * lacking * took.total_seconds() / 3600:.2g} h" if took else ""
-            found = f"would find a difference of {100 * one.delta:g} %"
-            told.append(f"{lacking} more runs of {one.a} and of {one.b}{hours}, {found}.")
+            hours = f", about {2 * lacking * took.total_seconds() / 3600:,.1f} h" if took else ""
+            need = f"Runs needed to detect {100 * one.delta:g} % (80 % power)"
+            told.append(f"{need}: {lacking:,} more of {one.a} and of {one.b}{hours}.")
     return told

@@ -11,6 +11,7 @@ from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.views.decorators.cache import cache_control
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import UNPROCESSABLE, needs, page, sentence
 from apps.errors import PlanError
@@ -19,7 +20,7 @@ from apps.results.answers import as_json
 from apps.results.compare import KINDS, Compared, read
 
 FIGURES = {"runs": charts.runs_chart, "interval": charts.interval_chart, "ecdf": charts.ecdf_chart}
-MOST_DIGITS = 6  # of a place
+PLACE_DIGITS = 5
 HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
 
 
@@ -44,7 +45,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
 def _start(request: HttpRequest) -> int:
     """The place of the first level of ?levels=; what is no place asks for the first."""
     asked = request.GET.get("levels", "")
-    return int(asked) if asked.isdecimal() and len(asked) < MOST_DIGITS else 0
+    return whole(asked, PLACE_DIGITS) or 0
 
 
 def _addresses(found: Compared) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from apps.results.judgements import judgements
 from apps.results.kept import json_of, keep, kept, program, revived, there
 from apps.results.models import Kept
 from apps.results.queries import CampaignTable
-from apps.results.sentences import Judgement, by_topic
+from apps.results.sentences import Judgement, by_topic, key_findings
 from apps.results.summary import SummaryTable, summary_table
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
@@ -31,8 +31,8 @@ FILLED_FROM = 500
 ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
 ASKED_FOR, MOST_ASKED = "asked ", 40
 # Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
-LEVELS, SUMMARY, SAID = "results/_levels.html", "results/_summary.html", "results/_judgements.html"
-OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, SAID)
+LEVELS, SUMMARY, FINDINGS = "results/_levels.html", "results/_summary.html", "results/_findings.html"
+OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
 
 
@@ -92,7 +92,11 @@ class Keeper:
         return self._drawn(SUMMARY, lambda: {"campaign": self.campaign, "summary": self.summary()})
 
     def judgements_drawn(self) -> SafeString:
-        return self._drawn(SAID, lambda: {"found": by_topic(self.judgements())})
+        return self._drawn(FINDINGS, self._findings)
+
+    def _findings(self) -> dict[str, Any]:
+        key, others = key_findings(self.judgements())
+        return {"key": key, "found": by_topic(others), "others": len(others)}
 
     def judgements(self) -> list[Judgement]:
         told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -139,7 +140,15 @@ def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis)
     return Heat([first - zero + place * report.slot_s for place in range(columns)], edges, counts, report.slot_s)
 
 
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """Sorts statement:2 before statement:10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
 def statements_of(run: Run) -> list[Statement]:
     """The mean latency of each statement of each script, as pgbench -r tells it, in the order of the scripts."""
-    rows = run.measurements.filter(name__contains="statement:", unit="ms").order_by("pk")
-    return [Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value) for row in rows]
+    rows = run.measurements.filter(name__contains="statement:", unit="ms").exclude(definition__startswith="\\")
+    return [
+        Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)
+        for row in sorted(rows, key=lambda row: (row.step, natural_key(row.name)))
+    ]

@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import close_old_connections
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from django.views.decorators.cache import cache_control
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import needs
 from apps.campaigns import nudges
@@ -78,13 +78,10 @@ def _campaign(pk: UUID) -> dict[str, Any]:
 
 
 def _after(request: HttpRequest) -> int:
-    given = request.headers.get("Last-Event-ID") or request.GET.get("after", "0")
-    return int(given) if given.isdecimal() else 0
+    return whole(request.headers.get("Last-Event-ID") or request.GET.get("after", "0")) or 0
 
 
 def _stream(told: Seat | list[bytes]) -> StreamingHttpResponse:
-    # The connection to PostgreSQL goes back before the first byte: a viewer stays for minutes, and asks nothing more.
-    close_old_connections()
     response = StreamingHttpResponse(told, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"  # nginx would collect what is to be read at once

@@ -17,6 +17,7 @@ from django.db.models import Model
 from django.http import QueryDict
 from django.urls import Resolver404, resolve, reverse
 
+from apps.accounts.asked import whole
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
@@ -166,10 +167,11 @@ def _of_campaign(key: Key, query: QueryDict, chart: str) -> Asked:
     if not host:
         return Asked(choices, title)
     known = dict(campaign.runs.order_by().values_list("host_id", "host__name").distinct())
-    if not host.isdecimal() or int(host) not in known:
+    number = whole(host)
+    if number is None or number not in known:
         accepted = ", ".join(f"{pk} ({name})" for pk, name in sorted(known.items()))
         raise PlanError("address", f"host={host!r} is no host of {campaign}", hint=f"accepted: {accepted}")
-    return Asked(choices | {"host": host}, f"{title} on {known[int(host)]}")
+    return Asked(choices | {"host": host}, f"{title} on {known[number]}")
 
 
 def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -12,9 +12,10 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from apps.campaigns import plan, steps
-from apps.campaigns.factors import text_of
+from apps.campaigns.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results import fold, looks, stats
+from apps.results.headline import headline, missing
 from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
@@ -38,7 +39,9 @@ class Point:
 
 @dataclass(frozen=True)
 class LevelRow:
-    """One combination of levels. Percentages are relative to the baseline; None where the data carry no such figure.
+    """One combination of levels: `label` identifies it, `name` is what people read.
+
+    Percentages are relative to the baseline; None where the data carry no such figure.
 
     A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
     of theirs with the least and the largest, where there are any."""
@@ -64,6 +67,7 @@ class LevelRow:
     method: str = ""
     ok: int = 0
     quartiles: list[float] = field(default_factory=list)
+    name: str = ""
 
     @property
     def not_ok(self) -> int:
@@ -146,8 +150,9 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     ]
     means = {level.level: level for level in spread.levels} if spread else {}
     latencies = values.get("latency_avg", {})
+    readable = {run.label: readable_name(campaign.factors, run.cell) for run in runs}
     levels = [
-        _level(label, rows[label], measured[label], means.get(label), compared.get(label), latencies)
+        _level(label, readable, rows[label], measured[label], means.get(label), compared.get(label), latencies)
         for label in labels
     ]
     costs = tracer_overheads(campaign, chosen.step)
@@ -163,7 +168,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         delta=campaign.delta,
         baseline=baseline,
         levels=levels,
-        sentence=newest.found["sentence"] if newest and newest.found else _sentence(campaign, levels),
+        sentence=newest.found["sentence"] if newest and newest.found else _sentence(levels, baseline, metric.better),
         method=_method(spread, len(observations), sum(map(len, of_host.values()))) if spread else "",
         drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
         look=newest.as_dict() if newest else None,
@@ -299,6 +304,7 @@ def _compared(
 
 def _level(
     label: str,
+    readable: Mapping[str, str],
     runs: list[Run],
     points: list[Point],
     spread: stats.Level | None,
@@ -311,6 +317,7 @@ def _level(
     relative_low, relative_high = compared.interval if compared and compared.interval else (None, None)
     return LevelRow(
         label=label,
+        name=readable.get(label, label),
         points=points,
         planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
         outcomes=dict(Counter(run.outcome for run in runs)),
@@ -322,7 +329,7 @@ def _level(
         relative_high=relative_high,
         verdict=compared.verdict if compared else "",
         preliminary=compared.preliminary if compared else False,
-        sentence=compared.sentence() if compared else "",
+        sentence=compared.sentence(readable[compared.a], readable[compared.b]) if compared else "",
         latency_ms=float(np.mean(measured)) if measured else None,
         mde_percent=compared.mde_percent if compared else None,
         runs_needed=compared.runs_needed if compared else None,
@@ -343,13 +350,10 @@ def _as_seen(level: LevelRow, baseline: str, found: dict[str, Any]) -> LevelRow:
     return replace(level, relative_percent=found["ratio_percent"], **ends, **told)
 
 
-def _sentence(campaign: Campaign, levels: list[LevelRow]) -> str:
-    """The verdict of the level that differs most, or why there is none yet."""
-    judged = [level for level in levels if level.relative_percent is not None]
-    if not judged:
-        missing = "it has not run yet" if not any(level.ok for level in levels) else "only one level has results"
-        return f"No comparison can be made: {missing}."
-    return max(judged, key=lambda level: abs(level.relative_percent or 0)).sentence
+def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
+    """The verdict that answers the question, or why there is none."""
+    level = headline(levels, better)
+    return level.sentence if level else f"No comparison: {missing(levels, baseline)}."
 
 
 def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:

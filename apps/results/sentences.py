@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -32,6 +32,18 @@ class Judgement:
 
 def tone_of(verdict: str) -> Tone:
     return TONES.get(verdict, "unknown")
+
+
+# The topics that a reader needs first; each contributes one finding.
+KEY_TOPICS = ("data", "failed", "extension", "interaction", "comparison", "best", "latency", "sensitivity", "drift")
+MOST_KEY = 5
+
+
+def key_findings(found: Sequence[Judgement]) -> tuple[list[Judgement], list[Judgement]]:
+    """The most important findings, at most MOST_KEY, and all others."""
+    first = {topic: next((each for each in found if each.topic == topic), None) for topic in KEY_TOPICS}
+    key = [each for each in first.values() if each][:MOST_KEY]
+    return key, [each for each in found if each not in key]
 
 
 def by_topic(found: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from agents.collectors import COLLECTORS, columns
-from agents.collectors import Column as Declared
+from agents.collectors import COLLECTORS
+from agents.columns import Column
+from agents.workloads import WORKLOADS
+from apps.campaigns.live import throughput
 from apps.campaigns.models import Run
 from apps.results import nodes
 from apps.results.timeline import PART, part_step
 
-WAYS = ("read", "write", "trim")
-# What load generators tell themselves, shown above what the host did meanwhile.
-LOAD: dict[str, dict[str, Declared]] = {
-    "pgbench": {
-        **columns("tps", "tps", {"tps": "transactions"}, better="higher", shown=True),
-        **columns(
-            "latency",
-            "ms",
-            {"latency_ms": "mean of the interval", "stddev_ms": "its standard deviation"},
-            better="lower",
-            shown=True,
-        ),
-    },
-    "latency": columns(
-        "latency percentiles",
-        "ms",
-        {f"p{each}_ms": f"{each} % of the transactions of the interval were faster" for each in (50, 95, 99)},
-        better="lower",
-        shown=True,
-    ),
-    "fio": {
-        **columns(
-            "bandwidth", "kB/s", {f"{way}_bw": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True
-        ),
-        **columns("IOPS", "IOPS", {f"{way}_iops": f"of {way}s, all jobs" for way in WAYS}, better="higher", shown=True),
-        **columns(
-            "latency", "ms", {f"{way}_lat": f"of {way}s, mean of the jobs" for way in WAYS}, better="lower", shown=True
-        ),
-    },
+# What load generators report, shown above what the collectors saw: source -> its columns.
+LOAD: dict[str, dict[str, Column]] = {
+    source: columns for workload in WORKLOADS.values() for source, columns in workload.samples.items()
 }
 # Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
@@ -64,7 +40,7 @@ class Panel:
 
 
 @cache
-def declared(source: str, name: str) -> Declared | None:
+def declared(source: str, name: str) -> Column | None:
     """What a column is, as its collector declares it; None for what a chart cannot show."""
     if source in LOAD:
         return LOAD[source].get(name)
@@ -139,4 +115,5 @@ def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
     """A live sample in the units of the charts; a chart whose `seq` is not below this one's has it already."""
     source = data["source"]
     values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
-    return {**data, "seq": seq, "values": values}
+    rate = throughput(source, data["values"])
+    return {**data, "seq": seq, "values": values, "throughput": asdict(rate) if rate else None}

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.protocol import digest
+from apps.accounts.asked import whole
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import steps
@@ -148,7 +149,7 @@ def _profile(names: Sequence[str]) -> Revision | None:
     if len(names) != 1:
         return None
     name, _, number = names[0].partition(" r")
-    known = Revision.objects.filter(profile__name=name, **({"number": int(number)} if number.isdecimal() else {}))
+    known = Revision.objects.filter(profile__name=name, **({} if whole(number) is None else {"number": whole(number)}))
     return known.order_by("-number").first()
 
 

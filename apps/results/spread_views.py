@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import path
 from django.views.decorators.cache import cache_control
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import needs
 from apps.campaigns.models import Campaign, Run
@@ -66,7 +67,7 @@ def _asked(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str, str], i
     found = spreads.sections_of(campaign)
     if section not in found:
         raise Http404(f"{section[:80]!r} is no section of a report of fio: {', '.join(found) or 'there is none'}")
-    return campaign, found[section], int(host) if host.isdecimal() else None
+    return campaign, found[section], whole(host)
 
 
 def context(request: HttpRequest, campaign: Campaign, host: int | None) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from django.utils.http import quote_etag
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition
 
+from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
 from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
-from apps.campaigns.queries import breaks_at
+from apps.campaigns.queries import breaks_at, median_s
 from apps.campaigns.schedule import OnHost, by_host
 from apps.hosts.models import Host
 from apps.results import (
@@ -40,17 +41,19 @@ from apps.results import (
     timeline,
     within,
 )
+from apps.results.answer_card import AnswerCard, answer_card
 from apps.results.answers import as_json, width_of
 from apps.results.baselines import baselines
 from apps.results.charts import shades
 from apps.results.keeper import Keeper
 from apps.results.models import Mark
+from apps.results.queries import CampaignTable
 from apps.results.sentences import by_topic
 from apps.results.summary import HEAD
 from apps.results.transfer import download
 
 DIFFERENCES = "differences"
-MOST_DIGITS = 10  # of a place
+PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 HOSTS = "hosts"  # a further tab of runs over several
@@ -66,7 +69,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     progress = whole.progress()
     keeper, shown = Keeper(campaign, host) if host else whole, story.runs_of(campaign, host, **_place(request))
     table = keeper.table() if planned and compares else None
-    context = {
+    context: dict[str, Any] = {
         "campaign": campaign,
         "progress": progress,
         "breaks": whole.breaks(),
@@ -92,8 +95,21 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],
         "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
+    if table:
+        context["card"] = _card(campaign, table, context["retriable"])
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
+
+
+def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCard:
+    ended = campaign.ended_at is not None
+    return answer_card(
+        table,
+        ended=ended,
+        retriable=retriable,
+        run_s=median_s(campaign.runs.all()) if ended else None,
+        planned=0 if campaign.kind == Campaign.Kind.IMPORTED else campaign.repetitions,
+    )
 
 
 def _rule(campaign: Campaign) -> dict[str, Any]:
@@ -107,8 +123,7 @@ def _rule(campaign: Campaign) -> dict[str, Any]:
 
 def _host(request: HttpRequest) -> int | None:
     """As ?host= asks for; what is no number asks for none."""
-    asked = request.GET.get("host", "")
-    return int(asked) if asked.isdecimal() else None
+    return whole(request.GET.get("host", ""))
 
 
 def _place(request: HttpRequest) -> dict[str, int]:
@@ -116,10 +131,10 @@ def _place(request: HttpRequest) -> dict[str, int]:
     found = {}
     for name in ("before", "after"):
         asked = request.GET.get(name, "")
-        if asked and not (asked.isdecimal() and len(asked) < MOST_DIGITS):
+        if asked and whole(asked, PLACE_DIGITS) is None:
             raise Http404(f"{name}={asked[:40]} is no place in the order of the runs: a number from 0")
         if asked:
-            found[name] = int(asked)
+            found[name] = whole(asked) or 0
     return found
 
 
@@ -278,7 +293,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
         measures = run.campaign.kind != Campaign.Kind.PREPARATION
         drawn = measures and (run.ingested_at is None or run.series.exists())
         closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
-        found = list(run.measurements.all())
+        found = sorted(run.measurements.all(), key=lambda row: (row.step, latencies.natural_key(row.name)))
         return {
             "measurements": found,
             "sentence": story.sentence_of(run),

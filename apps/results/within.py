@@ -16,11 +16,11 @@ from apps.results import samples, stats
 from apps.results.fold import Table
 from apps.results.models import Mark, Measurement, Within
 from apps.results.sentences import Judgement
-from apps.results.series import WAYS
-from apps.results.stats.model import Floats, percent
+from apps.results.stats.model import Floats
+from apps.wording import percent
 
-# The rate of a load, as its generator told it: the columns of a source that add up to it.
-RATES = {"pgbench": ("tps",), "fio": tuple(f"{way}_iops" for way in WAYS)}
+# The throughput of a load: the columns of its generator's source that add up to it.
+RATES = {name: workload.rates for name, workload in WORKLOADS.items() if workload.rates}
 # With fewer samples noise passes for a warm-up too often: docs/statistics.md has how often.
 FEWEST = 60
 CYCLES = 2

@@ -13,6 +13,7 @@ from typing import Any
 from django import forms
 from jsonschema import Draft202012Validator
 
+from apps import documents
 from apps.errors import PlanError
 from apps.tuning import rules
 
@@ -202,7 +203,7 @@ def read_json(path: str, schema: Schema, text: str) -> Any:
     """JSON of the kind that the schema wants."""
     wanted = list if schema.get("type") == "array" else dict
     try:
-        value = json.loads(text)
+        value = documents.read_json(text)
     except ValueError as error:
         raise PlanError(path, f"this is no JSON: {error}", hint="quote names and texts with double quotes") from error
     if not isinstance(value, wanted):

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from proving import compare, decide, lists, login, run, transfer, watch
+from proving import compare, decide, lists, login, run, transfer, version, watch
 from proving.session import Command
 
 HELP = (
     "Campaigns of PostgreSQL benchmarks from the command line: start them, watch them, fail a pipeline on a regression."
 )
 app = typer.Typer(name="proving", cls=Command, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(version.line())
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(login.login)
 app.command()(login.whoami)
 app.command()(lists.hosts)

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import httpx
 
+from proving import version
 from proving.config import Login
 from proving.errors import ProblemError, UnreachableError, UsageError
 
@@ -24,7 +25,7 @@ class Client:
 
     def __init__(self, login: Login, patience_s: float = 0.0) -> None:
         self.url, self.patience_s = login.url, patience_s
-        headers = {"Authorization": f"Bearer {login.token}", "User-Agent": "proving/0.1"}
+        headers = {"Authorization": f"Bearer {login.token}", "User-Agent": f"proving/{version.number()}"}
         self._http = httpx.Client(base_url=f"{login.url}/api/v1/", headers=headers, timeout=TIMEOUT_S)
 
     def __enter__(self) -> Client:

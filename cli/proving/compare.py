@@ -57,7 +57,7 @@ def _code(found: dict[str, Any], strict: bool) -> Code:
 def _shown(found: dict[str, Any]) -> Any:
     against = {one["b"]: one for one in found["comparisons"]}
     rows = [_row(side, against.get(side["title"])) for side in found["sides"]]
-    head = ("side", "n", f"{found['figure']}, {found['unit']}", "95 % interval", "change", "verdict")
+    head = ("side", "n", f"{found['figure']}, {found['unit']}", "95 % CI", "change", "verdict")
     differ = [f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in found["unplanned"]]
     words = [one["sentence"] for one in found["comparisons"]]
     return tables.below(tables.table(head, rows), tables.lines(*words, *found["more"], *differ, *found["warnings"]))

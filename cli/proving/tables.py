@@ -11,6 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "="}
+WORDS = {
+    "points_only": "too few runs",
+    "direction_better": "likely better",
+    "direction_worse": "likely worse",
+    "undetectable": "inconclusive",
+}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -42,11 +48,19 @@ def interval(low: float | None, high: float | None) -> str:
 def change(percent: float | None, low: float | None, high: float | None) -> str:
     if percent is None:
         return ""
-    return f"{percent:+.2f} %" + ("" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]")
+    return f"{signed(percent)} %" + ("" if low is None or high is None else f" [{signed(low)}, {signed(high)}]")
+
+
+def signed(value: float) -> str:
+    """With three significant digits, as the server writes it: +2.94, +91.7, -2,680."""
+    size = abs(value)
+    if size >= 99.95:
+        return f"{float(f'{value:.3g}'):+,.0f}"
+    return f"{value:+.1f}" if size >= 9.995 else f"{value:+.2f}"
 
 
 def verdict(word: str, preliminary: bool = False) -> str:
-    words = f"{MARKS.get(word, '')} {word.replace('_', ' ')}".strip()
+    words = f"{MARKS.get(word, '')} {WORDS.get(word, word)}".strip()
     return f"{words} (preliminary)" if preliminary and word else words
 
 
@@ -81,5 +95,5 @@ def results(found: Mapping[str, Any]) -> RenderableType:
     ]
     against = f"against {found['baseline']}" if found["baseline"] else "change"
     metric = f"{found['metric']}, {found['unit']}" if found["unit"].lower() != found["metric"] else found["metric"]
-    head = ("level", "runs", metric, "95 % interval", against, "verdict", "proven")
+    head = ("level", "runs", metric, "95 % CI", against, "verdict", "proven")
     return below(table(head, rows), lines(found["sentence"]))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agents.build import build_zipapp
+from tests import leftovers
 
 from .driver import Connection
 
@@ -43,8 +44,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def connect(program: Path, tmp_path: Path) -> Iterator[Connect]:
-    """Opens connections to an agent whose spool is this test's own."""
+def connect(program: Path, tmp_path: Path, data_dir: Path) -> Iterator[Connect]:
+    """Opens connections to an agent whose spool is this test's own. Runs that are under way afterwards are ended."""
     opened: list[Connection] = []
 
     def connect() -> Connection:
@@ -52,8 +53,11 @@ def connect(program: Path, tmp_path: Path) -> Iterator[Connect]:
         return opened[-1]
 
     yield connect
-    for connection in opened:
-        connection.close()
+    try:
+        for connection in opened:
+            connection.close()
+    finally:
+        leftovers.end(connect, tmp_path / "spool", data_dir)
 
 
 @pytest.fixture

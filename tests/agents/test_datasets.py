@@ -75,6 +75,7 @@ def last(events: list[dict[str, Any]]) -> dict[str, Any]:
     return of(events, "dataset")[-1]
 
 
+@pytest.mark.fast
 def test_data_are_made_once_step_by_step_and_read_by_every_run_that_only_reads(cluster: Cluster) -> None:
     first = cluster.run(pgbench(scale=2), READS)
     again = cluster.run(pgbench(scale=2, fillfactor=100), READS)

@@ -13,6 +13,7 @@ from agents.system import System
 
 from .driver import Connection, Refused
 
+pytestmark = pytest.mark.fast
 POOL = "/proc/sys/vm/nr_hugepages"
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 

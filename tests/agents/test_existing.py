@@ -25,6 +25,7 @@ from .driver import Connection, Refused, of
 from .dying import RUN, Machine, die
 from .theirs import Theirs
 
+pytestmark = pytest.mark.needs("postgresql-15")
 Spec = Callable[..., dict[str, Any]]
 
 
@@ -60,6 +61,16 @@ def run(agent: Connection, spec: Spec) -> Callable[..., list[dict[str, Any]]]:
 def outcome(events: list[dict[str, Any]]) -> str:
     found = of(events, "outcome")[0]
     return found["outcome"] if found["error"] is None else f"{found['outcome']}: {found['error']['message']}"
+
+
+@pytest.mark.fast
+def test_without_the_consent_to_measure_nothing_of_it_is_touched(theirs: Theirs, run: Any) -> None:
+    before = theirs.start().snapshot()
+
+    events = run(theirs.target(measure=False))
+
+    assert "target.consent.measure" in outcome(events)
+    assert theirs.snapshot() == before
 
 
 @pytest.mark.proves("postgresql", where="here")

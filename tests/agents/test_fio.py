@@ -61,6 +61,7 @@ def small(line: str) -> dict[str, Any]:
     return {"job_file": f"{SMALL}{line}\n"}
 
 
+@pytest.mark.needs("fio")
 def test_a_job_file_of_the_field_runs_as_it_is(agent: Connection, storage: Path, order: Any) -> None:
     text = FOUR_SECTIONS.replace("/data01/", f"{storage}/")
     text = (
@@ -86,6 +87,7 @@ def test_a_job_file_of_the_field_runs_as_it_is(agent: Connection, storage: Path,
     assert os.listdir(storage) == [], "what fio made is removed"
 
 
+@pytest.mark.needs("fio")
 def test_the_series_agrees_with_the_report(agent: Connection, order: Any) -> None:
     options = {"rw": "randrw", "bs": "8k", "size": "4m", "numjobs": 3, "runtime_s": 4, "group_reporting": True}
 
@@ -101,12 +103,14 @@ def test_the_series_agrees_with_the_report(agent: Connection, order: Any) -> Non
         assert mean_ms == pytest.approx(job[way]["lat_ns"]["mean"] / 1e6, rel=0.3)
 
 
+@pytest.mark.needs("fio")
 def test_a_new_file_is_made_where_it_is_allowed_and_removed_again(agent: Connection, storage: Path, order: Any) -> None:
     assert outcome(agent, order(filename=f"{storage}/ext4", size="64k"))[0] == "ok"
     assert os.listdir(storage) == []
 
 
 @pytest.mark.parametrize("how", ["killed", "cancelled"])
+@pytest.mark.needs("fio")
 def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
     connect: Connect, storage: Path, tmp_path: Path, order: Any, how: str
 ) -> None:
@@ -127,6 +131,7 @@ def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
     assert os.listdir(storage) == ["given"]
 
 
+@pytest.mark.needs("fio")
 def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage: Path, order: Any) -> None:
     theirs = storage / "theirs"
     theirs.write_text("precious")
@@ -137,6 +142,8 @@ def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage
     assert "exists already" in error["message"] and theirs.read_text() == "precious"
 
 
+@pytest.mark.fast
+@pytest.mark.needs("fio")
 def test_a_file_that_was_allowed_itself_is_written_and_stays(agent: Connection, storage: Path, order: Any) -> None:
     given = storage / "given"
     given.write_text("to be lost")
@@ -146,6 +153,7 @@ def test_a_file_that_was_allowed_itself_is_written_and_stays(agent: Connection, 
     assert ended == "ok" and given.stat().st_size == 64 * 1024
 
 
+@pytest.mark.needs("fio")
 def test_no_link_leads_out_of_what_is_allowed(agent: Connection, storage: Path, tmp_path: Path, order: Any) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -161,6 +169,7 @@ def test_no_link_leads_out_of_what_is_allowed(agent: Connection, storage: Path, 
     assert os.listdir(outside) == ["precious"] and (outside / "precious").read_text() == "precious"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("line", ["filename={0}/x", "filename={0}/storage/../x", "directory={0}", "filename=/dev/sda"])
 def test_the_agent_itself_refuses_what_the_spec_does_not_allow(
     agent: Connection, tmp_path: Path, order: Any, line: str
@@ -200,6 +209,8 @@ def make(*argv: str) -> None:
     subprocess.run(argv, check=True, capture_output=True, timeout=60)
 
 
+@pytest.mark.fast
+@pytest.mark.needs("fio", "root")
 def test_an_empty_device_that_was_allowed_is_written(agent: Connection, device: str, order: Any) -> None:
     ended, error, run = outcome(agent, order(("device", device), filename=device, rw="write", size="1m", direct=True))
 
@@ -208,6 +219,7 @@ def test_an_empty_device_that_was_allowed_is_written(agent: Connection, device: 
     assert os.path.exists(device)
 
 
+@pytest.mark.needs("fio", "root")
 def test_a_device_with_a_file_system_is_never_written(agent: Connection, device: str, order: Any) -> None:
     make("mkfs.ext4", "-q", device)
     before = Path(device).read_bytes()
@@ -219,15 +231,18 @@ def test_a_device_with_a_file_system_is_never_written(agent: Connection, device:
     assert Path(device).read_bytes() == before
 
 
+@pytest.mark.needs("fio", "root")
 def test_a_device_is_not_allowed_by_the_directory_of_its_node(agent: Connection, device: str, order: Any) -> None:
     ended, error, _ = outcome(agent, order(("directory", "/dev"), filename=device, rw="write", size="1m"))
 
     assert (ended, error["blame"]) == ("failed", "plan") and "allow this device itself" in error["message"]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("argv", "held"), [(("mkfs.ext4", "-q"), "ext2, ext3 or ext4"), (("mkfs.ext2", "-q"), "ext"), (("mkswap",), "swap")]
 )
+@pytest.mark.needs("root")
 def test_what_real_programs_wrote_is_seen(device: str, argv: tuple[str, ...], held: str) -> None:
     make(*argv, device)
 
@@ -244,6 +259,7 @@ def test_every_magic_number_stops_it(tmp_path: Path) -> None:
             assert devices.holds(file.fileno()) == name
 
 
+@pytest.mark.needs("root")
 def test_superblocks_at_the_end_stop_it(device: str) -> None:
     for offset in ((64 << 20) - 64 * 1024, (64 << 20) - 8192, (64 << 20) - 512):
         with Path(device).open("r+b") as file:
@@ -255,6 +271,7 @@ def test_superblocks_at_the_end_stop_it(device: str) -> None:
             file.write(bytes(8))
 
 
+@pytest.mark.needs("root")
 def test_a_device_in_use_is_refused_and_a_claimed_one_cannot_be_mounted(device: str, tmp_path: Path) -> None:
     mount = tmp_path / "mount"
     mount.mkdir()
@@ -271,6 +288,7 @@ def test_a_device_in_use_is_refused_and_a_claimed_one_cannot_be_mounted(device: 
         make("umount", str(mount))
 
 
+@pytest.mark.needs("fio", "root")
 def test_the_content_of_a_loop_device_is_not_written(
     agent: Connection, device: str, tmp_path: Path, order: Any
 ) -> None:

@@ -14,7 +14,7 @@ from .theirs import DEBIANS
 SYSTEM = System()
 
 
-@pytest.fixture(params=[15, 18])
+@pytest.fixture(params=[pytest.param(15, marks=pytest.mark.needs("postgresql-15")), 18])
 def postgres(request: pytest.FixtureRequest, bin_dir: str) -> str:
     """The bin directory of PostgreSQL 15 (Debian's) and of 18 (the wheel's)."""
     return DEBIANS if request.param == 15 else bin_dir
@@ -47,6 +47,7 @@ def test_what_it_does_not_is_refused_in_its_own_words(
     assert accepted in refused.value.accepted and hint in refused.value.hint
 
 
+@pytest.mark.needs("postgresql-15")
 def test_versions_differ(bin_dir: str) -> None:
     gucs.check(SYSTEM, bin_dir, {"io_method": "worker"})
     with pytest.raises(Unplannable, match="io_method"):

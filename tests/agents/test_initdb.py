@@ -16,7 +16,7 @@ PLAIN = {"data_checksums": False, "wal_segment_size": 1, "encoding": "SQL_ASCII"
 
 
 @pytest.mark.proves("initdb", where="here")
-@pytest.mark.parametrize("major", [15, 18])
+@pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.needs("postgresql-15")), 18])
 def test_a_cluster_is_made_as_asked_and_stands_beside_the_usual_one(
     agent: Connection, spec: Spec, data_dir: Path, major: int
 ) -> None:
@@ -34,6 +34,7 @@ def test_a_cluster_is_made_as_asked_and_stands_beside_the_usual_one(
     assert len({path.name for path in data_dir.iterdir()} - before) == 1
 
 
+@pytest.mark.fast
 def test_a_locale_provider_is_proven(agent: Connection, spec: Spec) -> None:
     wanted = {"locale_provider": "builtin", "locale": "C.UTF-8"}
 
@@ -43,6 +44,7 @@ def test_a_locale_provider_is_proven(agent: Connection, spec: Spec) -> None:
     assert {p["subject"]: p["found"] for p in of(events, "proof", setting="initdb")} == wanted
 
 
+@pytest.mark.needs("postgresql-15")
 def test_what_a_version_lacks_is_refused_before_anything_is_made(agent: Connection, spec: Spec, data_dir: Path) -> None:
     asked = spec({"initdb": {"locale_provider": "builtin"}})
     asked["target"]["bin_dir"] = DEBIANS

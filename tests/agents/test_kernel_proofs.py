@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from agents.settings.block_device import spread
 from agents.settings.cache import drop, in_memory, left, prewarm
 from agents.settings.cpu_power import QOS
 from agents.system import System
+from embedded.places import CHECKOUT
 
 from .fakes import FakeSystem
 
+VAR = CHECKOUT / "var"
 # LVM over a mirror of a disk's partition and of a whole disk.
 STACK = {
     "/sys/block/dm-0/slaves/md0": "",
@@ -164,8 +168,16 @@ def test_a_relation_is_all_of_its_segments() -> None:
     assert in_memory(system, "/d/16384") == 13
 
 
-def test_the_page_cache_is_read_from_the_kernel_without_filling_it(tmp_path: Path) -> None:
-    file, size = tmp_path / "file", 8 << 20
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A directory of the checkout: /tmp may be in memory, which the kernel never drops."""
+    VAR.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=VAR) as path:
+        yield Path(path)
+
+
+def test_the_page_cache_is_read_from_the_kernel_without_filling_it(on_disk: Path) -> None:
+    file, size = on_disk / "file", 8 << 20
     file.write_bytes(b"x" * size)
     fd = os.open(file, os.O_RDWR)
     os.fsync(fd)
@@ -176,7 +188,7 @@ def test_the_page_cache_is_read_from_the_kernel_without_filling_it(tmp_path: Pat
 
     assert written == (size, size)
     assert dropped == resident(str(file)) == (size, 4 << 20)
-    assert System().in_page_cache(str(tmp_path / "file")) == dropped
+    assert System().in_page_cache(str(file)) == dropped
 
 
 def test_an_empty_file_is_in_no_cache(tmp_path: Path) -> None:

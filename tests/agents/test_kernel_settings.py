@@ -17,6 +17,7 @@ from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
 from agents.sysctls import BY_NAME, KNOBS, nested
 from agents.system import System
+from tests.needs import require
 
 from .driver import Connection, Refused, of
 
@@ -46,21 +47,22 @@ def put_back(host_wide: None) -> Iterator[None]:
     assert left == {}
 
 
-def step(directory: Path) -> dict[str, Any]:
-    """A short load without PostgreSQL."""
-    options = {"rw": "read", "size": "1m", "runtime_s": 1, "directory": str(directory)}
-    return {"name": "io", "kind": "fio", "options": options}
-
-
-def spec_of(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
+def spec_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """A run without PostgreSQL that lasts for a second."""
     return {
         "version": 1,
         "target": None,
         "settings": settings,
-        "steps": [step(directory)],
-        "allowed_paths": [{"kind": "directory", "path": str(directory)}],
+        "steps": [{"name": "settle", "kind": "wait", "options": {"seconds": 1}}],
         "collect": {"interval_s": 1, "sources": []},
     }
+
+
+def spec_in(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """A run whose data lie in `directory`."""
+    options = {"rw": "read", "size": "1m", "runtime_s": 1, "directory": str(directory)}
+    steps = [{"name": "io", "kind": "fio", "options": options}]
+    return {**spec_of(settings), "steps": steps, "allowed_paths": [{"kind": "directory", "path": str(directory)}]}
 
 
 def seen(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -88,8 +90,9 @@ def other(name: str, *choices: int) -> int:
     return next(choice for choice in choices if str(choice) != current(SYSTEM, file(name)))
 
 
+@pytest.mark.fast
 @pytest.mark.proves("sysctl", where="here")
-def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Connection, tmp_path: Path) -> None:
+def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Connection) -> None:
     rmem = ("4096 131072 16777216", "4096 131072 8388608")
     wanted = {
         "vm.dirty_background_bytes": other("vm.dirty_background_bytes", 64 << 20, 65 << 20),
@@ -108,7 +111,7 @@ def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Con
     rivals = {BY_NAME[name].rival for name in wanted} - {""}
     cleared = {file(name) for name in rivals if current(SYSTEM, file(name)) != "0"}
 
-    events = seen(agent, spec_of({"sysctl": nested(wanted)}, tmp_path))
+    events = seen(agent, spec_of({"sysctl": nested(wanted)}))
 
     if not events:
         return
@@ -140,6 +143,7 @@ def types_of(schema: Any) -> Any:
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[str]:
     """The name of a block device of our own, with a queue of a length that an admin chose, and a file system on it."""
+    require("root")
     image = tmp_path / "image"
     with image.open("wb") as empty:
         empty.truncate(64 << 20)
@@ -172,17 +176,16 @@ def queue(name: str) -> dict[str, str]:
     return {**shown, **{file: SYSTEM.text(f"{root}/iosched/{file}") for file in SYSTEM.names(f"{root}/iosched")}}
 
 
+@pytest.mark.fast
 @pytest.mark.proves("block_device", where="here")
-def test_a_scheduler_goes_and_comes_back_with_the_queue_that_an_admin_made(
-    agent: Connection, loop: str, tmp_path: Path
-) -> None:
+def test_a_scheduler_goes_and_comes_back_with_the_queue_that_an_admin_made(agent: Connection, loop: str) -> None:
     SYSTEM.write(f"/sys/block/{loop}/queue/scheduler", "mq-deadline")
     SYSTEM.write(f"/sys/block/{loop}/queue/nr_requests", "64")
     SYSTEM.write(f"/sys/block/{loop}/queue/iosched/read_expire", "200")
     before = queue(loop)
     wanted = {"scheduler": "bfq", "nr_requests": 32, "read_ahead_kb": 512, "rq_affinity": 2, "nomerges": 2}
 
-    events = seen(agent, spec_of({"block_device": {loop: wanted}}, tmp_path))
+    events = seen(agent, spec_of({"block_device": {loop: wanted}}))
 
     root = f"/sys/block/{loop}/queue"
     for phase in ("before", "after"):
@@ -191,10 +194,11 @@ def test_a_scheduler_goes_and_comes_back_with_the_queue_that_an_admin_made(
     assert {f"{root}/iosched/read_expire", f"{root}/nr_requests"} <= set(found(events, "block_device", "restored"))
 
 
+@pytest.mark.needs("fio")
 def test_data_means_the_device_below_the_directory(agent: Connection, loop: str, mounted: Path) -> None:
     before = queue(loop)
 
-    events = seen(agent, spec_of({"block_device": {"data": {"scheduler": "mq-deadline"}}}, mounted))
+    events = seen(agent, spec_in({"block_device": {"data": {"scheduler": "mq-deadline"}}}, mounted))
 
     assert found(events, "block_device", "before") == {f"/sys/block/{loop}/queue/scheduler": "mq-deadline"}
     assert queue(loop) == before
@@ -204,41 +208,46 @@ def test_a_directory_that_is_not_there_yet_is_on_the_device_of_its_parent(loop: 
     assert below(SYSTEM, str(mounted / "not/there/yet")) == loop
 
 
+@pytest.mark.needs("fio")
 def test_the_same_device_by_two_names_must_be_told_the_same(agent: Connection, loop: str, mounted: Path) -> None:
     wanted = {"data": {"scheduler": "bfq"}, loop: {"scheduler": "mq-deadline"}}
 
-    (outcome,) = of(agent.events(agent.submit(spec_of({"block_device": wanted}, mounted))), "outcome")
+    (outcome,) = of(agent.events(agent.submit(spec_in({"block_device": wanted}, mounted))), "outcome")
 
     assert outcome["outcome"] == "not_in_effect" and "keep one of them" in outcome["error"]["hint"]
 
 
+@pytest.mark.needs("fio")
 def test_a_directory_on_no_device_is_told(agent: Connection) -> None:
     wanted = {"block_device": {"data": {"scheduler": "none"}}}
 
-    (outcome,) = of(agent.events(agent.submit(spec_of(wanted, Path("/dev/shm")))), "outcome")
+    (outcome,) = of(agent.events(agent.submit(spec_in(wanted, Path("/dev/shm")))), "outcome")
 
     assert outcome["outcome"] == "not_in_effect" and "name the device instead" in outcome["error"]["hint"]
 
 
+@pytest.mark.needs("root")
+@pytest.mark.fast
 @pytest.mark.proves("cpu_power", where="here")
-def test_a_latency_holds_while_the_run_lasts_and_no_longer(agent: Connection, tmp_path: Path) -> None:
+def test_a_latency_holds_while_the_run_lasts_and_no_longer(agent: Connection) -> None:
     before = latency(SYSTEM)
 
-    events = seen(agent, spec_of({"cpu_power": {"latency_us": 37}}, tmp_path))
+    events = seen(agent, spec_of({"cpu_power": {"latency_us": 37}}))
 
     subject = "longest wake-up latency (us)"
     assert [found(events, "cpu_power", phase)[subject] for phase in ("before", "after")] == [37, 37]
     assert latency(SYSTEM) == before != 37
 
 
+@pytest.mark.needs("root")
 @pytest.mark.proves("transparent_huge_pages", where="here")
-def test_khugepaged_and_shared_memory_are_set_and_put_back(agent: Connection, tmp_path: Path) -> None:
+def test_khugepaged_and_shared_memory_are_set_and_put_back(agent: Connection) -> None:
     before = {path: SYSTEM.read(path) for path in FILES}
     shmem = {"never": "advise"}.get(current(SYSTEM, f"{THP}/shmem_enabled"), "never")
     scan = 1001 if current(SYSTEM, f"{THP}/khugepaged/pages_to_scan") == "1000" else 1000
     wanted = {"shmem_enabled": shmem, "khugepaged": {"pages_to_scan": scan}}
 
-    events = seen(agent, spec_of({"transparent_huge_pages": wanted}, tmp_path))
+    events = seen(agent, spec_of({"transparent_huge_pages": wanted}))
 
     proofs = found(events, "transparent_huge_pages", "after")
     assert proofs[f"{THP}/shmem_enabled"] == shmem and proofs[f"{THP}/khugepaged/pages_to_scan"] == str(scan)
@@ -259,6 +268,7 @@ def test_cores_are_chosen_by_their_number(agent: Connection, spec: Spec) -> None
 SHARE = "share of the data in the page cache"
 
 
+@pytest.mark.needs("root")
 @pytest.mark.proves("cache", where="here")
 def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec: Spec) -> None:
     seen(agent, spec(time_s=1, scale=5))
@@ -270,6 +280,7 @@ def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec
     assert not of(events, "command", purpose="dataset g")
 
 
+@pytest.mark.needs("root")
 @pytest.mark.proves("cache", where="here")
 def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spec) -> None:
     wanted = {"state": "warm", "relations": "pgbench_accounts, pgbench_accounts_pkey"}
@@ -281,6 +292,7 @@ def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spe
     assert all(share >= 0.99 for share in proofs.values())
 
 
+@pytest.mark.needs("root")
 def test_without_names_all_that_is_the_users_is_loaded(agent: Connection, spec: Spec) -> None:
     events = seen(agent, spec({"cache": {"state": "warm"}}, time_s=1, scale=5))
 

@@ -14,6 +14,7 @@ import pytest
 from .driver import Connection
 from .theirs import OWNER, Theirs
 
+pytestmark = pytest.mark.needs("postgresql-15")
 GUEST = "games"
 
 
@@ -55,6 +56,7 @@ def cluster(theirs: Theirs, **changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.fast
 def test_a_running_server_tells_what_is_in_effect_and_where_that_comes_from(agent: Connection, theirs: Theirs) -> None:
     theirs.sql("alter system set max_connections = 30")
     theirs.sql("select pg_reload_conf()")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from .driver import Connection, of
+from .theirs import DEBIANS
 
-DEBIANS = "/usr/lib/postgresql/15/bin"
 Spec = Callable[..., dict[str, Any]]
 LOOK_UP = "\\set aid random(1, 100000)\nselect abalance from pgbench_accounts where aid = :aid;\n"
 CLASH = (
@@ -21,7 +21,7 @@ CLASH = (
 )
 
 
-@pytest.fixture(params=[15, 18])
+@pytest.fixture(params=[pytest.param(15, marks=pytest.mark.needs("postgresql-15")), 18])
 def of_version(request: pytest.FixtureRequest, spec: Spec) -> Spec:
     """A spec on the PostgreSQL of one version."""
 
@@ -66,6 +66,7 @@ def count(pattern: str, text: str) -> int:
     return int(found.group(1))
 
 
+@pytest.mark.fast
 def test_builtins_and_scripts_run_by_their_weights(agent: Connection, of_version: Spec) -> None:
     scripts = [{"name": "look-up", "text": LOOK_UP, "weight": 2}, {"name": "one", "text": "select 1;"}]
     wanted = of_version(builtins={"select-only": 3, "simple-update": 1}, scripts=scripts, log="reduced", time_s=1)

@@ -34,9 +34,11 @@ IMPORTED = re.compile(r"^import time:.*\| +([\w.]+)$", re.MULTILINE)
 
 
 def interpreter(version: str) -> str:
-    """One that works: on the PATH (pyenv's shims may be there and refuse), else below pyenv's root; "" for none."""
+    """One that works: on the PATH (pyenv's shims may be there and refuse), else below pyenv's root, else the one that
+    runs the tests; "" for none."""
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     found = [shutil.which(f"python{version}"), *sorted(glob.glob(f"{root}/versions/{version}.*/bin/python{version}"))]
+    found.append(getattr(sys, "_base_executable", sys.executable))
     return next((path for path in found if path and _answers(path, version)), "")
 
 

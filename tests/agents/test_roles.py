@@ -85,6 +85,7 @@ def standby_spec(spec: dict[str, Any], machine: Machine, port: int, name: str) -
     return {**spec, **told, "serve": {"limit_s": 60}}
 
 
+@pytest.mark.fast
 def test_a_client_loads_the_server_of_another_machine(machines: Any, spec: Spec, port: int) -> None:
     server, client = machines("server"), machines("client")
     wanted = spec({"postgresql": {"work_mem": "7MB"}}, time_s=2)

@@ -29,6 +29,7 @@ THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 as_root = os.geteuid() == 0
 
 
+@pytest.mark.fast
 @pytest.mark.proves("cpu_affinity", where="here")
 @pytest.mark.proves("postgresql", where="here")
 def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
@@ -100,6 +101,7 @@ def test_the_same_uuid_again_answers_and_another_spec_is_refused(agent: Connecti
     assert len(list(agent.events(run))) == len({event["seq"] for event in agent.events(run)})
 
 
+@pytest.mark.fast
 def test_cancel_ends_everything_within_seconds(agent: Connection, spec: Spec, data_dir: Path) -> None:
     run = agent.submit(spec(time_s=60))
     agent.events(run, until="RUNNING")
@@ -116,6 +118,7 @@ def test_cancel_ends_everything_within_seconds(agent: Connection, spec: Spec, da
     assert agent.call("hello")["busy"] is None
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("moment", ["APPLYING", "RUNNING"])
 def test_a_killed_supervisor_is_cleaned_up_on_the_next_contact(
     connect: Connect, spec: Spec, data_dir: Path, tmp_path: Path, moment: str
@@ -200,6 +203,7 @@ def test_a_parameter_that_a_client_overrides_is_not_in_effect(agent: Connection,
     assert of(events, "sample") == []
 
 
+@pytest.mark.fast
 def test_what_the_host_cannot_is_refused_before_anything_is_stored(agent: Connection, spec: Spec) -> None:
     with pytest.raises(Refused, match="are online") as refused:
         agent.submit(spec({"cpu_affinity": {"server": "4000"}}))
@@ -225,6 +229,7 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
     assert POOL.read_text() == before
 
 
+@pytest.mark.fast
 @pytest.mark.proves("huge_pages", where="here")
 @pytest.mark.usefixtures("host_wide")
 def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) -> None:
@@ -245,6 +250,7 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
     assert of(events, "proof", phase="restored")[0]["ok"] and POOL.read_text() == before
 
 
+@pytest.mark.fast
 @pytest.mark.proves("transparent_huge_pages", where="here")
 @pytest.mark.usefixtures("host_wide")
 def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: Connection, spec: Spec) -> None:
@@ -263,7 +269,9 @@ def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: 
     assert (proofs[2]["phase"], proofs[2]["ok"]) == ("restored", True) and THP.read_text() == before
 
 
+@pytest.mark.fast
 @pytest.mark.proves("numa", where="here")
+@pytest.mark.needs("numactl")
 def test_a_memory_policy_is_seen_in_the_maps_of_postmaster_and_backend(agent: Connection, spec: Spec) -> None:
     events = agent.events(agent.submit(spec({"numa": {"policy": "localalloc"}}, time_s=1)))
 
@@ -277,6 +285,8 @@ def test_a_memory_policy_is_seen_in_the_maps_of_postmaster_and_backend(agent: Co
     assert any(kb > 0 for kb in placed["shared"].values())
 
 
+@pytest.mark.fast
+@pytest.mark.needs("fio")
 def test_fio_runs_in_a_directory_of_its_own_that_is_removed(agent: Connection, spec: Spec, data_dir: Path) -> None:
     options = {"rw": "randrw", "size": "1m", "runtime_s": 1, "numjobs": 2}
     job = {"job_file": "[seq]\nrw=read\nsize=1m\n"}
@@ -299,6 +309,7 @@ def test_read_stays_inside_the_job(agent: Connection, spec: Spec) -> None:
     agent.events(run)
 
 
+@pytest.mark.fast
 def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
     agent: Connection, bin_dir: str, tmp_path: Path
 ) -> None:
@@ -311,6 +322,7 @@ def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
     assert f"{os.path.realpath(bin_dir)}/postgres" in (tmp_path / "spool/versions.json").read_text()
 
 
+@pytest.mark.fast
 def test_unknown_verbs_and_arguments_are_answers_not_crashes(agent: Connection) -> None:
     with pytest.raises(Refused, match="unknown verb 'shell'"):
         agent.call("shell", argv=["id"])

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from .driver import Connection, of
+from .theirs import DEBIANS
 
-DEBIANS = "/usr/lib/postgresql/15/bin"
+pytestmark = pytest.mark.fast
 GOOD = "\\set aid random(1, 100000)\nselect abalance from pgbench_accounts where aid = :aid;\n"
 
 
-@pytest.fixture(params=[15, 18])
+@pytest.fixture(params=[pytest.param(15, marks=pytest.mark.needs("postgresql-15")), 18])
 def programs(request: pytest.FixtureRequest, bin_dir: str) -> str:
     return DEBIANS if request.param == 15 else bin_dir
 
@@ -69,6 +70,7 @@ def test_a_request_is_trusted_no_more_than_a_spec(agent: Connection, programs: s
     assert [name for name, _, _ in said(agent, programs, *broken)] == ["a", "b", "c"]
 
 
+@pytest.mark.needs("postgresql-15")
 def test_what_a_version_lacks_is_told_by_its_tool(agent: Connection, bin_dir: str) -> None:
     wanted = step(exit_on_abort=True)
 

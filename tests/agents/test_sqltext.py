@@ -23,7 +23,7 @@ from agents.sqltext import quoted, statements
         ("execute q($1); x", ["execute q($1)", "x"]),
         ("select 1 -- ; no end\n + 1; x", ["select 1 -- ; no end\n + 1", "x"]),
         ("select /* ; /* ; */ ; */ 1; x", ["select /* ; /* ; */ ; */ 1", "x"]),
-        ("select 'open; x", ["select 'open", "x"]),
+        ("select 'open; x", ["select 'open; x"]),
         ("select $a$ open; x", ["select $a$ open; x"]),
     ],
 )

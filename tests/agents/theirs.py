@@ -13,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.needs import POSTGRESQL_15
+
 OWNER = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-DEBIANS = "/usr/lib/postgresql/15/bin"
+DEBIANS = str(POSTGRESQL_15)
 
 
 class Theirs:
@@ -99,7 +101,7 @@ class Theirs:
             out.seek(0)
             return out.read()
 
-    def target(self, *, restart: bool = False, disturb_clients: bool = False) -> dict[str, Any]:
+    def target(self, *, measure: bool = True, restart: bool = False, disturb_clients: bool = False) -> dict[str, Any]:
         return {
             "kind": "existing",
             "bin_dir": self.bin_dir,
@@ -109,7 +111,7 @@ class Theirs:
             "os_user": OWNER,
             "unit": "",
             "include": str(self.include),
-            "consent": {"restart": restart, "disturb_clients": disturb_clients},
+            "consent": {"measure": measure, "restart": restart, "disturb_clients": disturb_clients},
         }
 
     def snapshot(self) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from tests.factories import (
 # Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
 # and what finds out that they are not there yet; tests/apps/results/test_keeper.py counts those that are.
 BASELINE = {
+    "version/": 2,
     "hosts/": 3,
     "hosts/{host}/": 5,
     "hosts/{host}/queue/": 8,

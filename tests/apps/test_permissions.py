@@ -14,7 +14,6 @@ from apps.accounts.models import Channel, Role, User
 from apps.campaigns.models import PartArtefact
 from apps.hosts.models import Trouble
 from apps.hosts.views import ACTIONS
-from apps.results import live_views
 from tests import permissions, populate
 from tests.apps.accounts.test_api_roles import ALL
 from tests.factories import issue_token
@@ -28,12 +27,6 @@ THROUGH = (200, 302, 400, 404, 422)
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
     return populate.team()
-
-
-@pytest.fixture(autouse=True)
-def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream gives its connection back before the first byte; here it is the one whose transaction the test is in."""
-    monkeypatch.setattr(live_views, "close_old_connections", lambda: None)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_the_session_of_the_documents_ends_with_the_pipeline_that_fails_with_3(g
     assert [code for _, code, _ in said] == [code for _, code in session.SESSION], session.written(said)
     command, code, output = said[-1]
     assert ("docs/pipeline.sh" in command, code) == (True, 3)
-    assert "20000 is worse than 0 in tps" in " ".join(output.split())
+    assert "20000 is worse than 0: tps" in " ".join(output.split())
     assert "running: 0/6 runs" in output
     assert "20000" in (tmp_path / "report.html").read_text()
 

@@ -218,6 +218,7 @@ def test_what_is_not_meminfo_is_refused(raw: bytes) -> None:
         parse_meminfo(raw)
 
 
+@pytest.mark.needs("numactl")
 def test_what_this_machine_says_of_itself_is_read() -> None:
     def told(*argv: str) -> bytes:
         environment = {**os.environ, "LC_ALL": "C"}

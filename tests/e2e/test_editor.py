@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from apps.accounts.models import User
 from apps.campaigns import workloads
 from apps.campaigns.steps import single
 from tests.e2e.conftest import shot
@@ -26,6 +27,9 @@ AREA = "textarea[data-language]"
 
 
 def written(team: dict[str, Any]) -> str:
+    """A workload with scripts, by and for users who may run commands."""
+    User.objects.update(may_run_commands=True)
+    team["admin"].refresh_from_db()
     scripts = [{"name": "read", "weight": 9, "text": SCRIPT}, {"name": "one", "text": "select 1;\n"}]
     steps = single("pgbench", {"scripts": scripts, "log": "reduced", "time_s": 30})
     return workloads.save_workload("look-ups", steps, by=team["admin"]).name

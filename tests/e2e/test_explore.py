@@ -62,11 +62,11 @@ def test_a_point_of_a_chart_opens_its_run_or_becomes_a_side(open_as: Callable[..
         plot.emit("plotly_click", { points: [{ customdata: trace.customdata[0], y: trace.y[0] }] }); }"""
     )
 
-    expect(page.locator(".point")).to_contain_text("8GB, off")
-    page.locator(".point").get_by_role("button", name="Set A").click()
+    expect(page.locator(".picked-point")).to_contain_text("8GB, off")
+    page.locator(".picked-point").get_by_role("button", name="Set A").click()
     expect(page.locator("[data-picked]")).to_contain_text("A: Run")
     shot(page, "explore-point-1280-light")
-    page.locator(".point").get_by_role("link", name="Open run").click()
+    page.locator(".picked-point").get_by_role("link", name="Open run").click()
     page.wait_for_url("**/runs/**")
     expect(page.locator("[data-picked]")).to_contain_text("A: Run")
 

@@ -59,6 +59,23 @@ def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], team: 
     assert page.said == []  # type: ignore[attr-defined]
 
 
+def test_a_panel_appears_with_the_first_sample_of_its_source(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    run = team["live_run"]
+    run.events.filter(kind="sample", data__source="pgbench").delete()
+    page = open_as(team["operator"])
+    page.goto(reverse("run_detail", args=[run.pk]))
+    page.wait_for_selector("[data-figure][data-drawn]")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last point")
+    drawn = "() => (document.getElementById('run-chart').data || []).some(trace => trace.name === 'tps')"
+    assert not page.evaluate(drawn)
+
+    _tell(run, 4.0, 12345.0)
+
+    page.wait_for_function(drawn, timeout=3000)
+
+
 def _tell(run: Run, t: float, tps: float) -> None:
     """What a tick commits while the run is followed."""
     seq = run.events.order_by("-seq")[0].seq + 1
@@ -131,11 +148,14 @@ def test_a_point_of_the_chart_leads_to_its_run(open_as: Callable[..., Page], tea
     page = open_as(team["viewer"])
     page.goto(reverse("campaign_detail", args=[team["finished"].pk]))
     page.wait_for_selector("[data-figure][data-drawn]")
+    page.wait_for_selector("#campaign-chart path.point")
+    markers = page.locator("#campaign-chart path.point").count()
 
     page.locator("#campaign-chart .scatterlayer .trace").first.locator("path.point").first.hover(force=True)
     page.mouse.down()
     page.mouse.up()
-    page.locator(".point").get_by_role("link", name="Open run").click()
+    assert page.locator("#campaign-chart path.point").count() == markers
+    page.locator(".picked-point").get_by_role("link", name="Open run").click()
 
     page.wait_for_url("**/runs/**")
 

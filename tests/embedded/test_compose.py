@@ -1,5 +1,6 @@
 """docker-compose.yml runs what the embedded supervisor runs, and refuses to start without its secrets."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
+from apps import ready
 from embedded import commands, places
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
+from tests.site import variables
 
-COMPOSE: dict[str, Any] = yaml.safe_load((places.CHECKOUT / "docker-compose.yml").read_text())
+TEXT = (places.CHECKOUT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SERVER = ("web", "worker", "dispatcher", "beat", "migrate")
-OWN = {"dispatcher": {"PROVING_RUNS_AT_ONCE", *commands.DISPATCHER_ENVIRONMENT}}
+STORES = ("postgres", "redis")
+IMAGE = (places.CHECKOUT / "Dockerfile").read_text()
+EXAMPLE = (places.CHECKOUT / ".env.example").read_text()
 STATE = "/srv/state"
 
 
@@ -42,22 +48,71 @@ def test_the_supervisor_runs_these_commands(state: Path) -> None:
         assert SERVICES["worker"]["stop_signal"] == stack.worker.stop_signal.name
 
 
-@pytest.mark.parametrize("service", SERVER)
-def test_the_server_is_given_every_variable_that_the_supervisor_gives(service: str, state: Path) -> None:
-    with Supervisor(state) as supervisor:
-        ours = Stack(supervisor).environment()
-    given = SERVICES[service]["environment"].keys() - OWN.get(service, set())
-    assert given == ours.keys() - {"DJANGO_SETTINGS_MODULE"}
+def test_the_server_is_given_every_variable_that_it_reads() -> None:
+    given = {name for service in SERVER for name in SERVICES[service]["environment"]}
+    in_image = set(re.findall(r"\b(PROVING_[A-Z_]+)=", IMAGE.rpartition("FROM ")[2]))
+
+    assert {variable.name for variable in variables.read(variables.SETTINGS)} <= given | in_image
 
 
-def test_the_dispatcher_lends_as_many_connections_as_the_supervisors() -> None:
-    assert SERVICES["dispatcher"]["environment"].items() >= commands.DISPATCHER_ENVIRONMENT.items()
+@pytest.mark.parametrize("variable", variables.read(variables.SETTINGS), ids=lambda variable: variable.name)
+def test_a_default_of_compose_is_that_of_the_settings(variable: variables.Variable) -> None:
+    found = set(re.findall(rf"\$\{{{variable.name}:-([^}}]*)\}}", TEXT))
+    if variable.default is None or variable.name == "PROVING_DATABASE_POOL":
+        return
+    default = ast.literal_eval(variable.default) if found else ""
+
+    assert found <= {variables.spelled(default)}
 
 
-@pytest.mark.parametrize("secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"])
-def test_a_secret_comes_from_the_environment_and_its_absence_is_told(secret: str) -> None:
+def test_dispatcher_and_web_lend_as_many_connections_as_without_compose() -> None:
+    found = {name: SERVICES[name]["environment"]["PROVING_DATABASE_POOL"] for name in ("web", "dispatcher")}
+    pool = commands.DISPATCHER_ENVIRONMENT["PROVING_DATABASE_POOL"]
+
+    assert found == {"web": "${PROVING_DATABASE_POOL:-10}", "dispatcher": f"${{PROVING_DATABASE_POOL:-{pool}}}"}
+    assert '"PROVING_DATABASE_POOL", "10"' in (places.CHECKOUT / "apps" / "wsgi.py").read_text()
+
+
+@pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "REDIS_PASSWORD"])
+def test_a_password_of_a_store_is_required(secret: str) -> None:
     given = " ".join(SERVICES["web"]["environment"].values())
     assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", given)
+
+
+@pytest.mark.parametrize("secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "PROVING_METRICS_TOKEN"])
+def test_a_secret_may_come_from_a_file(secret: str) -> None:
+    given = SERVICES["web"]["environment"]
+
+    assert (given[secret], given[f"{secret}_FILE"]) == (f"${{{secret}:-}}", f"${{{secret}_FILE:-}}")
+
+
+def test_the_example_of_env_has_no_comment_behind_a_value_and_no_secret() -> None:
+    lines = [line for line in EXAMPLE.splitlines() if line and not line.startswith("#")]
+    values = dict(line.split("=", 1) for line in lines)
+
+    assert not any("#" in line for line in lines)
+    assert [name for name, value in values.items() if not value] == [
+        "PROVING_SECRET_KEY",
+        "PROVING_SSH_KEYS",
+        "POSTGRES_PASSWORD",
+        "REDIS_PASSWORD",
+    ]
+    assert all(f"${{{name}:" in TEXT for name in values)
+
+
+def test_one_service_builds_the_image_of_all() -> None:
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["migrate"]
+    assert {SERVICES[name]["image"] for name in (*SERVER, "backup")} == {"${PROVING_IMAGE:-proving-ground}"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_is_confined_limited_and_its_log_rotated(service: str) -> None:
+    told = SERVICES[service]
+
+    assert told["cap_drop"] == ["ALL"] and told["security_opt"] == ["no-new-privileges:true"]
+    assert told["mem_limit"] and told["pids_limit"]
+    assert told["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert told.get("read_only") is (None if service in STORES else True)
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES.keys() - {"migrate"}))
@@ -67,11 +122,22 @@ def test_every_lasting_service_tells_its_health_and_is_restarted(service: str) -
 
 
 def test_named_volumes_are_declared_and_used() -> None:
-    used = {volume.split(":")[0] for service in SERVICES.values() for volume in service["volumes"]}
+    given = re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", TEXT)
+    services = yaml.safe_load(given)["services"].values()
+    used = {volume.split(":")[0] for service in services for volume in service["volumes"] if volume[0] != "."}
     assert used == COMPOSE["volumes"].keys()
 
 
-def test_only_web_has_a_port_and_on_loopback_only() -> None:
+def test_web_has_a_port_on_loopback_only_and_none_but_the_proxy_has_others() -> None:
     assert {name: service["ports"] for name, service in SERVICES.items() if "ports" in service} == {
-        "web": ["127.0.0.1:${PORT:-8000}:8000"]
+        "web": ["127.0.0.1:${PORT:-8000}:8000"],
+        "proxy": ["${HTTP_PORT:-80}:8080", "${HTTPS_PORT:-443}:8443"],
     }
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host"),
+    [("", "localhost"), ("*", "localhost"), (".example.org", "example.org"), ("a.example.org, b", "a.example.org")],
+)
+def test_the_health_check_asks_under_an_allowed_name(allowed: str, host: str) -> None:
+    assert ready.host(allowed) == host

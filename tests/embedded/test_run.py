@@ -9,12 +9,14 @@ from pathlib import Path
 
 import environ
 import psycopg
+import pytest
 import redis
 
 from embedded import places, processes
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 
+pytestmark = pytest.mark.fast
 RUN = [sys.executable, "-m", "embedded", "run", "--"]
 TELL = "import json, os; print(json.dumps(dict(os.environ)), flush=True); "
 

@@ -11,8 +11,17 @@ import pytest
 
 from embedded import processes
 from embedded.errors import StackError
+from embedded.postgres import RUNTIME_USER
 from embedded.stack import ADDRESS, Stack
 from embedded.supervisor import Supervisor
+from tests.embedded.test_run import connect
+
+
+def roles(stack: Stack) -> set[str]:
+    """Which roles of PostgreSQL web, worker, dispatcher and beat work as."""
+    with connect(stack.postgres.url) as connection:
+        asked = "SELECT usename FROM pg_stat_activity WHERE application_name ~ '^proving-(web|worker|dispatcher|beat)'"
+        return {row[0] for row in connection.execute(asked).fetchall()}
 
 
 def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None:
@@ -20,6 +29,7 @@ def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None
     with Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()
+        assert roles(stack) == {RUNTIME_USER}
         for name in ("web", "worker", "dispatcher", "beat"):
             before = supervisor.pid(name)
             os.kill(before, signal.SIGKILL)

@@ -14,6 +14,7 @@ from embedded import processes
 from embedded.errors import StackError
 from embedded.supervisor import Service, Stopped, Supervisor
 
+pytestmark = pytest.mark.fast
 PYTHON = sys.executable
 
 
@@ -169,7 +170,9 @@ def test_what_ran_before_the_supervisor_is_none_of_its_business(state: Path) -> 
 def test_orphans_go_where_they_went_before_once_the_supervisor_is_gone(state: Path) -> None:
     with Supervisor(state):
         pass
-    orphan = int(subprocess.run(["sh", "-c", "sleep 0.2 >/dev/null & echo $!"], capture_output=True, text=True).stdout)
+    orphan = int(
+        subprocess.run(["sh", "-c", "sleep 2 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True).stdout
+    )
     found = processes.read(orphan)
     assert found is not None and found.ppid != os.getpid()
     assert gone(orphan)

@@ -39,9 +39,9 @@ what was there before: sysctls, memory, processors, queues of disks, mounts, fil
 |---|---|---|---|
 """
 FOOT = """
-`make test` does the same with a smaller sample of the last three, `make test ARGS="-m slow tests/faults"` with every
-boundary of the last two. A row is taken again, with another wish, when something else on the machine changed a value
-meanwhile: {again}. Power cuts are another matter: see [the lab](../CONTRIBUTING.md#the-lab).
+`make test-all` does the same with a smaller sample of the last three, `make test ARGS="-m slow tests/faults"` with
+every boundary of the last two. A row is taken again, with another wish, when something else on the machine changed a
+value meanwhile: {again}. Power cuts are another matter: see [the lab](../CONTRIBUTING.md#the-lab).
 """
 
 

@@ -15,12 +15,13 @@ from agents.build import build_zipapp
 from agents.spool import Job, Spool, read_log
 from agents.system import Process, System
 from embedded.postgres import bin_dir
-from tests import remote, snapshot
+from tests import leftovers, remote, snapshot
 from tests.agents.driver import Connection
 from tests.alone import alone
 from tests.faults import audit
 from tests.faults.cases import sysctl
 from tests.faults.ledger import Ledger
+from tests.needs import require
 
 KNOB = "vm.swappiness"
 KNOB_FILE = "/proc/sys/vm/swappiness"
@@ -44,32 +45,33 @@ class Field:
         return self._open[-1]
 
     def close(self) -> None:
-        for connection in self._open:
-            connection.close()
+        """End the connections, and the runs that a failed test left under way."""
+        try:
+            for connection in self._open:
+                connection.close()
+        finally:
+            leftovers.end(self.connect, self.spool.root, self.data_dir)
 
     # Runs
 
-    def io(self, seconds: int = 2) -> dict[str, Any]:
-        """Another value of a sysctl, and fio for so long."""
-        options = {"directory": str(self.data_dir), "rw": "read", "size": "1m", "runtime_s": seconds}
-        allowed = [{"kind": "directory", "path": str(self.data_dir)}]
-        return self._spec(None, None, {"name": "measure", "kind": "fio", "options": options}, allowed)
+    def idle(self, seconds: int = 2) -> dict[str, Any]:
+        """Another value of a sysctl for so long, without a load."""
+        return self._spec(None, None, {"name": "measure", "kind": "wait", "options": {"seconds": seconds}})
 
     def pgbench(self, seconds: int = 60, **options: Any) -> dict[str, Any]:
         """The same with pgbench on a data set of its own."""
         load = {"clients": 2, "time_s": seconds, "progress_s": 1, **(options or {"builtin": "select-only"})}
         target = {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.data_dir), "os_user": ""}
         dataset = {"kind": "pgbench", "options": {}, "reset": "reinit"}
-        return self._spec(target, dataset, {"name": "measure", "kind": "pgbench", "options": load}, [])
+        return self._spec(target, dataset, {"name": "measure", "kind": "pgbench", "options": load})
 
-    def _spec(self, target: Any, dataset: Any, step: dict[str, Any], allowed: list[dict[str, str]]) -> dict[str, Any]:
+    def _spec(self, target: Any, dataset: Any, step: dict[str, Any]) -> dict[str, Any]:
         return {
             "version": 1,
             "target": target,
             "settings": {"sysctl": sysctl(KNOB)("")},
             "dataset": dataset,
             "steps": [step],
-            "allowed_paths": allowed,
             "collect": {"interval_s": 0.2, "sources": ["memory"]},
         }
 
@@ -132,6 +134,7 @@ def wait(done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
 @contextmanager
 def struck() -> Iterator[Field]:
     """A field of one's own, while nobody else changes settings of this machine."""
+    require("root")
     with alone(), remote.short_dir() as root:
         root.chmod(0o755)
         here = Field(root)

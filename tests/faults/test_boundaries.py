@@ -24,7 +24,7 @@ from tests.faults.matrix import Ground
 # Written out for docs/settings.md, which reads the marks from the source.
 HERE = [
     pytest.param("cpu_affinity", marks=pytest.mark.proves("cpu_affinity", where="here")),
-    pytest.param("numa", marks=pytest.mark.proves("numa", where="here")),
+    pytest.param("numa", marks=[pytest.mark.proves("numa", where="here"), pytest.mark.needs("numactl")]),
     pytest.param("cpu_power", marks=pytest.mark.proves("cpu_power", where="here")),
     pytest.param("transparent_huge_pages", marks=pytest.mark.proves("transparent_huge_pages", where="here")),
     pytest.param("huge_pages", marks=pytest.mark.proves("huge_pages", where="here")),

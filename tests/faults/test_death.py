@@ -20,7 +20,10 @@ from tests.faults.ledger import Ledger, often
 from tests.faults.struck import Field, struck, wait
 
 SEED = 22
-GROUP = Path("/sys/fs/cgroup/memory")
+VERSION_1 = Path("/sys/fs/cgroup/memory")
+GROUP = VERSION_1 if VERSION_1.is_dir() else Path("/sys/fs/cgroup")
+LIMIT_FILE = "memory.limit_in_bytes" if VERSION_1.is_dir() else "memory.max"
+EVENTS = "memory.oom_control" if VERSION_1.is_dir() else "memory.events"
 LIMIT_BYTES = 64 << 20
 # Fills a file in memory, which counts for its cgroup and for no process, until the kernel has killed the victim; then
 # it is the next.
@@ -48,7 +51,7 @@ def memory_group(name: str) -> Iterator[Path]:
     group = GROUP / f"proving-ground-{name}-{os.getpid()}"
     group.mkdir()
     try:
-        (group / "memory.limit_in_bytes").write_text(str(LIMIT_BYTES))
+        (group / LIMIT_FILE).write_text(str(LIMIT_BYTES))
         yield group
     finally:
         wait(lambda: not (group / "cgroup.procs").read_text())
@@ -63,7 +66,7 @@ def run_out_of_memory(victim: int) -> None:
         with NamedTemporaryFile(dir="/dev/shm") as file:
             argv = [sys.executable, "-I", "-c", HOG, str(group), str(victim), file.name]
             subprocess.run(argv, check=False, timeout=60, stderr=subprocess.DEVNULL)
-        assert "oom_kill 0" not in (group / "memory.oom_control").read_text()
+        assert "oom_kill 0" not in (group / EVENTS).read_text()
 
 
 VICTIMS: dict[str, Callable[[Field, str], int]] = {
@@ -126,18 +129,27 @@ def test_a_pid_that_somebody_else_was_given_is_left_alone(here: Field, ledger: L
         for pid in [*numbers, *workers]:
             os.kill(pid, signal.SIGKILL)
         wait(lambda pids=numbers: not any(os.path.exists(f"/proc/{pid}") for pid in pids))  # type: ignore[misc]
-        others = [somebody_else(pid) for pid in numbers]
+        with holding(numbers) as others:
+            (outcome,) = of(here.connect().events(runs[-1]), "outcome")
 
-        (outcome,) = of(here.connect().events(runs[-1]), "outcome")
+            assert outcome["outcome"] == "interrupted"
+            assert [other.poll() for other in others] == [None] * 3
+            assert of(agent.events(agent.submit(here.pgbench(1))), "outcome")[0]["outcome"] == "ok"
+            assert [other.poll() for other in others] == [None] * 3
+    here.reckon(ledger, 24, before, *runs)
 
-        assert outcome["outcome"] == "interrupted"
-        assert [other.poll() for other in others] == [None] * 3
-        assert of(agent.events(agent.submit(here.pgbench(1))), "outcome")[0]["outcome"] == "ok"
-        assert [other.poll() for other in others] == [None] * 3
+
+@contextmanager
+def holding(numbers: list[int]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Unrelated processes with these pids, ended afterwards."""
+    others: list[subprocess.Popen[bytes]] = []
+    try:
+        others += map(somebody_else, numbers)
+        yield others
+    finally:
         for other in others:
             other.kill()
             other.wait()
-    here.reckon(ledger, 24, before, *runs)
 
 
 def somebody_else(pid: int) -> subprocess.Popen[bytes]:

@@ -46,7 +46,8 @@ def test_a_clock_that_is_set_by_a_day_changes_no_figure(here: Field, ledger: Led
     chance, before, runs = Random(SEED), here.look(), []
     for _ in range(times):
         runs.append(str(uuid.uuid4()))
-        job = here.spool.create({"run": runs[-1], "epoch": 1, "digest": protocol.digest(here.io()), "spec": here.io()})
+        spec = here.idle()
+        job = here.spool.create({"run": runs[-1], "epoch": 1, "digest": protocol.digest(spec), "spec": spec})
         job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
 
         carry_out(Spool(here.spool.root, ClockSet(chance.uniform(0, 3), by_s)), runs[-1])
@@ -92,7 +93,7 @@ def test_what_an_admin_sets_during_the_run_is_left_to_him_and_told(here: Field, 
     before = here.look()
     try:
         for _ in range(times):
-            runs.append(agent.submit(here.io(seconds=3)))
+            runs.append(agent.submit(here.idle(seconds=3)))
             agent.events(runs[-1], until="measuring")
             time.sleep(chance.uniform(0, 2))
             ours = here.knob()

@@ -18,6 +18,7 @@ from agents.build import build_zipapp
 from agents.system import System
 from tests.agents.driver import Connection, of
 from tests.faults.matrix import loop_device
+from tests.needs import require
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DEFRAG = "/sys/kernel/mm/transparent_hugepage/defrag"
@@ -33,6 +34,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def lie(program: Path, tmp_path: Path) -> Iterator[Lie]:
     """A connection to an agent for which `over` lies over a file of the kernel."""
+    require("root")
     with ExitStack() as stack:
 
         def lie(file: str, over: Path | str) -> Connection:
@@ -52,16 +54,14 @@ def plain(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def spec(settings: dict[str, Any], directory: Path, seconds: int = 0) -> dict[str, Any]:
-    """A run without PostgreSQL, of one step of fio when it is to take some time."""
-    options = {"directory": str(directory), "rw": "read", "size": "1m", "runtime_s": seconds}
-    steps = [{"name": "measure", "kind": "fio", "options": options}] if seconds else []
+def spec(settings: dict[str, Any], seconds: int = 0) -> dict[str, Any]:
+    """A run without PostgreSQL, of one step when it is to take some time."""
+    steps = [{"name": "measure", "kind": "wait", "options": {"seconds": seconds}}] if seconds else []
     return {
         "version": 1,
         "target": None,
         "settings": settings,
         "steps": steps,
-        "allowed_paths": [{"kind": "directory", "path": str(directory)}],
         "collect": {"interval_s": 0.2, "sources": []},
     }
 
@@ -77,7 +77,7 @@ def test_a_kernel_that_keeps_its_choice_is_not_in_effect(lie: Lie, tmp_path: Pat
     knob = plain(tmp_path, choices)
     agent = lie(DEFRAG, knob)
 
-    outcome, manifest = sealed(agent, agent.submit(spec({"transparent_huge_pages": {"defrag": "defer"}}, tmp_path)))
+    outcome, manifest = sealed(agent, agent.submit(spec({"transparent_huge_pages": {"defrag": "defer"}})))
 
     assert knob.read_text() != choices  # it was asked
     assert outcome["outcome"] == "not_in_effect"
@@ -85,36 +85,37 @@ def test_a_kernel_that_keeps_its_choice_is_not_in_effect(lie: Lie, tmp_path: Pat
     assert manifest["clean"] and not manifest["conflicts"]
 
 
-def test_a_kernel_that_accepts_and_ignores_is_not_in_effect(lie: Lie, tmp_path: Path) -> None:
+def test_a_kernel_that_accepts_and_ignores_is_not_in_effect(lie: Lie) -> None:
     # The kernel's own: since Linux 6.0 it takes any number, and reads -1.
     with loop_device() as device:
         agent = lie(SWAPPINESS, f"/sys/block/{device}/queue/io_poll_delay")
 
-        outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}}, tmp_path)))
+        outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}})))
 
     assert outcome["outcome"] == "not_in_effect"
     assert (outcome["error"]["wanted"], outcome["error"]["found"]) == (f"{SWAPPINESS} = 7", "-1")
     assert manifest["clean"] and not manifest["conflicts"]
 
 
-def test_a_kernel_that_rounds_is_not_in_effect_and_put_back(lie: Lie, tmp_path: Path) -> None:
+@pytest.mark.fast
+def test_a_kernel_that_rounds_is_not_in_effect_and_put_back(lie: Lie) -> None:
     # The kernel's own: read-ahead is kept in pages of 4 kB.
     with loop_device() as device:
         knob = Path(f"/sys/block/{device}/queue/read_ahead_kb")
         before = knob.read_text()
         agent = lie(SWAPPINESS, knob)
 
-        outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}}, tmp_path)))
+        outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}})))
 
         assert (outcome["outcome"], outcome["error"]["found"]) == ("not_in_effect", "4")
         assert manifest["clean"] and knob.read_text() == before
 
 
-def test_a_kernel_that_refuses_is_not_in_effect(lie: Lie, tmp_path: Path) -> None:
+def test_a_kernel_that_refuses_is_not_in_effect(lie: Lie) -> None:
     # The kernel's own: a name that nobody can write.
     agent = lie(SWAPPINESS, "/proc/sys/kernel/ostype")
 
-    outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}}, tmp_path)))
+    outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}})))
 
     assert (outcome["outcome"], outcome["error"]["found"]) == ("not_in_effect", "Linux")
     assert manifest["clean"] and not manifest["conflicts"]
@@ -123,7 +124,7 @@ def test_a_kernel_that_refuses_is_not_in_effect(lie: Lie, tmp_path: Path) -> Non
 def test_a_value_that_drifts_back_during_the_run_is_not_in_effect(lie: Lie, tmp_path: Path) -> None:
     knob = plain(tmp_path, "60\n")
     agent = lie(SWAPPINESS, knob)
-    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, tmp_path, seconds=2))
+    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=2))
     agent.events(run, until="RUNNING")
     assert knob.read_text() == "70\n"
 
@@ -139,7 +140,7 @@ def test_a_value_that_drifts_back_during_the_run_is_not_in_effect(lie: Lie, tmp_
 def test_what_an_admin_edits_during_the_run_is_left_to_him_and_told(lie: Lie, tmp_path: Path) -> None:
     knob = plain(tmp_path, "60\n")
     agent = lie(SWAPPINESS, knob)
-    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, tmp_path, seconds=2))
+    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=2))
     agent.events(run, until="RUNNING")
 
     knob.write_text("35\n")
@@ -158,6 +159,6 @@ def test_the_host_never_saw_any_of_it(lie: Lie, tmp_path: Path) -> None:
     before = System().text(SWAPPINESS)
     agent = lie(SWAPPINESS, plain(tmp_path, "60\n"))
 
-    sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, tmp_path)))
+    sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}})))
 
     assert System().text(SWAPPINESS) == before

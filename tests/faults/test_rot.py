@@ -64,7 +64,7 @@ def test_a_torn_tail_is_cut_off_and_the_host_is_put_back(here: Field, ledger: Le
 def dead(here: Field, chance: Random) -> str:
     """A run whose supervisor was killed at some moment."""
     agent = here.connect()
-    run = agent.submit(here.io(seconds=20))
+    run = agent.submit(here.idle(seconds=20))
     agent.events(run, until="APPLYING")
     time.sleep(chance.uniform(0, 1))
     os.kill(here.supervisor(run), signal.SIGKILL)

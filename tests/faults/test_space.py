@@ -52,7 +52,7 @@ def test_a_full_spool_ends_the_run_and_its_reserve_takes_the_records(here: Field
     with small(here.spool.root, SPOOL_SIZE) as ballast:
         agent, before, runs = here.connect(), here.look(), []
         for _ in range(times + 1):  # the reserve comes back
-            runs.append(agent.submit(here.io(seconds=20)))
+            runs.append(agent.submit(here.idle(seconds=20)))
             agent.events(runs[-1], until="APPLYING")
             time.sleep(chance.uniform(0, 2))
 
@@ -68,7 +68,7 @@ def test_a_full_spool_ends_the_run_and_its_reserve_takes_the_records(here: Field
 def test_where_the_reserve_is_eaten_as_well_the_host_is_put_back_all_the_same(here: Field, ledger: Ledger) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
         agent, before = here.connect(), here.look()
-        run = agent.submit(here.io(seconds=20))
+        run = agent.submit(here.idle(seconds=20))
         agent.events(run, until="measuring")
 
         with hog(ballast):
@@ -84,7 +84,7 @@ def test_an_agent_that_dies_on_a_full_disk_is_put_back_told_and_forgotten_while_
 ) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
         agent, before = here.connect(), here.look()
-        run = agent.submit(here.io(seconds=20))
+        run = agent.submit(here.idle(seconds=20))
         agent.events(run, until="measuring")
         os.kill(here.supervisor(run), signal.SIGKILL)
         fill(ballast)
@@ -96,11 +96,11 @@ def test_an_agent_that_dies_on_a_full_disk_is_put_back_told_and_forgotten_while_
         later.call("purge", run=run)
         fill(ballast)
         with pytest.raises(Refused, match="no room for its reserve"):
-            here.connect().submit(here.io(seconds=1))
+            here.connect().submit(here.idle(seconds=1))
         ballast.unlink()
 
         assert outcome["outcome"] == "interrupted"
-        assert of(later.events(later.submit(here.io(seconds=1))), "outcome")[0]["outcome"] == "ok"
+        assert of(later.events(later.submit(here.idle(seconds=1))), "outcome")[0]["outcome"] == "ok"
 
 
 @often(10)

@@ -1,4 +1,4 @@
-"""A virtual machine, booted once, registered with the server as any host is."""
+"""Virtual machines, booted once per topology and registered with the server like any host."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,91 @@ import pytest
 from apps.accounts.models import User
 from apps.hosts import contact, links, services, ssh
 from apps.hosts.models import Host
-from tests.lab.machine import Machine
+from tests import campaigns
+from tests.lab.machines.lab import NEEDS, locked
+from tests.lab.machines.machine import Machine
+from tests.lab.machines.topologies import DEFAULT, TOPOLOGIES, Topology
 
 HERE = Path(__file__).parent
+PATIENCE_S = 900.0
 BASE = "/var/lib/proving-ground"
 
 
+@dataclass
+class Lab:
+    """One machine at a time; the time that the tests on each topology took."""
+
+    current: Machine | None = None
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    accelerator: str = ""
+
+    def machine(self, topology: Topology) -> Machine:
+        if self.current is None or self.current.topology != topology:
+            self.stop()
+            self.current = Machine(topology)
+        self.current.up()
+        self.accelerator = self.current.accelerator
+        return self.current
+
+    def stop(self) -> None:
+        if self.current is not None:
+            self.current.down()
+            self.current = None
+
+
+LAB = pytest.StashKey[Lab]()
+
+
+def topology_of(item: pytest.Item) -> Topology:
+    mark = item.get_closest_marker("topology")
+    return TOPOLOGIES[mark.args[0]] if mark else DEFAULT
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "topology(name): the machine of tests/lab/machines that a test runs on")
+    config.stash[LAB] = Lab()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each machine boots once: tests on the same topology follow one another. Missing programs skip a test at once."""
+    names = list(TOPOLOGIES)
+    for item in items:
+        if "vm" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.needs("root", *NEEDS))
+    items.sort(key=lambda item: names.index(topology_of(item).name) if HERE in item.path.parents else -1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    began = time.monotonic()
+    result = yield
+    if "vm" in getattr(item, "fixturenames", ()):
+        item.config.stash[LAB].seconds.setdefault(topology_of(item).name, []).append(time.monotonic() - began)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lab = config.stash[LAB]
+    if lab.accelerator:
+        terminalreporter.section(f"lab ({lab.accelerator})")
+        for name, seconds in lab.seconds.items():
+            terminalreporter.line(f"{TOPOLOGIES[name]}: {len(seconds)} tests in {sum(seconds) / 60:.0f} minutes")
+
+
 @pytest.fixture(scope="session")
-def vm() -> Iterator[Machine]:
-    lab = os.environ.get("PROVING_LAB")
-    if not lab:
-        pytest.exit("PROVING_LAB must name a directory with the scripts build, up, down and ssh", returncode=2)
-    machine = Machine(Path(lab), os.environ.get("PROVING_LAB_VM", "proving"))
-    machine.up()
-    yield machine
-    if not os.environ.get("PROVING_LAB_KEEP"):
-        machine.down()
+def lab(pytestconfig: pytest.Config) -> Iterator[Lab]:
+    """The lab, for this test session alone."""
+    running = pytestconfig.stash[LAB]
+    with locked("tests"):
+        yield running
+        if not os.environ.get("PROVING_LAB_KEEP"):
+            running.stop()
+
+
+@pytest.fixture
+def vm(request: pytest.FixtureRequest, lab: Lab) -> Machine:
+    """The machine of the test's topology, running."""
+    return lab.machine(topology_of(request.node))
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +111,13 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "GREET_S", 60.0)
     monkeypatch.setattr(ssh.Link.call, "__defaults__", (120.0,))
     monkeypatch.setattr(contact, "ASK_S", 240.0)
+    monkeypatch.setattr(campaigns.drive, "__defaults__", (PATIENCE_S,))
+    monkeypatch.setattr(campaigns.finish, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture
 def host(admin: User, vm: Machine) -> Host:
     """The VM at level root, checked; its agent has nothing left of an earlier test."""
-    vm.up()
     identity = services.create_identity("lab", private_key=Path(vm.where["key"]).read_text(), by=admin)
     host = services.add_host(
         by=admin,

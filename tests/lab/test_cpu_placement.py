@@ -13,7 +13,7 @@ from apps.hosts.models import Host
 from apps.results import queries
 from tests import campaigns
 from tests.lab.conftest import differences, look
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

@@ -14,7 +14,7 @@ from apps.hosts import consents, contact
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.lab.conftest import differences, look, wait
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
@@ -26,11 +26,12 @@ PSQL = "sudo -u postgres psql -XAtc"
 
 
 @pytest.fixture
-def theirs(host: Host, vm: Machine) -> Iterator[Host]:
-    """The host, with its cluster running and including a file of ours."""
+def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
+    """The host, with its cluster running, which includes a file of ours and may be measured."""
     vm.shell(f'grep -qF "{LINE}" {CONF} || echo "{LINE}" | sudo tee -a {CONF}')
     vm.shell(f"sudo systemctl restart {UNIT}", limit_s=300)
     contact.check_host(host)
+    consents.allow(host, DATA, "measure", by=admin)
     yield host
     vm.shell(f"sudo systemctl stop {UNIT}", limit_s=300)
 

@@ -20,7 +20,7 @@ from tests import campaigns
 from tests.faults import audit
 from tests.faults.ledger import Ledger
 from tests.lab.conftest import differences, look, starts
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

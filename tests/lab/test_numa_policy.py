@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.lab.conftest import differences, look
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
+from tests.lab.placement import TIMEOUT_S, allocated, finish, measured, proofs, share
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 NODE_KB = 2_000_000
-TIMEOUT_S = 900
-
-
-def finish(campaign: Campaign) -> dict[str, Run]:
-    """Its runs by their only level, all of them ok."""
-
-    def ended() -> bool:
-        campaign.refresh_from_db()
-        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
-
-    campaigns.drive(ended, timeout_s=TIMEOUT_S)
-    runs = list(campaign.runs.all())
-    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
-    return {next(iter(run.cell.values())): run for run in runs}
-
-
-def measured(host: Host, admin: User, levels: dict[str, dict[str, Any]], **options: Any) -> dict[str, Run]:
-    factor = {"name": "placement", "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
-    options = {"scale": 5, "clients": 4, "jobs": 2, "time_s": 8, **options}
-    return finish(campaigns.start(host, admin, factor, **options))
-
-
-def proofs(run: Run, subject: str, setting: str = "numa") -> list[dict[str, Any]]:
-    """Proofs of one subject in the order of the run."""
-    wanted = run.events.filter(kind="proof", data__subject=subject, data__setting=setting)
-    return [event.data for event in wanted.order_by("seq")]
-
-
-def share(run: Run, node: int) -> float:
-    """Of the shared memory that any look saw, at most this share was on the node."""
-    looks = proofs(run, "shared memory by node (kB)")
-    return float(max(look["evidence"]["share_per_node"].get(str(node), 0.0) for look in looks))
-
-
-def allocated(run: Run) -> dict[str, dict[str, int]]:
-    """What the load added to numastat, by node."""
-    (after,) = [look for look in proofs(run, "shared memory by node (kB)") if look["phase"] == "after"]
-    return dict(after["evidence"]["numastat_difference"])
 
 
 @pytest.mark.proves("numa", where="lab")

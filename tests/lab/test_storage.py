@@ -15,20 +15,12 @@ from apps.hosts.models import Host
 from apps.results.summary import summary_table
 from tests import campaigns
 from tests.lab.conftest import differences, look
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 MOUNT = "/srv/other"
 TIMEOUT_S = 1200
-
-
-@pytest.fixture
-def stored(host: Host, vm: Machine) -> Host:
-    """The host with fio."""
-    vm.shell("command -v fio || (sudo apt-get -qq update && sudo apt-get -qq install --yes fio)", limit_s=900)
-    contact.check_host(host)
-    return host
 
 
 @pytest.fixture
@@ -45,14 +37,14 @@ def end(campaign: Campaign) -> list[Run]:
     return list(campaign.runs.order_by("position"))
 
 
-def test_two_file_systems_are_compared(stored: Host, admin: User, vm: Machine, device: str) -> None:
+def test_two_file_systems_are_compared(host: Host, admin: User, vm: Machine, device: str) -> None:
     vm.shell(f"sudo mkfs.ext4 -q {device} && sudo mkdir -p {MOUNT} && sudo mount -o noatime {device} {MOUNT}")
-    contact.check_host(stored)
+    contact.check_host(host)
     before = look(vm)
-    paths.allow(stored, MOUNT, "directory", by=admin)
-    workload = workloads.save_workload("storage-small", campaigns.small_storage(stored, 6), by=admin)
+    paths.allow(host, MOUNT, "directory", by=admin)
+    workload = workloads.save_workload("storage-small", campaigns.small_storage(host, 6), by=admin)
     campaign = services.create_from_recipe(
-        by=admin, host=stored, recipe="storage", workload=workload, repetitions=1, seed=1
+        by=admin, host=host, recipe="storage", workload=workload, repetitions=1, seed=1
     )
     services.start_campaign(campaign, by=admin)
 
@@ -60,7 +52,7 @@ def test_two_file_systems_are_compared(stored: Host, admin: User, vm: Machine, d
 
     assert [run.outcome for run in runs] == ["ok", "ok"], [run.error for run in runs]
     table = summary_table(campaign)
-    assert [level.split(" (")[0] for level in table.levels] == [stored.data_dir, MOUNT]
+    assert [level.split(" (")[0] for level in table.levels] == [host.data_dir, MOUNT]
     figures = {(one.step, one.name): one.cells for one in table.figures}
     for key in (("fsync", "one_write fdatasync us"), ("timing", "per_loop"), ("fio", "rand-libaio iops")):
         assert all(cell.n == 1 and cell.mean and cell.mean > 0 for cell in figures[key]), key
@@ -78,16 +70,16 @@ def write_raw(host: Host, admin: User, device: str) -> Run:
     return run
 
 
-def test_a_raw_device_is_written_while_it_holds_nothing(stored: Host, admin: User, vm: Machine, device: str) -> None:
-    paths.allow(stored, device, "device", by=admin)
+def test_a_raw_device_is_written_while_it_holds_nothing(host: Host, admin: User, vm: Machine, device: str) -> None:
+    paths.allow(host, device, "device", by=admin)
 
-    empty = write_raw(stored, admin, device)
+    empty = write_raw(host, admin, device)
     vm.shell(f"sudo mkfs.ext4 -q {device}")
     digest = f"sudo sha256sum {device}"
     before = vm.shell(digest)
-    formatted = write_raw(stored, admin, device)
+    formatted = write_raw(host, admin, device)
     vm.shell(f"sudo mkdir -p {MOUNT} && sudo mount {device} {MOUNT}")
-    mounted = write_raw(stored, admin, device)
+    mounted = write_raw(host, admin, device)
     vm.shell(f"sudo umount {MOUNT}")
 
     assert empty.outcome == Run.Outcome.OK, empty.error

@@ -16,7 +16,7 @@ from apps.hosts import services, ssh
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.lab.conftest import BASE, differences, look, wait
-from tests.lab.machine import Machine
+from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

@@ -43,6 +43,7 @@ SECTIONS = (
         "Reference",
         "Look it up. Most of these pages are made from the code.",
         (
+            "docs/glossary",
             "docs/settings",
             "reference/workloads",
             "docs/workloads",
@@ -61,9 +62,21 @@ SECTIONS = (
     Section(
         "Explanation",
         "Understand why it is so, and what to believe of it.",
-        ("docs/statistics", "docs/campaigns", "docs/decisions", "docs/proof", "docs/faults", "docs/benchmarks"),
+        (
+            "docs/statistics",
+            "docs/campaigns",
+            "docs/decisions",
+            "docs/proof",
+            "docs/faults",
+            "docs/security",
+            "docs/benchmarks",
+        ),
     ),
-    Section("The project", "Where it comes from.", ("README", "docs/index", "CONTRIBUTING", "CHANGELOG", "cli/README")),
+    Section(
+        "The project",
+        "Where it comes from.",
+        ("README", "docs/index", "CONTRIBUTING", "SECURITY", "CHANGELOG", "cli/README"),
+    ),
 )
 # Of pages whose heading says too little here.
 TITLES = {"README": "README", "cli/README": "README of the command line"}
@@ -81,6 +94,7 @@ MADE = {
     "README": "see what it is, and try it",
     "docs/index": "know the words, and find a page by what you want",
     "CONTRIBUTING": "change the code",
+    "SECURITY": "report a vulnerability",
     "CHANGELOG": "know what a version brought",
     "cli/README": "install the command line by itself",
 }

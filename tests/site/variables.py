@@ -37,9 +37,34 @@ commas.
 
 {tests}"""
 COMPOSE = {
-    "POSTGRES_PASSWORD": "of the database; letters, digits, - and _ only",
-    "REDIS_PASSWORD": "of Redis; likewise",
+    "POSTGRES_PASSWORD": "of the database",
+    "REDIS_PASSWORD": "of Redis",
     "PORT": "on which the web server listens on 127.0.0.1; 8000 unless set. `make up` and `make demo` take it as well",
+    "PROVING_IMAGE": "the image of the server, such as a published one; `proving-ground`, built here, unless set",
+    "PROVING_SECRETS_DIR": "directory that containers see as `/run/secrets`; `./secrets` unless set",
+    "WORKERS": "how many workers; 1 unless set",
+    "DISPATCHERS": "how many dispatchers; 1 unless set",
+    "WEB_MEMORY": "memory limit of web; `2g` unless set",
+    "WORKER_MEMORY": "memory limit of each worker; `2g` unless set",
+    "DISPATCHER_MEMORY": "memory limit of each dispatcher; `2g` unless set",
+    "POSTGRES_MEMORY": "memory limit of PostgreSQL; `4g` unless set",
+    "POSTGRES_MAX_CONNECTIONS": "`max_connections` of PostgreSQL; 200 unless set",
+    "PROVING_TLS_DIR": "directory with `fullchain.pem` and `key.pem` for the profile `tls`; `./tls` unless set",
+    "HTTP_PORT": "of the profile `tls`; 80 unless set",
+    "HTTPS_PORT": "of the profile `tls`; 443 unless set",
+    "BACKUP_DIR": "directory or volume of the profile `backup`; the volume `backups` unless set",
+    "BACKUP_EVERY_H": "hours between two scheduled backups; 24 unless set",
+    "BACKUP_KEEP": "how many scheduled backups are kept; 14 unless set",
+    "PYTHON_IMAGE": "base image of the build; `python:3.13-slim` unless set",
+    "POSTGRES_IMAGE": "image of PostgreSQL, and of the client programs in the build; `postgres:18` unless set",
+    "REDIS_IMAGE": "image of Redis; `redis:8` unless set",
+    "NGINX_IMAGE": "image of the profile `tls`; `nginx:stable` unless set",
+    "PIP_INDEX_URL": "package index of the build; PyPI unless set",
+    "PIP_EXTRA_INDEX_URL": "further package indexes of the build",
+    "BUILD_CA": "PEM file with the CAs that the build trusts",
+    "BUILD_PIP_CONF": "a pip.conf for the build, which may hold passwords",
+    "PROVING_VERSION": "version in the labels of an image that is built",
+    "PROVING_COMMIT": "commit in the labels of an image that is built",
 }
 CLI = {
     "PROVING_URL": "the server; wins over the file of `proving login`",
@@ -47,10 +72,11 @@ CLI = {
     "PROVING_PATIENCE_S": "for how many seconds a server that does not answer is tried again; 10 unless set",
 }
 TESTS = {
-    "PROVING_LAB": "directory of the scripts that boot virtual machines, see [the lab](../CONTRIBUTING.md#the-lab)",
-    "PROVING_LAB_VM": "name of the machine; `proving` unless set",
-    "PROVING_LAB_KEEP": "1 leaves the machine running",
-    "PROVING_LAB_SEEDS": "which power cuts, such as `0-19`",
+    "PROVING_LAB_DIR": "directory of the lab's image, key and disks; `/var/tmp/proving-lab` unless set",
+    "PROVING_LAB_ACCEL": "`kvm` or `tcg`; unless set, KVM where a probe guest boots with it, else TCG",
+    "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",
+    "PROVING_LAB_KEEP": "1 leaves the last machine running",
+    "PROVING_LAB_SEEDS": "moments of the power cuts: `0-19` covers a whole run, unless set `2,7,12,17`",
     "PROVING_LAB_SCALE": "scale of the data of the recipe `active-set` in the lab; 0, the recipe's own, unless set",
     "PROVING_FAULTS": "file in which figures of the fault matrix are kept",
     "PROVING_FAULTS_ARMED": "set by the tests of faults for the processes that they kill",
@@ -95,13 +121,13 @@ def _told(variable: Variable, row: list[str]) -> tuple[str, str]:
         value = ast.literal_eval(variable.default)
     except ValueError:
         return default, meaning
-    return _spelled(value), meaning
+    text = spelled(value)
+    return f"`{text}`" if text else "none", meaning
 
 
-def _spelled(value: object) -> str:
+def spelled(value: object) -> str:
     """As it would stand in the environment."""
-    text = ",".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text}`" if text else "none"
+    return ",".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read(file: Path) -> list[Variable]:

@@ -11,6 +11,7 @@ from typing import Any
 from django import template
 
 from apps.accounts.models import Role, Thing, User
+from apps.wording import signed, verdict_word
 
 register = template.Library()
 DASH = "\u2013"
@@ -156,8 +157,14 @@ def figure(value: float | None, digits: int = 5) -> str:
 
 @register.filter
 def signed_percent(value: float | None) -> str:
-    """+2.69 % with a true minus sign."""
-    return DASH if value is None else f"{value:+.2f}\u202f%".replace("-", "\u2212")
+    """+2.69 % with a true minus sign and three significant digits."""
+    return DASH if value is None else f"{signed(value)}\u202f%".replace("-", "\u2212")
+
+
+@register.filter
+def tick_percent(value: float) -> str:
+    """A label of a scale: "0", "+5 %"."""
+    return f"{value:+g}\u202f%".replace("-", "\u2212") if abs(value) > 1e-9 else "0"
 
 
 @register.filter
@@ -250,14 +257,4 @@ def section(url_name: str | None) -> str:
     return SECTIONS.get((url_name or "").partition("_")[0], "")
 
 
-WORDS = {
-    "points_only": "too few runs",
-    "direction_better": "better, size uncertain",
-    "direction_worse": "worse, size uncertain",
-    "undetectable": "no difference detectable",
-}
-
-
-@register.filter
-def verdict_words(verdict: str) -> str:
-    return WORDS.get(verdict, verdict)
+register.filter(verdict_word)

@@ -16,6 +16,7 @@ from apps.campaigns.cells import DESIGNS
 from apps.campaigns.orders import ORDERS
 from apps.campaigns.plan import REBOOTS
 from apps.campaigns.recipes.levels import GENERATORS
+from apps.documents import StrictLoader, read_yaml
 from apps.errors import PlanError
 from apps.tuning import rules
 
@@ -94,33 +95,16 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-class _Strict(yaml.SafeLoader):
-    """Without aliases, mappings that name a key twice, keys that are no text, and nesting that means nothing."""
+class _Strict(StrictLoader):
+    """And without keys that are no text."""
 
-    depth = 0
+    deepest = DEEPEST
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read: write it out", problem_mark=mark)
-        if self.depth == DEEPEST:
-            raise yaml.MarkedYAMLError(problem=f"it is nested deeper than {DEEPEST} levels", problem_mark=mark)
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:str":
-                raise yaml.MarkedYAMLError(
-                    problem=f"{key.value!r:.60} is a name, and no text to YAML: quote it", problem_mark=key.start_mark
-                )
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} stands twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
+    def accept_key(self, key: Any) -> None:
+        if key.tag != "tag:yaml.org,2002:str":
+            raise yaml.MarkedYAMLError(
+                problem=f"{key.value!r:.60} is a name, and no text to YAML: quote it", problem_mark=key.start_mark
+            )
 
 
 def parse(text: str) -> Recipe:
@@ -137,7 +121,7 @@ def parse(text: str) -> Recipe:
 
 def _loaded(text: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Strict)  # noqa: S506 - a safe loader, and stricter
+        return read_yaml(text, _Strict)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note
 from apps.results.compare import Arm, Compared
 
 LETTERS = "ABCDEF"
@@ -34,7 +34,7 @@ def runs_chart(found: Compared, look: Theme) -> Figure:
     }
     drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity(found)}, "zeroline": False})
     drawn |= {"height": 420, "showlegend": False, "annotations": []}
-    foot(drawn["xaxis"], "the axis does not start at 0")
+    foot(drawn["xaxis"], origin_note(data))
     return {"data": data, "layout": drawn}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
-from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout, origin_note
 from apps.results.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
 
 HEIGHT_PX, STACKED_PX = 520, 360
@@ -42,7 +42,7 @@ def explorer_chart(found: Explored, look: Theme, stacked: bool = False) -> Figur
             _heat(found, own, axes, look) if found.view.shape == "heat" else _coloured(found, own, colours, axes, look)
         )
     _legend_once(data)
-    _notes(found, drawn)
+    _notes(found, drawn, data)
     return {"data": data, "layout": drawn}
 
 
@@ -304,6 +304,13 @@ def _boxes(found: Explored, groups: list[Group], aside: float, number: int, look
     return [trace, points]
 
 
+def _readable(z: list[list[float | None]]) -> str:
+    """How the cells are written: 40.4k, or 3.17."""
+    return (
+        "%{z:.3s}" if max((value for row in z for value in row if value is not None), default=0) >= 1000 else "%{z:.3g}"
+    )
+
+
 def _heat(found: Explored, own: list[Group], axes: dict[str, str], look: Theme) -> list[Figure]:
     """Means, or their ratios to the baseline, of every pair of levels; a cell without runs stays empty."""
     rows = found.colours if found.view.colour else [""]
@@ -314,7 +321,7 @@ def _heat(found: Explored, own: list[Group], axes: dict[str, str], look: Theme) 
         z[row][column], counted[row][column] = group.mean, len(group.runs)
     unit = " %" if found.relative else f" {found.unit}"
     written = (
-        {"texttemplate": "%{z:+.1f}" if found.relative else "%{z:.4g}"}
+        {"texttemplate": "%{z:+.1f}" if found.relative else _readable(z)}
         if len(rows) * len(found.xs) <= MOST_CELLS
         else {}
     )
@@ -349,16 +356,16 @@ def _legend_once(data: list[Figure]) -> None:
         seen.add(key)
 
 
-def _notes(found: Explored, drawn: Figure) -> None:
+def _notes(found: Explored, drawn: Figure, data: list[Figure]) -> None:
     told = []
     if found.view.shape == "heat":
         bar = {"title": {"text": found.quantity, "side": "right"}, "thickness": 14}
         drawn["coloraxis"] = {"colorscale": "Cividis", "colorbar": bar}
     elif not found.relative:
-        told.append("the axis does not start at 0")
+        told.append(origin_note(data))
     if found.view.shape == "strip" and len(found.runs) > MOST_STRIP:
         told.append(f"{MOST_STRIP} of {len(found.runs)} runs drawn, means of all")
     if len(found.facets) > MOST_FACETS or (len(found.colours) > MOST_COLOURS and found.view.shape != "heat"):
         told.append(f"the first {MOST_FACETS} facets and {MOST_COLOURS} colours are drawn, the table has all")
     below = [axis for name, axis in drawn.items() if name.startswith("xaxis") and axis["title"]["text"]]
-    foot(below[len(below) // 2], "; ".join(told))
+    foot(below[len(below) // 2], "; ".join(filter(None, told)))

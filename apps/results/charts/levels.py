@@ -8,7 +8,7 @@ from typing import Any
 from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
 from apps.results.charts.shades import noise_band
-from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout
+from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note
 from apps.results.queries import CampaignTable
 
 MOST_DIFFERENCES = 24
@@ -24,14 +24,13 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
         if level.mean is not None:
             means.append({"x": place + 0.12, "level": level})
     boxes: list[Figure] = []
-    words = "the axis does not start at 0"
+    thinning = ""
     if crowded(table):
-        boxes, runs, told = thinned(runs, table, look)
-        words = f"{told}; {words}"
+        boxes, runs, thinning = thinned(runs, table, look)
     data = [*boxes, *_of_hosts(runs, table, look), *_means(means, table, look)]
     axis = {
         "tickvals": list(range(len(table.levels))),
-        "ticktext": [level.label for level in table.levels],
+        "ticktext": [level.name or level.label for level in table.levels],
         "range": [-0.5, len(table.levels) - 0.5],
         "title": {"text": table.factor_names},
         "zeroline": False,
@@ -41,7 +40,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     drawn["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     band, grey = noise_band(table, look)
     drawn["shapes"] = band
-    foot(drawn["xaxis"], words, grey)
+    foot(drawn["xaxis"], thinning, origin_note(data), grey)
     return {"data": data, "layout": drawn}
 
 
@@ -49,7 +48,12 @@ def difference_chart(table: CampaignTable, look: Theme) -> Figure:
     """Each level against the baseline, with its interval and the margin: the MOST_DIFFERENCES that differ most."""
     shown = sorted(table.told, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
     rows = [
-        (level.label, level.relative_percent or 0.0, (level.relative_low, level.relative_high), level.verdict)
+        (
+            level.name or level.label,
+            level.relative_percent or 0.0,
+            (level.relative_low, level.relative_high),
+            level.verdict,
+        )
         for level in table.told
         if level in shown
     ]
@@ -100,7 +104,7 @@ def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme)
     bare = [row for row in rows if row["level"].low is None]
     traces = []
     if bounded:
-        traces.append(_diamonds("geometric mean, 95 % interval", bounded, table, look) | _whiskers(bounded, look))
+        traces.append(_diamonds("geometric mean, 95 % CI", bounded, table, look) | _whiskers(bounded, look))
     if bare:
         traces.append(_diamonds("geometric mean, too few runs for an interval", bare, table, look))
     return traces

@@ -19,7 +19,7 @@ def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
     ratio = 1 + floor / 100
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": mean / ratio, "y1": mean * ratio, "layer": "below"}
     shape = band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}}
-    return [shape], f"grey: noise floor, ±{floor:.2f} % around {table.baseline}".replace("<", "&lt;")
+    return [shape], f"Grey: noise floor, ±{floor:.2g} % around the baseline"
 
 
 def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,16 @@ def foot(axis: Figure, *notes: str) -> None:
     small = [f'<span style="font-size:11px">{note}</span>' for note in notes if note]
     lines = [axis.get("title", {}).get("text", ""), *small]
     axis["title"] = {"text": "<br>".join(line for line in lines if line)}
+
+
+def origin_note(data: Iterable[Figure]) -> str:
+    """The note for a vertical axis that leaves out 0; "" if Plotly's own range, 6 % beyond the data, shows it."""
+    keys = ("y", "lowerfence", "upperfence")
+    values = [value for trace in data for key in keys for value in trace.get(key, ()) if isinstance(value, int | float)]
+    if not values:
+        return ""
+    room = 0.06 * (max(values) - min(values))
+    return "" if min(values) - room <= 0 <= max(values) + room else "The axis does not start at 0"
 
 
 def shown(axis: Axis) -> Figure:

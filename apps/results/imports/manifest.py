@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from apps.documents import read_yaml
 from apps.errors import FormatError
 from apps.results.formats.table import decode, moment, plain, read_table
 from apps.results.imports.files import File
@@ -68,11 +69,8 @@ def read_manifest(file: File) -> Manifest:
 def _read_yaml(file: File) -> Manifest:
     text = decode(file.content, file.path)
     try:
-        # Aliases make a small text a huge tree.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise FormatError(file.path, "it holds an alias (*name)", hint="write out what it stands for")
-        told = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        told = read_yaml(text)
+    except (yaml.YAMLError, ValueError) as error:
         raise FormatError(file.path, f"this is no YAML: {str(error)[:300]}", hint="files: [{file: a.out}]") from error
     about = told if isinstance(told, dict) else {}
     listed = about.get("files") if about else told

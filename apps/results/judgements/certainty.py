@@ -12,7 +12,10 @@ from apps.results import queries, stats
 from apps.results.judgements.asked import NAMED, Asked
 from apps.results.queries import LevelRow
 from apps.results.sentences import Judgement, Tone
-from apps.results.stats.model import percent
+from apps.results.stats.model import figure
+from apps.wording import percent, signed
+
+WEEK_H = 168
 
 
 def noise(asked: Asked) -> Iterator[Judgement]:
@@ -24,27 +27,26 @@ def noise(asked: Asked) -> Iterator[Judgement]:
     if floor is None or pairs:
         return
     n = min(level.ok for level in asked.table.levels if level.ok)
-    sentence = f"Noise floor: with {n} runs of each, two levels that are the same differ by up to {floor:.2f} % in 95 %"
-    yield _floor(f"{sentence} of such campaigns", floor, delta)
+    yield _floor(f"Noise floor: {figure(floor)} % between two identical levels of {n} runs each (95 %)", floor, delta)
 
 
 def _floor(sentence: str, floor: float, delta: float) -> Judgement:
     above = floor > 100 * delta
-    tail = f", more than the margin of {100 * delta:g} %: noise hides what matters" if above else ""
+    tail = f"; effects of {100 * delta:g} % can hide in it" if above else ""
     return Judgement("noise", f"{sentence}{tail}.", "warning" if above else "note", {"noise_floor_percent": floor})
 
 
 def _seen(found: stats.Comparison, delta: float) -> Judgement:
-    size = f"{found.a} and {found.b} set the same, and differ by {percent(found.ratio_percent)}"
+    size = f"{found.a} and {found.b} are identical and differ by {percent(found.ratio_percent)}"
     if found.interval is None:
-        sentence = f"{size}: with so few runs nobody knows how much of that is noise."
+        sentence = f"{size}; too few runs to estimate the noise."
         return Judgement("noise", sentence, "unknown", {"ratio_percent": found.ratio_percent})
     low, high = found.interval
-    floor, told = stats.half_width_percent(found.interval), f"{size} [{low:.2f}, {high:.2f}]"
+    floor, told = stats.half_width_percent(found.interval), f"{size} (95 % CI {signed(low)} to {signed(high)} %)"
     if low * high > 0:
-        sentence = f"{told}: more than noise. In one of twenty campaigns that is chance, else a fault of the test."
+        sentence = f"{told}, more than noise explains. This happens by chance in 1 of 20 campaigns; check the test."
         return Judgement("noise", sentence, "warning", {"noise_floor_percent": floor, "interval": found.interval})
-    return _floor(f"{told}: noise alone reaches {floor:.2f} %", floor, delta)
+    return _floor(f"{told}: noise floor {figure(floor)} %", floor, delta)
 
 
 def _alike(asked: Asked) -> list[tuple[str, str]]:
@@ -66,10 +68,9 @@ def sensitivity(asked: Asked) -> Iterator[Judgement]:
     if not told:
         return
     delta, most = 100 * asked.campaign.delta, max(told)
-    enough = f"within the margin of {delta:g} %" if most <= delta else f"though {delta:g} % is what matters"
-    sentence = (
-        f"With this spread so many runs find a difference from {most:.2f} % up in four of five campaigns, {enough}."
-    )
+    place = "within" if most <= delta else "above"
+    interest = f"{place} the minimum effect of interest ({delta:g} %)"
+    sentence = f"Minimum detectable effect: {figure(most)} % (80 % power), {interest}."
     yield Judgement("sensitivity", sentence, "warning" if most > delta else "note", {"mde_percent": most})
 
 
@@ -82,23 +83,23 @@ def needed(asked: Asked) -> Iterator[Judgement]:
 
 
 def _runs_needed(asked: Asked, level: LevelRow, have: int, need: int) -> Judgement:
-    begin = f"To find a difference of {100 * asked.campaign.delta:g} % between {level.label} and {asked.table.baseline}"
+    effect = f"{100 * asked.campaign.delta:g} %"
+    begin = f"Runs needed to detect {effect} between {level.name} and the baseline: {need:,} of each"
     figures: dict[str, Any] = {"level": level.label, "runs": have, "runs_needed": need, "hours": None}
     if need <= have:
-        tail = f"{need} runs of each do in four of five campaigns, and there are {have}: this may be the fifth."
-        return Judgement("runs needed", f"{begin}, {tail}", "unknown", figures)
+        return Judgement("runs needed", f"{begin}, and {have} exist (80 % power).", "unknown", figures)
     if asked.run_s:
         figures["hours"] = 2 * (need - have) * asked.run_s / 3600
-    takes = f", about {_hours(figures['hours'])}" if figures["hours"] else ""
-    sentence = (
-        f"{begin} takes {need} runs of each, {need - have} more{takes}. Plan them afresh, or with a stop rule: who "
-        "adds runs until it is significant finds what is not there."
-    )
+    if figures["hours"] and figures["hours"] > WEEK_H:
+        sentence = f"{level.name}: an effect of {effect} is not resolvable on this host within a week."
+        return Judgement("runs needed", sentence, "unknown", figures)
+    takes = f", about {_hours(figures['hours'])} more" if figures["hours"] else ""
+    sentence = f"{begin}{takes}. Plan them as a new campaign, or use a stop rule."
     return Judgement("runs needed", sentence, "unknown", figures)
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.1f} h" if hours >= 0.1 else "0.1 h at most"
+    return f"{hours:,.1f} h" if hours >= 0.1 else "0.1 h"
 
 
 def drift(asked: Asked) -> Iterator[Judgement]:
@@ -107,7 +108,7 @@ def drift(asked: Asked) -> Iterator[Judgement]:
         tone: Tone = "warning" if found["banner"] else "note" if found["negligible"] else "unknown"
         yield Judgement("drift", found["sentence"], tone, found)
     elif len(asked.table.hosts) > 1:
-        yield Judgement("drift", "Whether the figures drifted is told host by host.", "unknown")
+        yield Judgement("drift", "Drift is tested for each host separately.", "unknown")
     else:
-        sentence = f"Too few runs to tell whether the figures drifted with time: {queries.DRIFT_FROM} are the least."
+        sentence = f"Not enough runs to test for drift: at least {queries.DRIFT_FROM} are needed."
         yield Judgement("drift", sentence, "unknown")

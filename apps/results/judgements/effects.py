@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from apps.campaigns.factors import text_of
 from apps.errors import PlanError
 from apps.results import stats
-from apps.results.judgements.asked import Asked, and_of
+from apps.results.judgements.asked import Asked, and_of, counted
 from apps.results.sentences import Judgement, Tone, tone_of
 
 
@@ -19,7 +19,7 @@ def effects(asked: Asked) -> Iterator[Judgement]:
     try:
         found = _crossed(asked)
     except PlanError as error:
-        sentence = f"What {and_of(varied)} do together is not told: {error.message}."
+        sentence = f"No interaction analysis of {and_of(varied)}: {error.message}."
         yield Judgement("interaction", sentence, "unknown", {"factors": varied})
         return
     yield from _interactions(asked, found)
@@ -35,11 +35,11 @@ def _crossed(asked: Asked) -> stats.Crossed:
 
 
 def _interactions(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
-    left = f" {found.left_out} runs of incomplete blocks are left out." if found.left_out else ""
+    left = f" Excludes {counted(found.left_out, 'run')} of incomplete blocks." if found.left_out else ""
     for one in stats.interactions(found, asked.campaign.delta):
         names = ("factors", "a_levels", "b_levels", "effects_percent", "ratio_percent", "interval", "p", "contrasts")
         figures = {name: getattr(one, name) for name in names}
-        tone: Tone = "warning" if one.significant else "equivalent" if one.alone else "unknown"
+        tone: Tone = "equivalent" if one.alone else "warning" if one.significant else "unknown"
         yield Judgement("interaction", one.sentence() + left, tone, figures)
 
 
@@ -48,5 +48,5 @@ def _main_effects(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
         others = and_of([other for other, labels in found.levels.items() if other != name and len(labels) > 1])
         figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}
         figures |= {"interval": one.interval, "verdict": one.verdict, "mde_percent": one.mde_percent}
-        sentence = f"On average over {others}: {one.sentence()}"
+        sentence = f"{name}, averaged over {others}: {one.sentence()}"
         yield Judgement("main effect", sentence, tone_of(one.verdict), figures)

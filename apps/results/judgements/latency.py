@@ -76,7 +76,7 @@ def _spoken(name: str) -> str:
 def _no_percentiles(asked: Asked) -> Iterator[Judgement]:
     kinds = {step["name"]: step["kind"] for step in steps.measured(asked.campaign.steps)}
     if kinds.get(asked.chosen.step) == "pgbench":
-        sentence = "Percentiles of the latency are not known: transactions were not logged one by one (log: reduced)."
+        sentence = "No latency percentiles: transactions were not logged individually (set log to reduced)."
         yield Judgement("latency", sentence, "unknown")
 
 
@@ -92,9 +92,8 @@ def loops(asked: Asked) -> Iterator[Judgement]:
         return
     where = "" if len(closed) == len(told) else f" at {first_of(closed)}"
     sentence = (
-        f"Closed loop{where}: a client begins a transaction when its last one has ended, so that a stall delays the "
-        "ones after it without being counted (coordinated omission). Latencies look better than users find them; a "
-        "rate makes it an open loop."
+        f"Closed loop{where}: latencies leave out the time that transactions wait behind a stall (coordinated "
+        "omission). Set a rate to measure them."
     )
     yield Judgement("closed loop", sentence, "warning", {"levels": closed})
 

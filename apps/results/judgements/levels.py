@@ -10,7 +10,8 @@ from apps.results import stats
 from apps.results.judgements.asked import Asked, first_of
 from apps.results.queries import LevelRow
 from apps.results.sentences import Judgement, tone_of
-from apps.results.stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW, percent
+from apps.results.stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
+from apps.wording import percent, signed
 
 # A comparison of the best two asks for a range of all levels, whose tables end at about so many.
 MOST_RANKED = 20
@@ -22,13 +23,10 @@ def too_few(asked: Asked) -> Iterator[Judgement]:
     few = [f"{label} has {count}" for label, count in counts.items() if count < POINTS_ONLY_BELOW]
     least = min(counts.values())
     if few:
-        sentence = (
-            f"Too little data for a verdict on all levels, which takes {PRELIMINARY_BELOW} runs of each: "
-            f"{first_of(few)}. Of fewer than {POINTS_ONLY_BELOW} only the points are told."
-        )
+        sentence = f"Too few runs of some levels: {first_of(few)}; a comparison needs {POINTS_ONLY_BELOW} of each."
         yield Judgement("data", sentence, "unknown", {"runs": counts})
     elif least < PRELIMINARY_BELOW:
-        sentence = f"Preliminary: a verdict takes {PRELIMINARY_BELOW} runs of each level, and there are {least} of one."
+        sentence = f"Preliminary: {least} of the {PRELIMINARY_BELOW} runs of each level that a verdict needs."
         yield Judgement("data", sentence, "unknown", {"runs": counts})
 
 
@@ -52,13 +50,13 @@ def best(asked: Asked) -> Iterator[Judgement]:
     found = stats.pair_of_all(asked.rows, ranked[1].label, ranked[0].label, asked.metric, asked.campaign.delta)
     first, second = ranked[0].label, ranked[1].label
     low, high = found.interval or (math.nan, math.nan)
-    size = f"{percent(found.ratio_percent)} [{low:.2f}, {high:.2f}] against {second}, which comes after it"
+    size = f"{percent(found.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
     figures = {"best": first, "second": second, "ratio_percent": found.ratio_percent, "low": low, "high": high}
-    again = f"The best of {len(measured)} looks better than it is: confirm it in a campaign of its own."
+    again = f"Confirm it in a separate campaign: the best of {len(measured)} is overestimated."
     if low * high > 0:
-        yield Judgement("best", f"{first} is the best of {len(measured)}: {size}. {again}", "note", figures)
+        yield Judgement("best", f"{first} is the best of {len(measured)} levels: {size}. {again}", "note", figures)
     else:
-        sentence = f"{first} has the best mean, but cannot be told from others: {size}. {again}"
+        sentence = f"{first} has the best mean but is not clearly ahead: {size}. {again}"
         yield Judgement("best", sentence, "unknown", figures)
 
 
@@ -69,8 +67,7 @@ def many(asked: Asked) -> Iterator[Judgement]:
         return
     by = "Dunnett" if "Dunnett" in bounded[0].method else "Holm and Bonferroni"
     sentence = (
-        f"{len(bounded)} levels were compared with {asked.table.baseline}, as planned: by {by} all intervals hold "
-        "together in 95 % of such campaigns. What else catches the eye was not planned: it is a guess, to be "
-        "tested afresh."
+        f"{len(bounded)} planned comparisons with {asked.table.baseline}: the intervals hold jointly at 95 % ({by}). "
+        "Test any other pattern in a new campaign."
     )
     yield Judgement("many comparisons", sentence, "note", {"comparisons": len(bounded)})

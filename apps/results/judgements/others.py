@@ -12,7 +12,8 @@ from apps.results import stats
 from apps.results.judgements.asked import Asked, counted, first_of
 from apps.results.models import Measurement
 from apps.results.sentences import Judgement
-from apps.results.stats.model import POINTS_ONLY_BELOW, percent
+from apps.results.stats.model import POINTS_ONLY_BELOW
+from apps.wording import percent
 
 FALSE_SHARE = 0.05
 # A scan of more takes longer than a page may; the summary has them all.
@@ -31,11 +32,9 @@ def scan(asked: Asked) -> Iterator[Judgement]:
     adjusted = stats.benjamini_hochberg([p for _, p in tested])
     differ = [one for (one, _), p in zip(tested, adjusted, strict=True) if p < FALSE_SHARE]
     shown = [f"{one.metric.label} at {one.b} {percent(one.ratio_percent)}" for one in differ]
-    which = f"{len(shown)} of which differ{'s' * (len(shown) == 1)}: {first_of(shown)}" if shown else "none differs"
-    sentence = (
-        f"Scanned beside {asked.table.metric}: {counted(len(tested), 'comparison')} of other figures, {which} "
-        "(Benjamini and Hochberg: of what differs, one in twenty by chance)."
-    )
+    differing = f"{len(shown)} of {counted(len(tested), 'comparison')} differ: {first_of(shown)}"
+    which = differing if shown else f"none of {counted(len(tested), 'comparison')} differs"
+    sentence = f"Other figures than {asked.table.metric}: {which} (Benjamini-Hochberg, 5 % false discoveries)."
     figures = [{"figure": one.metric.name, "level": one.b, "ratio_percent": one.ratio_percent} for one in differ]
     yield Judgement("other figures", sentence, "note", {"comparisons": len(tested), "differ": figures})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q, Value
@@ -16,10 +17,10 @@ from apps.results.sentences import Judgement
 MOST_NAMED = 10
 # Of runs: which, and what is said of them.
 UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
-    "unsteady": ("warm-up", Q(steady=False), "had no steady state"),
-    "trending": ("trend", Q(trending=True), "went on rising or falling after their warm-up"),
-    "stalled": ("stalls", Q(stalled_s__gt=0), "stood still for a while"),
-    "few": ("checkpoints", Q(few_checkpoints=True), "write, and saw fewer than two checkpoints"),
+    "unsteady": ("warm-up", Q(steady=False), "reached no steady state"),
+    "trending": ("trend", Q(trending=True), "kept rising or falling after the warm-up"),
+    "stalled": ("stalls", Q(stalled_s__gt=0), "stalled"),
+    "few": ("checkpoints", Q(few_checkpoints=True), "write but had fewer than 2 checkpoints"),
 }
 
 
@@ -31,11 +32,8 @@ def failed(asked: Asked) -> Iterator[Judgement]:
         return
     ended = sum(count for level in asked.table.levels for outcome, count in level.outcomes.items() if outcome)
     one_level = total > 1 and len(lost) == 1 and len(asked.table.levels) > 1
-    where = f", all of them {next(iter(lost))}" if one_level else ""
-    sentence = (
-        f"{total} of {counted(ended, 'run')} did not end well{where}, and {'does' if total == 1 else 'do'} not count: "
-        "what is compared may be why."
-    )
+    where = f", all of level {next(iter(lost))}," if one_level else ""
+    sentence = f"{total} of {counted(ended, 'run')} failed or were cancelled{where} and are excluded."
     yield Judgement("failed", sentence, "warning", {"failed": lost, "ended": ended})
 
 
@@ -47,11 +45,15 @@ def unlike(asked: Asked) -> Iterator[Judgement]:
         )
     for each in asked.campaign.extensions:
         if each["seen"]:
-            sentence = (
-                f"Extended on {each['at'][:10]} when {counted(each['seen'], 'run')} had results: who goes on because "
-                "of what they saw looks twice, and the intervals do not pay for that."
-            )
-            yield Judgement("looks", sentence, "warning", {"seen": each["seen"]})
+            yield Judgement("extension", extended(each), "warning", {"seen": each["seen"]})
+
+
+def extended(extension: Mapping[str, Any]) -> str:
+    """The warning that runs were added to a campaign after its first results."""
+    return (
+        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results: adding runs until "
+        "the result is significant inflates false positives."
+    )
 
 
 def within(asked: Asked) -> Iterator[Judgement]:
@@ -66,7 +68,7 @@ def within(asked: Asked) -> Iterator[Judgement]:
     )
     judged, known = found["judged"], found["known"]
     if judged > known:
-        sentence = f"{judged - known} of {judged} runs were too short to tell a warm-up from noise."
+        sentence = f"{judged - known} of {judged} runs were too short to detect a warm-up."
         yield Judgement("warm-up", sentence, "unknown", {"runs": judged - known})
     for name, (topic, _, words) in UNSTEADY.items():
         if found[name]:
@@ -75,7 +77,7 @@ def within(asked: Asked) -> Iterator[Judgement]:
             sentence = f"{len(numbers)} of {judged} runs {words}: {which}."
             yield Judgement(topic, sentence, "warning", {"runs": len(numbers)})
     if known and not any(found[name] for name in UNSTEADY):
-        yield Judgement("warm-up", f"All {known} runs came to a steady state, kept it, and never stalled.", "note")
+        yield Judgement("warm-up", f"All {known} runs reached a steady state and never stalled.", "note")
 
 
 def _positions(which: Q) -> ArrayAgg:

@@ -18,6 +18,7 @@ from apps.results.judgements import judgements
 from apps.results.queries import CampaignTable, LevelRow
 from apps.results.sentences import Judgement
 from apps.results.summary import SummaryTable, summary_table
+from apps.wording import verdict_word
 
 MOST_FAILED = 50
 METHOD = (
@@ -143,6 +144,5 @@ def mean(level: LevelRow) -> str:
 
 
 def verdict(level: LevelRow) -> str:
-    said = {"direction_better": "better, size uncertain", "direction_worse": "worse, size uncertain"}
-    told = said.get(level.verdict, level.verdict.replace("_", " "))
-    return f"{told} (preliminary)" if told and level.preliminary else told
+    word = verdict_word(level.verdict)
+    return f"{word} (preliminary)" if word and level.preliminary else word

@@ -24,12 +24,11 @@ from apps.results.stats.model import (
     Metric,
     Observation,
     logs,
-    p_text,
-    percent,
     ratio_interval,
     ratio_percent,
 )
 from apps.results.stats.pairs import Estimate, holm, judged
+from apps.wording import p_value, percent, signed
 
 Levels = Mapping[str, Sequence[str]]  # factor -> its levels, the first one being what others are compared with
 
@@ -155,28 +154,27 @@ class Interaction:
         return max(map(abs, self.interval)) < 100 * self.delta
 
     def sentence(self) -> str:
-        """The two effects, their ratio, and what follows, in words."""
+        """Whether two factors interact, with the two effects and their ratio, in one sentence."""
         (low_a, high_a), (low_b, high_b), (first, second) = self.a_levels, self.b_levels, self.effects_percent
         one, other = self.factors
-        low, high = self.interval
-        more = "more" if self.ratio_percent >= 0 else "less"
-        size, ends = abs(self.ratio_percent), sorted((abs(low), abs(high))) if low * high > 0 else (low, high)
-        told = (
-            f"From {one} {low_a} to {high_a}, {other} {high_b} against {low_b} goes from {percent(first)} "
-            f"to {percent(second)}"
+        effects = (
+            f"{other}={high_b} against {other}={low_b} is {percent(first)} at {one}={low_a} "
+            f"and {percent(second)} at {one}={high_a}"
         )
-        tested = "" if self.p is None else f", p {p_text(self.p)}"
-        largest = f", the largest of {self.contrasts}" if self.contrasts > 1 else ""
-        begin = "Preliminary, from few blocks: " if self.blocks < PRELIMINARY_BELOW else ""
-        if self.significant and low * high > 0:
-            gain = f"{size:.2f} % [{ends[0]:.2f}, {ends[1]:.2f}] {more}{largest}{tested}"
-            return f"{begin}{told}, {gain}: the two factors do not act alone."
-        gain = f"a ratio of {percent(self.ratio_percent)} [{low:.2f}, {high:.2f}]{largest}{tested}"
-        if self.significant:
-            return f"{begin}{told}, {gain}: the two factors do not act alone, but no single ratio tells it for certain."
+        largest = f", largest of {self.contrasts} contrasts" if self.contrasts > 1 else ""
+        tested = "" if self.p is None else f", {p_value(self.p)}"
+        low, high = self.interval
+        ratio = f"ratio {percent(self.ratio_percent)}, 95 % CI {signed(low)} to {signed(high)} %{largest}{tested}"
+        begin = "Preliminary: " if self.blocks < PRELIMINARY_BELOW else ""
+        return f"{begin}{self._finding()}: {effects} ({ratio})."
+
+    def _finding(self) -> str:
+        pair = " and ".join(self.factors)
         if self.alone:
-            return f"{begin}{told}, {gain}: within {100 * self.delta:g} % the two factors act alone."
-        return f"{begin}{told}, {gain}: no interaction of {one} and {other} can be detected, nor is one ruled out."
+            return f"{pair} act independently within {100 * self.delta:g} %"
+        if self.significant:
+            return f"{pair} interact"
+        return f"Interaction of {pair} is inconclusive"
 
 
 def interactions(found: Crossed, delta: float) -> list[Interaction]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.errors import PlanError
+from apps.wording import p_value, percent, signed
 
 Better = Literal["higher", "lower"]
 Verdict = Literal["points_only", "better", "worse", "equivalent", "direction_better", "direction_worse", "undetectable"]
@@ -116,9 +117,9 @@ class Comparison:
         return POINTS_ONLY_BELOW <= self.n < PRELIMINARY_BELOW
 
     def sentence(self, a_name: str = "", b_name: str = "") -> str:
-        """What may be said of B against A, with the numbers."""
+        """The verdict on B against A in one sentence, with its figures."""
         text = _SENTENCES[self.verdict].format(**_words(self, a_name or self.a, b_name or self.b))
-        return "Preliminary, from few runs: " + text if self.preliminary else text
+        return f"Preliminary: {text}" if self.preliminary else text
 
 
 def decide(interval: Interval, interval_90: Interval, delta: float, better: Better) -> Verdict:
@@ -135,21 +136,17 @@ def decide(interval: Interval, interval_90: Interval, delta: float, better: Bett
     return "undetectable"
 
 
-_FIGURES = "{ratio} (95 % interval {low} to {high} %, {runs}{p})"
+_FIGURES = "{metric} {ratio} (95 % CI {low} to {high} %, {runs}{p})"
 _SENTENCES: dict[Verdict, str] = {
-    "points_only": "{b} gave {mean_b} and {a} gave {mean_a} {quantity} ({ratio}), from {runs}: "
-    "with fewer than 3 runs of each no ranking can be made.",
-    "better": "{b} is better than {a} in {metric}: " + _FIGURES + ", wholly beyond the margin of {delta}.",
-    "worse": "{b} is worse than {a} in {metric}: " + _FIGURES + ", wholly beyond the margin of {delta}.",
-    "equivalent": "{b} and {a} are equivalent in {metric} within {delta}: {ratio} "
-    "(90 % interval {low_90} to {high_90} %, {runs}).",
-    "direction_better": "{b} is better than {a} in {metric}, but by how much is uncertain: " + _FIGURES
-    + " excludes 0 and reaches inside the margin of {delta}.",
-    "direction_worse": "{b} is worse than {a} in {metric}, but by how much is uncertain: " + _FIGURES
-    + " excludes 0 and reaches inside the margin of {delta}.",
-    "undetectable": "No difference in {metric} between {b} and {a} can be detected, which does not make them the same: "
-    + _FIGURES + "; so few runs would find a difference from {mde} up, and {needed} would find one of {delta}.",
-}  # fmt: skip
+    "points_only": "Too few runs to compare {b} with {a}: {metric} {ratio} from {runs}; a comparison needs 3 of each.",
+    "better": "{b} is better than {a}: " + _FIGURES + ".",
+    "worse": "{b} is worse than {a}: " + _FIGURES + ".",
+    "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} "
+    "(90 % CI {low_90} to {high_90} %, {runs}).",
+    "direction_better": "{b} is likely better than {a}, size uncertain: " + _FIGURES + ".",
+    "direction_worse": "{b} is likely worse than {a}, size uncertain: " + _FIGURES + ".",
+    "undetectable": "Inconclusive, {b} against {a}: " + _FIGURES + ".",
+}
 
 
 def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
@@ -159,35 +156,21 @@ def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
         "a": a,
         "b": b,
         "metric": one.metric.label,
-        "quantity": one.metric.unit if one.metric.unit == one.metric.label else f"{one.metric.unit} {one.metric.label}",
-        "mean_a": figure(one.mean_a),
-        "mean_b": figure(one.mean_b),
         "ratio": percent(one.ratio_percent),
-        "low": f"{low:+.2f}",
-        "high": f"{high:+.2f}",
-        "low_90": f"{low_90:+.2f}",
-        "high_90": f"{high_90:+.2f}",
+        "low": signed(low),
+        "high": signed(high),
+        "low_90": signed(low_90),
+        "high_90": signed(high_90),
         "runs": _runs(one.n_a, one.n_b),
-        "p": "" if one.p is None else f", p {p_text(one.p)}",
+        "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
-        "mde": "—" if one.mde_percent is None else f"{one.mde_percent:.2f} %",
-        "needed": "more runs" if one.runs_needed is None else f"{one.runs_needed} runs of each",
     }
 
 
 def _runs(n_a: int, n_b: int) -> str:
     if n_a != n_b:
-        return f"{n_a} and {n_b} runs"
-    return "one run of each" if n_a == 1 else f"{n_a} runs of each"
-
-
-def p_text(value: float) -> str:
-    return "< .0001" if value < 1e-4 else f"{value:.2g}"
-
-
-def percent(value: float) -> str:
-    """A signed percentage with two decimals."""
-    return f"{value:+.2f} %"
+        return f"{n_b} and {n_a} runs"
+    return "1 run of each" if n_a == 1 else f"{n_a} runs of each"
 
 
 def figure(value: float) -> str:

@@ -15,11 +15,11 @@ from apps.results.stats.model import (
     Observation,
     by_level,
     logs,
-    percent,
     ratio_interval,
     ratio_percent,
 )
 from apps.results.stats.pairs import t_estimate
+from apps.wording import percent
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Drift:
     negligible: bool
 
     def sentence(self) -> str:
-        """What the order of the runs did, in words."""
+        """Whether the figures drifted while the campaign ran, in one sentence."""
         if self.per_run_percent is None or self.interval is None or self.total_percent is None:
-            return "Too few runs to tell whether the figures drifted with time."
+            return "Not enough runs to test for drift."
         low, high = self.interval
-        numbers = (
-            f"{self.per_run_percent:+.3f} % per run (95 % interval {low:+.3f} to {high:+.3f} %), "
-            f"{percent(self.total_percent)} over the {self.n} runs"
+        size = (
+            f"{self.per_run_percent:+.3f} % per run (95 % CI {low:+.3f} to {high:+.3f} %), "
+            f"{percent(self.total_percent)} over {self.n} runs"
         )
         if self.banner:
-            return f"The figures drifted while the campaign ran: {numbers}. Look for what changed on the host."
+            return f"Results drifted during the campaign: {size}. Check what changed on the host."
         if self.negligible:
-            return f"No drift that matters: {numbers}."
-        return f"Whether the figures drifted by as much as matters cannot be told: {numbers}."
+            return f"No relevant drift: {size}."
+        return f"Drift is inconclusive: {size}."
 
 
 def drift(rows: Sequence[Observation], delta: float) -> Drift:

@@ -13,7 +13,8 @@ from statistics import median
 
 import numpy as np
 
-from apps.results.stats.model import Floats, figure, logs, percent, ratio_percent
+from apps.results.stats.model import Floats, figure, logs, ratio_percent
+from apps.wording import percent
 
 # Of runs before the one that is judged: fewer tell no spread, and what is older is another time.
 FEWEST, MOST = 10, 30

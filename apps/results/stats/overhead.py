@@ -49,11 +49,11 @@ class Overhead:
             f"= {figure(self.ns)} ns per event"
         )
         if self.interval is None:
-            return f"{text}, from {runs}: with fewer than 3 runs of each nobody knows how sure that is."
+            return f"{text}, from {runs}: an interval needs at least 3 runs of each."
         low, high = self.interval
-        told = f"{text} (95 % interval {figure(low)} to {figure(high)} ns, {runs}, {self.method})"
-        doubt = "; by these runs it may cost nothing" if low <= 0 <= high else ""
-        return f"{'preliminary, from few runs: ' if self.preliminary else ''}{told}{doubt}."
+        told = f"{text} (95 % CI {figure(low)} to {figure(high)} ns, {runs}, {self.method})"
+        doubt = "; the interval includes 0" if low <= 0 <= high else ""
+        return f"{'preliminary: ' if self.preliminary else ''}{told}{doubt}."
 
 
 def _runs(count: int) -> str:

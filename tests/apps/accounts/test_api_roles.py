@@ -170,6 +170,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Pin": Pin.objects.create(title="p", address=f"/runs/{run.pk}/", chart="time", by=tuner).pk,
         "Decision": decision.pk,
         "Me": None,
+        "Version": None,
         "Compare": [f"level:{campaign.pk}:{label}" for label in ("1 cpu", "2 cpus")],
         "Audit": None,
         "Session": Session.objects.create(session_key="k", expire_date=timezone.now(), user=tuner).public,

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from cryptography.fernet import Fernet
@@ -18,9 +23,11 @@ from apps.accounts.models import AuditEntry, Role
 from apps.campaigns.models import Campaign
 from apps.errors import HostError, PlanError
 from apps.hosts.models import Identity
+from apps.keys import fingerprint
 from apps.results import downloads, exports
 from tests import populate
 
+ROOT = Path(__file__).resolve().parents[3]
 # A report says when it was made.
 FILES = [name for name in downloads.CAMPAIGN if not name.startswith("report.")]
 
@@ -60,6 +67,60 @@ def test_what_was_wiped_and_restored_leaves_as_the_same_bytes(finished: Campaign
     assert list(AuditEntry.objects.values_list("action", flat=True)[:1]) == ["backup.restore"]
 
 
+def test_a_backup_through_a_pipe_is_restored_through_a_pipe(finished: Campaign, tmp_path: Path) -> None:
+    before = exported(finished.pk)
+    with (tmp_path / "all.tar").open("wb") as out:
+        manage("backup", "-", stdout=out)
+    wipe()
+
+    with subprocess.Popen(["cat", tmp_path / "all.tar"], stdout=subprocess.PIPE) as cat:
+        said = manage("restore", "-", stdin=cat.stdout)
+
+    assert exported(finished.pk) == before
+    assert re.search(rb"restored [0-9]+ rows of .*, and migrated", said.stdout)
+
+
+def manage(*words: str, code: int = 0, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    """manage.py in a process of its own, on the database of this test."""
+    told = connection.get_connection_params()
+    place = quote(str(told["host"]), safe="") + (f":{told['port']}" if told.get("port") else "")
+    url = f"postgres://{quote(told['user'])}:{quote(told.get('password', ''))}@{place}/{told['dbname']}"
+    connection.close()
+    argv = [sys.executable, "manage.py", *words]
+    env = {**os.environ, "PROVING_DATABASE_URL": url}
+    options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, "timeout": 120, **streams}
+    done = subprocess.run(argv, env=env, check=False, **options)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("restore", "/nowhere/all.tar"), b"CommandError: file: /nowhere/all.tar: No such file or directory"),
+        (("restore", "/"), b"CommandError: file: /: Is a directory"),
+        (("restore", "-"), b"CommandError: file: standard input is no backup of ours"),
+        (("backup", "/nowhere/all.tar"), b"CommandError: directory: /nowhere: No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
+    transactional_db: None, words: tuple[str, ...], said: bytes
+) -> None:
+    done = manage(*words, code=1, stdin=subprocess.DEVNULL)
+
+    assert done.stderr.startswith(said)
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_backup_that_ends_too_early_is_refused(finished: Campaign, tmp_path: Path) -> None:
+    backup.backup(tmp_path / "all.tar")
+    whole = (tmp_path / "all.tar").read_bytes()
+    (tmp_path / "all.tar").write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(PlanError, match="no backup of ours: unexpected end of data"):
+        backup.restore(tmp_path / "all.tar", replace=True)
+
+
 def test_an_audit_log_is_append_only_after_a_restore_as_well(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
 
@@ -77,7 +138,7 @@ def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
 
     told = backup.read_manifest(tmp_path / "all.tar")
 
-    assert told["keys"] == [sealed.fingerprint(settings.SSH_KEYS[0])]
+    assert told["keys"] == [fingerprint(settings.SSH_KEYS[0])]
     assert told["rows"]["campaigns_run"] == finished.runs.count()
     assert set(told["not_in_it"]) == {"PROVING_SSH_KEYS", "PROVING_SECRET_KEY"}
     assert settings.SSH_KEYS[0].encode() not in (tmp_path / "all.tar").read_bytes()
@@ -114,8 +175,8 @@ def _repack(file: Path, dump: Path, change: Any) -> None:
     with tarfile.open(file) as archive:
         dump.write_bytes(change(archive.extractfile(backup.DUMP).read()))  # type: ignore[union-attr]
     manifest["files"][backup.DUMP]["sha256"] = backup._sha256(dump)
-    file.unlink()
-    backup._pack(file, manifest, dump)
+    with file.open("wb") as out:
+        backup._pack(out, manifest, dump)
 
 
 def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None:
@@ -193,7 +254,7 @@ def test_keys_are_rotated_all_at_once(db: None, settings: Any) -> None:
     settings.SSH_KEYS = [new]
     first.refresh_from_db()
     assert (changed, vault.decrypt(first.private_key_encrypted)) == (1, "one")
-    assert sealed.needed() == ([sealed.fingerprint(new)], [])
+    assert sealed.needed() == ([fingerprint(new)], [])
     assert AuditEntry.objects.get(action="keys.rotate").after == {"secrets": 1}
 
 
@@ -209,3 +270,33 @@ def test_a_secret_that_no_key_opens_stops_the_rotation(db: None, settings: Any) 
     before = good.private_key_encrypted
     good.refresh_from_db()
     assert good.private_key_encrypted == before
+
+
+def test_a_rotation_without_a_new_key_is_refused(db: None, settings: Any) -> None:
+    Identity.objects.create(name="a", public_key="x", private_key_encrypted=vault.encrypt("one"))
+
+    with pytest.raises(CommandError, match=r"holds one key in this process, so no new key is in use .*up -d"):
+        call_command("rotate_key")
+    settings.SSH_KEYS = [*settings.SSH_KEYS, Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match=r"already encrypts all 1 secrets, so no new key is in use .*up -d"):
+        call_command("rotate_key")
+
+
+def test_a_rotation_waits_until_every_process_has_the_new_key(transactional_db: None, settings: Any) -> None:
+    Identity.objects.create(name="a", public_key="x", private_key_encrypted=vault.encrypt("one"))
+    old, new = settings.SSH_KEYS[0], Fernet.generate_key().decode()
+    settings.SSH_KEYS = [new, old]
+    dispatcher = connection.copy()
+    try:
+        with dispatcher.cursor() as cursor:
+            cursor.execute("SELECT set_config('application_name', %s, false)", [_name_of("dispatcher", old)])
+            with pytest.raises(CommandError, match=r"another key comes first in dispatcher, .*docker compose up -d"):
+                call_command("rotate_key")
+            cursor.execute("SELECT set_config('application_name', %s, false)", [_name_of("dispatcher", new)])
+        call_command("rotate_key")
+    finally:
+        dispatcher.close()
+
+
+def _name_of(kind: str, key: str) -> str:
+    return f"proving-{kind} key={fingerprint(key)[:8]}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from apps.celery import app
 
-READY = dict.fromkeys(("database", "migrations", "cache", "broker"), "ok")
+BUILD = {"version": settings.VERSION, "commit": settings.COMMIT}
+READY = dict.fromkeys(("database", "migrations", "cache", "broker"), "ok") | BUILD
 
 
 def test_the_process_answers_without_a_database() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -43,41 +42,40 @@ def small(host: Host, by: User, sizes: tuple[str, ...]) -> Campaign:
     )
 
 
-if os.geteuid() == 0:
+@pytest.mark.needs("root")
+def test_each_size_tells_its_latencies_blocks_and_pages(host: Host, admin: User) -> None:
+    before = POOL.read_text()
+    campaign = small(host, admin, SIZES)
+    services.start_campaign(campaign, by=admin)
 
-    def test_each_size_tells_its_latencies_blocks_and_pages(host: Host, admin: User) -> None:
-        before = POOL.read_text()
-        campaign = small(host, admin, SIZES)
-        services.start_campaign(campaign, by=admin)
+    campaigns.finish(campaign, timeout_s=240)
 
-        campaigns.finish(campaign, timeout_s=240)
+    runs = list(campaign.runs.order_by("position"))
+    assert [run.outcome for run in runs] == [Run.Outcome.OK] * 4, [run.error for run in runs]
+    assert POOL.read_text() == before
+    assert [run.cell["shared_buffers"] for run in runs] == ["64MB", "64MB", "128kB", "128kB"], "sizes descend"
+    table = parse_huge_page_csv("".join(exports.cache_split_csv(campaign)).encode())  # type: ignore[arg-type]
+    assert [cell.shared_buffers for cell in table.cells] == ["64MB", "64MB", "128kB", "128kB"]
+    for run, cell in zip(runs, table.cells, strict=True):
+        assert (cell.huge_pages > 0) == (run.cell["huge pages"] == "on")
+        assert 0 < cell.idx1_ms < cell.seq_ms
+        assert cell.heap_blks_read + cell.heap_blks_hit == HEAP + LOOKUPS
+        assert cell.idx_blks_read + cell.idx_blks_hit >= 2 * LOOKUPS
+        assert (cell.heap_blks_read > HEAP // 2) == (cell.shared_buffers == "128kB")
+    assert set(campaign.runs.values_list("data_use__means", flat=True)) == {"pristine"}, "runs only read"
 
-        runs = list(campaign.runs.order_by("position"))
-        assert [run.outcome for run in runs] == [Run.Outcome.OK] * 4, [run.error for run in runs]
-        assert POOL.read_text() == before
-        assert [run.cell["shared_buffers"] for run in runs] == ["64MB", "64MB", "128kB", "128kB"], "sizes descend"
-        table = parse_huge_page_csv("".join(exports.cache_split_csv(campaign)).encode())  # type: ignore[arg-type]
-        assert [cell.shared_buffers for cell in table.cells] == ["64MB", "64MB", "128kB", "128kB"]
-        for run, cell in zip(runs, table.cells, strict=True):
-            assert (cell.huge_pages > 0) == (run.cell["huge pages"] == "on")
-            assert 0 < cell.idx1_ms < cell.seq_ms
-            assert cell.heap_blks_read + cell.heap_blks_hit == HEAP + LOOKUPS
-            assert cell.idx_blks_read + cell.idx_blks_hit >= 2 * LOOKUPS
-            assert (cell.heap_blks_read > HEAP // 2) == (cell.shared_buffers == "128kB")
-        assert set(campaign.runs.values_list("data_use__means", flat=True)) == {"pristine"}, "runs only read"
 
-    def test_a_size_whose_pages_the_kernel_does_not_grant_is_told_and_the_sweep_goes_on(
-        host: Host, admin: User
-    ) -> None:
-        campaign = small(host, admin, ("64MB",))
-        impossible = {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": 10_000_000}}
-        campaign.factors[1]["levels"][1] = impossible
-        campaign.save()
-        services.start_campaign(campaign, by=admin)
+@pytest.mark.needs("root")
+def test_a_size_whose_pages_the_kernel_does_not_grant_is_told_and_the_sweep_goes_on(host: Host, admin: User) -> None:
+    campaign = small(host, admin, ("64MB",))
+    impossible = {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": 10_000_000}}
+    campaign.factors[1]["levels"][1] = impossible
+    campaign.save()
+    services.start_campaign(campaign, by=admin)
 
-        campaigns.finish(campaign)
+    campaigns.finish(campaign)
 
-        outcomes = {run.cell["huge pages"]: run.outcome for run in campaign.runs.all()}
-        assert outcomes == {"off": Run.Outcome.OK, "on": Run.Outcome.NOT_IN_EFFECT}
-        table = parse_huge_page_csv("".join(exports.cache_split_csv(campaign)).encode())  # type: ignore[arg-type]
-        assert ([cell.huge_pages for cell in table.cells], len(table.not_measured)) == ([0], 1)
+    outcomes = {run.cell["huge pages"]: run.outcome for run in campaign.runs.all()}
+    assert outcomes == {"off": Run.Outcome.OK, "on": Run.Outcome.NOT_IN_EFFECT}
+    table = parse_huge_page_csv("".join(exports.cache_split_csv(campaign)).encode())  # type: ignore[arg-type]
+    assert ([cell.huge_pages for cell in table.cells], len(table.not_measured)) == ([0], 1)

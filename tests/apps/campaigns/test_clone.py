@@ -12,7 +12,18 @@ from apps.campaigns.models import Campaign
 from tests.factories import browser, make_campaign, make_profile
 
 NOT_CHOSEN = {
-    *("id", "name", "kind", "state", "state_reason", "created_by", "created_at", "started_at", "ended_at"),
+    *(
+        "id",
+        "name",
+        "kind",
+        "state",
+        "state_reason",
+        "created_by",
+        "created_at",
+        "started_by",
+        "started_at",
+        "ended_at",
+    ),
     *("cloned_from", "open_blocks", "forgiven_failures", "extensions", "recipe"),
 }
 

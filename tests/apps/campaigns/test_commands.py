@@ -8,13 +8,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.accounts import services as accounts
-from apps.accounts.models import AuditEntry, User
+from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns import services, workloads
 from apps.campaigns.steps import single
 from apps.errors import PlanError, RoleError
 from apps.hosts.models import Host
 from tests import campaigns
-from tests.factories import browser
+from tests.factories import browser, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,8 +36,9 @@ def planned(host: Host, by: User, workload: Any, *levels: dict[str, Any], metric
 
 @pytest.mark.parametrize(("kind", "options"), [("command", ECHO), ("sql", SCRIPT)])
 def test_not_even_an_admin_writes_what_runs_code_without_the_permission(
-    admin: User, kind: str, options: dict[str, Any]
+    db: None, kind: str, options: dict[str, Any]
 ) -> None:
+    admin = make_user(Role.ADMIN)
     with pytest.raises(RoleError, match="may not run commands"):
         workloads.save_workload("own", single(kind, options), by=admin)
 
@@ -58,10 +59,11 @@ def test_whoever_starts_it_needs_the_permission_too(host: Host, admin: User, ope
 
 def test_a_factor_brings_no_code_in_by_the_back_door(host: Host, admin: User) -> None:
     harmless = workloads.save_workload("harmless", single("sql", {"query": "select 1"}), by=admin)
+    other = make_user(Role.ADMIN)
     level = {"workload.tracer.tool": "bpftrace", "workload.tracer.script": "BEGIN { exit(); }"}
 
     with pytest.raises(RoleError, match="may not run commands"):
-        planned(host, admin, harmless, level, metric="execution_mean")
+        planned(host, other, harmless, level, metric="execution_mean")
 
 
 def test_a_command_runs_without_a_shell_and_yields_its_declared_figures(host: Host, admin: User) -> None:

@@ -22,6 +22,7 @@ from tests import campaigns
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.fast
 def test_a_campaign_runs_to_its_table(host: Host, admin: User) -> None:
     cpus = {
         "name": "server cpus",
@@ -41,6 +42,7 @@ def test_a_campaign_runs_to_its_table(host: Host, admin: User) -> None:
     assert any("Cpus_allowed" in line or ": 0" in line for line in table.levels[0].proof_lines)
 
 
+@pytest.mark.fast
 def test_what_a_run_leaves_behind_is_complete(host: Host, admin: User) -> None:
     campaign = campaigns.finish(campaigns.start(host, admin))
 

@@ -96,7 +96,7 @@ def test_page_api_and_evidence_say_that_results_could_be_seen(finished: Campaign
     page = client.get(reverse("campaign_detail", args=[finished.pk])).content.decode()
     told = browser(admin).get(f"/api/v1/campaigns/{finished.pk}/").json()["extensions"][0]
 
-    assert "by ada, when 6 runs had results" in page
+    assert "by ada after 6 runs had results" in page
     assert "was extended" in page and "by 2 repetitions, 4 runs" in page
     assert {name: told[name] for name in ("by", "repetitions", "levels", "seen")} == {
         "by": "ada",

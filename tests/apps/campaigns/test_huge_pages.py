@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
-from tests import campaigns
+from tests import campaigns, machine
+from tests.factories import make_host
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("host_wide")]
 
@@ -35,36 +35,40 @@ TOO_MANY = {
     ],
 }
 
-if os.geteuid() == 0:
 
-    @pytest.mark.proves("huge_pages", where="here")
-    def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> None:
-        before = POOL.read_text()
+@pytest.mark.needs("root")
+@pytest.mark.proves("huge_pages", where="here")
+def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> None:
+    before = POOL.read_text()
 
-        campaign = campaigns.finish(campaigns.start(host, admin, ON_AND_OFF, time_s=1))
+    campaign = campaigns.finish(campaigns.start(host, admin, ON_AND_OFF, time_s=1))
 
-        assert POOL.read_text() == before
-        for run in campaign.runs.all():
-            assert run.outcome == Run.Outcome.OK, run.error
-        granted = campaign.runs.get(cell={"huge pages": "on"})
-        assert "huge_pages page size of the shared memory (kB): 2048" in granted.proof["lines"]
+    assert POOL.read_text() == before
+    for run in campaign.runs.all():
+        assert run.outcome == Run.Outcome.OK, run.error
+    granted = campaign.runs.get(cell={"huge pages": "on"})
+    assert "huge_pages page size of the shared memory (kB): 2048" in granted.proof["lines"]
 
-    def test_an_impossible_pool_is_not_in_effect_and_the_campaign_goes_on(host: Host, admin: User) -> None:
-        before = POOL.read_text()
 
-        campaign = campaigns.finish(campaigns.start(host, admin, TOO_MANY, time_s=1))
+@pytest.mark.needs("root")
+def test_an_impossible_pool_is_not_in_effect_and_the_campaign_goes_on(host: Host, admin: User) -> None:
+    before = POOL.read_text()
 
-        refused = campaign.runs.get(cell={"huge pages": "impossible"})
-        assert POOL.read_text() == before
-        assert refused.outcome == Run.Outcome.NOT_IN_EFFECT
-        assert str(IMPOSSIBLE) in refused.error["wanted"]
-        assert refused.error["found"]
-        assert not refused.measurements.exists()
-        assert campaign.runs.get(cell={"huge pages": "off"}).outcome == Run.Outcome.OK
-        assert campaign.state == Campaign.State.FINISHED
+    campaign = campaigns.finish(campaigns.start(host, admin, TOO_MANY, time_s=1))
 
-else:
+    refused = campaign.runs.get(cell={"huge pages": "impossible"})
+    assert POOL.read_text() == before
+    assert refused.outcome == Run.Outcome.NOT_IN_EFFECT
+    assert str(IMPOSSIBLE) in refused.error["wanted"]
+    assert refused.error["found"]
+    assert not refused.measurements.exists()
+    assert campaign.runs.get(cell={"huge pages": "off"}).outcome == Run.Outcome.OK
+    assert campaign.state == Campaign.State.FINISHED
 
-    def test_the_user_level_is_refused_while_planning(host: Host, admin: User) -> None:
-        with pytest.raises(PlanError, match="root"):
-            campaigns.start(host, admin, ON_AND_OFF)
+
+@pytest.mark.fast
+def test_the_user_level_is_refused_while_planning(admin: User) -> None:
+    host = make_host(level="user", facts=machine.facts(level="user"))
+
+    with pytest.raises(PlanError, match="root"):
+        campaigns.start(host, admin, ON_AND_OFF)

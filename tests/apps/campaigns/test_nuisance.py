@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -190,23 +189,22 @@ def test_a_warm_up_that_does_not_get_steady_is_flagged_and_the_run_goes_on(host:
     assert "not steady after 3" in page
 
 
-if os.geteuid() == 0:
+@pytest.mark.needs("root")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("host_wide")
+def test_the_page_cache_is_dropped_before_each_run_and_each_measured_step(host: Host, admin: User) -> None:
+    wanted = {"drop_caches": "step", "warm_up": {"time_s": 1}}
 
-    @pytest.mark.django_db(transaction=True)
-    @pytest.mark.usefixtures("host_wide")
-    def test_the_page_cache_is_dropped_before_each_run_and_each_measured_step(host: Host, admin: User) -> None:
-        wanted = {"drop_caches": "step", "warm_up": {"time_s": 1}}
+    campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=wanted))
 
-        campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=wanted))
-
-        run = campaign.runs.get()
-        story = [
-            event.data.get("state") or event.data["subject"]
-            for event in run.events.filter(kind__in=("state", "proof")).order_by("seq")
-            if event.kind == "state" or event.data["setting"] == "cache"
-        ]
-        dropped = "times that the page cache was dropped"
-        assert run.outcome == Run.Outcome.OK, run.error
-        assert story.count(dropped) == 2
-        assert story.index(dropped) < story.index("VERIFIED") < story.index("RUNNING")
-        assert story[::-1].index(dropped) < story[::-1].index("RUNNING")
+    run = campaign.runs.get()
+    story = [
+        event.data.get("state") or event.data["subject"]
+        for event in run.events.filter(kind__in=("state", "proof")).order_by("seq")
+        if event.kind == "state" or event.data["setting"] == "cache"
+    ]
+    dropped = "times that the page cache was dropped"
+    assert run.outcome == Run.Outcome.OK, run.error
+    assert story.count(dropped) == 2
+    assert story.index(dropped) < story.index("VERIFIED") < story.index("RUNNING")
+    assert story[::-1].index(dropped) < story[::-1].index("RUNNING")

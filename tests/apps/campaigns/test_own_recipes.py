@@ -9,15 +9,32 @@ import yaml
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry, User
+from apps.accounts.models import AuditEntry, Role, User
+from apps.accounts.services import allow_commands
 from apps.campaigns import own_recipes, previews, recipe_hosts, recipes, services
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import LARGEST, dump, parse
 from apps.errors import PlanError, RoleError
 from tests import machine
-from tests.factories import browser, make_campaign, make_host, make_profile, script
+from tests.factories import browser, make_campaign, make_host, make_profile, make_user, script
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def tuner(db: None) -> User:
+    """Who may bring the SQL of these recipes."""
+    user = make_user(Role.TUNER)
+    allow_commands(user, True, by=None)
+    return user
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    user = make_user(Role.OPERATOR)
+    allow_commands(user, True, by=None)
+    return user
+
 
 OURS: dict[str, Any] = {
     "version": 1,
@@ -257,12 +274,13 @@ def test_an_operator_imports_nothing(operator: User) -> None:
 
 
 def test_a_recipe_that_runs_commands_needs_the_permission(tuner: User) -> None:
+    allow_commands(tuner, False, by=None)
     figures = {"x": {"unit": "s", "better": "lower"}}
     options = {"program": "/bin/true", "patterns": "(?P<x>1)", "figures": figures}
     runs = [{"name": "own", "role": "measure", "kind": "command", "options": options}]
     factor = {"name": "host", "levels": [{"label": "as it is", "set": {}}]}
 
-    with pytest.raises(RoleError, match="command"):
+    with pytest.raises(RoleError, match="may not run commands, and steps"):
         own_recipes.import_recipe(written(steps=runs, metric="x", factors=[factor]), by=tuner)
 
 

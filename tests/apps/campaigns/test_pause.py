@@ -162,7 +162,7 @@ def test_buttons_pause_and_resume(client: Client, running: Campaign, admin: User
 
     client.post(reverse("campaign_action", args=[running.pk, "pause"]))
     page = client.get(reverse("campaign_detail", args=[running.pk])).content.decode()
-    assert "Paused: by ada. Nothing new begins" in page and "was paused" in page
+    assert "Paused: by ada. No new run starts" in page and "was paused" in page
     client.post(reverse("campaign_action", args=[running.pk, "resume"]))
 
     running.refresh_from_db()

@@ -13,6 +13,7 @@ from apps.campaigns import previews, recipe_hosts, recipes, services
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.errors import PlanError
 from apps.hosts.models import Host
+from embedded.postgres import bin_dir
 from tests import machine
 from tests.factories import make_host
 
@@ -111,7 +112,7 @@ def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> N
 
 def here() -> dict[str, Any]:
     """What the agent tells of the machine that the tests run on."""
-    return full(System(), ["/usr/lib/postgresql/15/bin"])
+    return full(System(), [str(bin_dir())])
 
 
 def labels(name: str, facts: dict[str, Any]) -> list[str]:

@@ -34,7 +34,7 @@ SYNCHRONOUS = {
     "settings.postgresql.synchronous_commit": "remote_write",
 }
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root")]
 
 
 @pytest.fixture(scope="module")

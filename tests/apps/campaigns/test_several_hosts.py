@@ -18,7 +18,7 @@ from tests.remote import Server
 
 LEVELS = [{"label": mb, "set": {"settings.postgresql.work_mem": mb}} for mb in ("4MB", "8MB")]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root")]
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import User
+from apps.accounts.models import Role, User
 from apps.campaigns import dispatch, previews, targets
 from apps.campaigns.models import Campaign, Run
 from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
 from tests import machine
-from tests.factories import browser, make_campaign, make_host
+from tests.factories import browser, make_campaign, make_host, make_user
 
 CLUSTER = machine.CLUSTER
 MAIN = {"data_dir": CLUSTER["data_dir"]}
@@ -24,7 +24,14 @@ OLDER = {**machine.facts()["postgresql"][0], "bin_dir": "/usr/lib/postgresql/16/
 
 @pytest.fixture
 def host(db: None) -> Host:
-    return make_host(facts=machine.facts(postgresql=[*machine.facts()["postgresql"], OLDER]))
+    return measurable(postgresql=[*machine.facts()["postgresql"], OLDER])
+
+
+def measurable(**changes: Any) -> Host:
+    """A host whose cluster an admin has allowed to measure."""
+    host = make_host(facts=machine.facts(**changes))
+    consents.allow(host, CLUSTER["data_dir"], "measure", by=make_user(Role.ADMIN))
+    return host
 
 
 def planned(host: Host, **settings: Any) -> list[Any]:
@@ -56,7 +63,7 @@ def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: 
         "unit": "postgresql@17-main.service",
         "os_user": "postgres",
         "include": "/etc/postgresql/17/main/conf.d/zz_proving_ground.conf",
-        "consent": {"restart": True, "disturb_clients": False},
+        "consent": {"measure": True, "restart": True, "disturb_clients": False},
     }
 
 
@@ -75,10 +82,31 @@ def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any,
         targets.target(host, host.facts | changes, wanted)
 
 
-def test_a_reload_needs_no_consent(host: Host) -> None:
+def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, admin: User) -> None:
+    consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
+
+    with pytest.raises(PlanError, match=f"nobody has allowed to measure {CLUSTER['data_dir']} of {host}") as refused:
+        planned(host, **{"postgresql.work_mem": "8MB"})
+
+    assert refused.value.hint == f"an admin allows it on the page of {host}; or use a private cluster"
+
+
+def test_a_queued_run_fails_once_the_consent_to_measure_is_withdrawn(host: Host, admin: User) -> None:
+    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
+    run = campaign.runs.order_by("position")[0]
+    assert run.claim_tick(5)
+    consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
+
+    assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
+
+    assert "nobody has allowed to measure" in Run.objects.get(pk=run.pk).error["message"]
+
+
+def test_a_reload_needs_no_consent_to_restart(host: Host) -> None:
     (run,) = planned(host, **{"postgresql.work_mem": "8MB"})
 
-    assert run.spec["target"]["consent"] == {"restart": False, "disturb_clients": False}
+    assert run.spec["target"]["consent"] == {"measure": True, "restart": False, "disturb_clients": False}
 
 
 @pytest.mark.parametrize(
@@ -98,14 +126,14 @@ def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> 
 
 
 def test_a_stopped_cluster_is_started_with_consent_only(admin: User) -> None:
-    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "running": False}]))
+    host = measurable(clusters=[{**CLUSTER, "running": False}])
 
     with pytest.raises(PlanError, match="and it is stopped"):
         planned(host, **{"postgresql.work_mem": "8MB"})
 
 
 def test_a_cluster_that_includes_nothing_of_ours_is_refused_with_the_line_to_add(db: None) -> None:
-    host = make_host(facts=machine.facts(clusters=[{**CLUSTER, "include": ""}]))
+    host = measurable(clusters=[{**CLUSTER, "include": ""}])
 
     with pytest.raises(PlanError, match="includes no file that a run may write") as refused:
         planned(host, **{"postgresql.work_mem": "8MB"})

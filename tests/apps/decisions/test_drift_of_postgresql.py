@@ -21,6 +21,7 @@ from apps.hosts.models import Host
 from tests.agents.theirs import Theirs
 from tests.apps.decisions.test_drift import decide
 from tests.factories import FACTS, browser
+from tests.needs import require
 
 Make = Callable[..., Theirs]
 WORK_MEM = {"postgresql": {"work_mem": "8MB"}}
@@ -29,6 +30,7 @@ WORK_MEM = {"postgresql": {"work_mem": "8MB"}}
 @pytest.fixture
 def theirs() -> Iterator[Make]:
     """Starts clusters of somebody else's, with these lines in their configuration."""
+    require("postgresql-15")
     root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
     root.chmod(0o755)
     started = []

@@ -15,6 +15,7 @@ from apps.hosts.models import Host, HostKey
 from tests import machine, remote
 from tests.factories import make_host
 
+pytestmark = pytest.mark.fast
 Register = Callable[..., Host]
 
 

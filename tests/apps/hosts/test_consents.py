@@ -25,17 +25,17 @@ def host(db: None) -> Host:
 
 
 def test_nothing_is_allowed_at_first(host: Host) -> None:
-    assert consents.of(host, MAIN) == {"restart": False, "disturb_clients": False}
+    assert consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": False}
 
 
 def test_each_consent_is_an_act_of_its_own(host: Host, admin: User) -> None:
     consents.allow(host, MAIN, "restart", by=admin)
     consents.allow(host, MAIN, "restart", by=admin)
 
-    assert consents.of(host, MAIN) == {"restart": True, "disturb_clients": False}
+    assert consents.of(host, MAIN) == {"measure": False, "restart": True, "disturb_clients": False}
     consents.allow(host, MAIN, "disturb_clients", by=admin)
     consents.withdraw(host, MAIN, "restart", by=admin)
-    assert consents.of(host, MAIN) == {"restart": False, "disturb_clients": True}
+    assert consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": True}
     acts = AuditEntry.objects.filter(action__startswith="cluster.").order_by("pk")
     assert [(act.action, (act.after or act.before)["data_dir"]) for act in acts] == [
         ("cluster.allow_restart", MAIN),
@@ -62,6 +62,9 @@ def test_what_was_not_given_cannot_be_taken_back(host: Host, admin: User) -> Non
 
 def test_consent_that_a_spec_carries_is_held_against_what_is_given_now(host: Host, admin: User) -> None:
     target = {"kind": "existing", "data_dir": MAIN, "consent": {"restart": True, "disturb_clients": False}}
+    with pytest.raises(PlanError, match=f"nobody has allowed to measure {MAIN} of {host}"):
+        consents.check(host, target)
+    consents.allow(host, MAIN, "measure", by=admin)
     with pytest.raises(PlanError, match="not allowed any more to restart"):
         consents.check(host, target)
     consents.allow(host, MAIN, "restart", by=admin)
@@ -75,7 +78,7 @@ def test_the_api_tells_and_changes_it(host: Host, admin: User) -> None:
 
     (row,) = browser(admin).post(f"{at}/allow-cluster/", RESTART).json()
 
-    assert row["consent"] == {"restart": admin.username, "disturb_clients": None}
+    assert row["consent"] == {"measure": None, "restart": admin.username, "disturb_clients": None}
     assert browser(admin).get(f"{at}/clusters/").json() == [row]
     assert browser(admin).post(f"{at}/forbid-cluster/", RESTART).json()[0]["consent"]["restart"] is None
     assert browser(admin).post(f"{at}/allow-cluster/", {**RESTART, "may": "all"}).status_code == 400

@@ -135,6 +135,7 @@ def hello_of(host: Host) -> dict[str, Any]:
         "level": "user",
         "supervisor": "detached",
         "agent": "a" * 64,
+        "version": "0.2.0",
         "recovered": [],
     }
 

@@ -32,6 +32,7 @@ def none_kept() -> Iterator[None]:
         links._expire(host_id, kept.link)
 
 
+@pytest.mark.fast
 def test_the_next_user_goes_on_with_the_same_link(host: Host) -> None:
     with links.link(host) as first:
         pass
@@ -41,6 +42,7 @@ def test_the_next_user_goes_on_with_the_same_link(host: Host) -> None:
         assert second.call("hello")["machine_id"] == host.machine_id
 
 
+@pytest.mark.fast
 def test_another_thread_may_go_on_with_it(host: Host) -> None:
     with links.link(host) as first:
         pass

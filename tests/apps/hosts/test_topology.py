@@ -48,6 +48,18 @@ def test_a_node_over_two_sockets_says_so() -> None:
     assert [(node.number, node.sockets) for node in nodes] == [(0, [0, 1]), (0, [0, 1])]
 
 
+def test_a_node_of_memory_alone_is_drawn_beside_the_sockets() -> None:
+    nodes = [{"id": 0, "cpus": "0-1", "mem_kb": 0}, {"id": 1, "cpus": "", "mem_kb": 4_000_000, "free_kb": 3_000_000}]
+    facts = {**host((0, 0, 0, "0"), (0, 1, 0, "1")), "numa": {"nodes": nodes}}
+    facts["cpus"].update(sockets=1, cores=2, threads=2)
+
+    (alone,) = topology.nodes_without_cpus(facts)
+
+    assert (alone.number, alone.memory_kb, alone.domains, alone.sockets) == (1, 4_000_000, [], [])
+    assert drawn(facts) == [[0, [[0, [[[0], [1]]]]]]] and topology.sockets(facts)[0].nodes[0].memory_kb == 0
+    assert topology.line(facts) == "1 socket, 2 cores, 2 threads, 2 nodes (1 without CPUs)"
+
+
 def test_huge_pages_stand_on_the_node_that_has_them() -> None:
     pool = {"kb": 2048, "per_node": {"0": 0, "1": 512}, "free_per_node": {"0": 0, "1": 12}}
 

@@ -43,7 +43,7 @@ def test_before_the_first_result_there_is_no_comparison(viewer: User) -> None:
     table = browser(viewer).get(f"/api/v1/campaigns/{make_campaign().pk}/results/").json()
 
     assert [row["mean"] for row in table["levels"]] == [None, None]
-    assert table["sentence"].startswith("No comparison can be made")
+    assert table["sentence"].startswith("No comparison: ")
 
 
 def test_results_of_no_campaign_are_404(viewer: User) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apps.results import charts
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
-from apps.results.charts.themes import LOGARITHMIC
+from apps.results.charts.themes import LOGARITHMIC, origin_note
 from apps.results.models import Within
 from apps.results.queries import CampaignTable, LevelRow, Point
 from apps.results.timeline import Axis, Step
@@ -32,7 +32,7 @@ def test_a_level_with_too_few_runs_has_no_whisker() -> None:
 
     means = {trace["name"]: trace for trace in figure["data"] if trace["name"].startswith("geometric mean")}
     bare = means["geometric mean, too few runs for an interval"]
-    bounded = means["geometric mean, 95 % interval"]
+    bounded = means["geometric mean, 95 % CI"]
     assert (bare["y"], "error_y" in bare) == ([100.0], False)
     assert (bounded["error_y"]["array"], bounded["error_y"]["arrayminus"]) == ([12.0], [10.0])
 
@@ -62,7 +62,7 @@ def test_a_band_around_the_baseline_shows_what_noise_alone_does() -> None:
 
     (band,) = drawn["shapes"]
     assert (band["y0"], band["y1"]) == (pytest.approx(100 / 1.02), pytest.approx(102))
-    assert "noise floor, ±2.00 % around a" in drawn["xaxis"]["title"]["text"]
+    assert "noise floor, ±2 % around the baseline" in drawn["xaxis"]["title"]["text"]
 
 
 def test_a_logarithmic_axis_has_whole_labels() -> None:
@@ -120,3 +120,11 @@ def test_as_many_runs_as_can_be_told_apart_are_points() -> None:
 
     assert [trace["type"] for trace in figure["data"]] == ["scatter", "scatter"]
     assert len(figure["data"][0]["y"]) == 2000
+
+
+def test_only_an_axis_that_leaves_out_zero_says_so() -> None:
+    far, near = ({"y": [9800.0, 10300.0]}, {"y": [0.4, 9.0]})
+
+    assert origin_note([far]) == "The axis does not start at 0"
+    assert origin_note([near]) == ""
+    assert origin_note([]) == ""

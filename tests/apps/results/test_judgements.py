@@ -69,8 +69,7 @@ def test_each_level_s_comparison_is_that_of_the_table(admin: User) -> None:
         (name, "better") for name in ("16GB", "32GB", "64GB")
     ]
     assert found[0].sentence == (
-        "16GB is better than 8GB in tps: +2.94 % (95 % interval +2.01 to +3.87 %, 5 runs of each, p < .0001), "
-        "wholly beyond the margin of 2 %."
+        "16GB is better than 8GB: tps +2.94 % (95 % CI +2.01 to +3.87 %, 5 runs of each, p < 0.001)."
     )
 
 
@@ -78,15 +77,15 @@ def test_the_best_of_several_is_told_from_the_one_after_it_or_not(admin: User) -
     (found,) = of("best", judgements(measured(SIZES, admin)))
 
     assert found.sentence == (
-        "32GB has the best mean, but cannot be told from others: +0.53 % [-0.47, 1.54] against 64GB, which comes after "
-        "it. The best of 4 looks better than it is: confirm it in a campaign of its own."
+        "32GB has the best mean but is not clearly ahead: +0.53 % (95 % CI -0.47 to +1.54 %) against 64GB. "
+        "Confirm it in a separate campaign: the best of 4 is overestimated."
     )
 
 
 def test_several_comparisons_say_how_often_one_of_them_is_wrong(admin: User) -> None:
     (found,) = of("many comparisons", judgements(measured(SIZES, admin)))
 
-    assert found.sentence.startswith("3 levels were compared with 8GB, as planned: by Dunnett all intervals hold")
+    assert found.sentence.startswith("3 planned comparisons with 8GB: the intervals hold jointly at 95 % (Dunnett)")
 
 
 def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> None:
@@ -98,9 +97,7 @@ def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> Non
     (found,) = of("other figures", judgements(campaign))
 
     assert found.figures["comparisons"] == 3
-    assert found.sentence.startswith(
-        "Scanned beside tps: 3 comparisons of other figures, 1 of which differs: latency avg at 64GB +"
-    )
+    assert found.sentence.startswith("Other figures than tps: 1 of 3 comparisons differ: latency avg at 64GB +")
 
 
 def test_two_factors_tell_their_interaction_and_main_effects(admin: User) -> None:
@@ -111,12 +108,12 @@ def test_two_factors_tell_their_interaction_and_main_effects(admin: User) -> Non
     (interaction,) = of("interaction", found)
     assert interaction.tone == "warning"
     assert interaction.sentence.endswith(
-        "From size 8GB to 64GB, huge pages on against off goes from +0.94 % to +3.39 %, 2.43 % [1.60, 3.27] more, "
-        "p < .0001: the two factors do not act alone."
+        "size and huge pages interact: huge pages=on against huge pages=off is +0.94 % at size=8GB and +3.39 % at "
+        "size=64GB (ratio +2.43 %, 95 % CI +1.60 to +3.27 %, p < 0.001)."
     )
     assert [each.sentence.split(":")[0] for each in of("main effect", found)] == [
-        "On average over huge pages",
-        "On average over size",
+        "size, averaged over huge pages",
+        "huge pages, averaged over size",
     ]
 
 
@@ -130,16 +127,16 @@ def test_one_factor_at_a_time_says_why_it_has_no_interaction(admin: User) -> Non
 
     (found,) = of("interaction", judgements(campaign))
 
-    assert (
-        found.sentence == "What size and huge pages do together is not told: not every combination of levels was run."
-    )
+    assert found.sentence == "No interaction analysis of size and huge pages: not every combination of levels was run."
 
 
 def test_the_noise_floor_is_reckoned_from_the_spread(admin: User) -> None:
     (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin)))
 
     assert found.tone == "note"
-    assert found.sentence.startswith("Noise floor: with 5 runs of each, two levels that are the same differ by up to ")
+    assert (
+        found.sentence.startswith("Noise floor: ") and "between two identical levels of 5 runs each" in found.sentence
+    )
 
 
 def test_noise_above_the_margin_is_warned_of(admin: User) -> None:
@@ -147,7 +144,7 @@ def test_noise_above_the_margin_is_warned_of(admin: User) -> None:
 
     (found,) = of("noise", judgements(measured(loud, admin)))
 
-    assert found.tone == "warning" and found.sentence.endswith("noise hides what matters.")
+    assert found.tone == "warning" and found.sentence.endswith("effects of 2 % can hide in it.")
 
 
 def test_levels_that_set_the_same_show_the_noise(admin: User) -> None:
@@ -155,8 +152,8 @@ def test_levels_that_set_the_same_show_the_noise(admin: User) -> None:
 
     (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin, same)))
 
-    assert found.sentence.startswith("A and C set the same, and differ by +0.20 % [")
-    assert "noise alone reaches" in found.sentence
+    assert found.sentence.startswith("A and C are identical and differ by +0.20 % (95 % CI ")
+    assert "noise floor" in found.sentence
 
 
 def test_what_cannot_be_detected_says_how_many_hours_would(admin: User) -> None:
@@ -168,9 +165,9 @@ def test_what_cannot_be_detected_says_how_many_hours_would(admin: User) -> None:
     (needed,) = of("runs needed", found)
     more = needed.figures["runs_needed"] - 5
     assert more > 0 and needed.figures["hours"] == pytest.approx(2 * more * 0.1)
-    assert f"{more} more, about {2 * more * 0.1:,.1f} h" in needed.sentence
+    assert f"{more + 5} of each, about {2 * more * 0.1:,.1f} h more" in needed.sentence
     (sensitivity,) = of("sensitivity", found)
-    assert sensitivity.tone == "warning" and "though 0.2 % is what matters" in sensitivity.sentence
+    assert sensitivity.tone == "warning" and "above the minimum effect of interest (0.2 %)" in sensitivity.sentence
 
 
 def test_a_drift_that_cannot_be_told_is_not_denied(admin: User) -> None:
@@ -178,8 +175,8 @@ def test_a_drift_that_cannot_be_told_is_not_denied(admin: User) -> None:
     (early,) = of("drift", judgements(measured({"A": A[:1], "C": C[:1]}, admin)))
 
     assert found.tone == "unknown"
-    assert found.sentence.startswith("Whether the figures drifted by as much as matters cannot be told: ")
-    assert early.sentence == "Too few runs to tell whether the figures drifted with time: 6 are the least."
+    assert found.sentence.startswith("Drift is inconclusive: ")
+    assert early.sentence == "Not enough runs to test for drift: at least 6 are needed."
 
 
 def percentiles(campaign: Campaign, factor_of: Mapping[str, float], skip: int = 0) -> None:
@@ -195,7 +192,7 @@ def test_p99_is_compared_with_a_margin_of_its_own(admin: User) -> None:
     (found,) = of("latency", judgements(campaign))
 
     assert (found.tone, found.figures["delta"]) == ("worse", 0.05)
-    assert found.sentence.startswith("C is worse than A in p99 latency: +20.00 %")
+    assert found.sentence.startswith("C is worse than A: p99 latency +20.0 %")
 
 
 def test_p99_is_not_compared_where_a_run_lacks_it(admin: User) -> None:
@@ -210,13 +207,13 @@ def test_p99_is_not_compared_where_a_run_lacks_it(admin: User) -> None:
 def test_without_logs_of_transactions_no_percentile_is_known(admin: User) -> None:
     (found,) = of("latency", judgements(measured({"A": A, "C": C}, admin)))
 
-    assert "were not logged one by one" in found.sentence
+    assert "were not logged individually" in found.sentence
 
 
 def test_a_closed_loop_bears_its_badge(admin: User) -> None:
     (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin)))
 
-    assert found.sentence.startswith("Closed loop: a client begins a transaction when its last one has ended")
+    assert found.sentence.startswith("Closed loop: latencies leave out the time that transactions wait behind a stall")
 
 
 def test_an_open_loop_has_none(admin: User) -> None:
@@ -237,32 +234,30 @@ def test_too_little_data_is_said(admin: User) -> None:
     few, some = measured({"A": A[:2], "C": C[:2]}, admin), measured({"A": A[:4], "C": C[:4]}, admin)
 
     assert of("data", judgements(few))[0].sentence.startswith(
-        "Too little data for a verdict on all levels, which takes 5 runs of each: A has 2 and C has 2."
+        "Too few runs of some levels: A has 2 and C has 2; a comparison needs 3 of each."
     )
-    assert of("data", judgements(some))[0].sentence.startswith("Preliminary: a verdict takes 5 runs of each level")
+    assert of("data", judgements(some))[0].sentence.startswith("Preliminary: 4 of the 5 runs of each level")
 
 
 def test_before_the_first_run_there_is_one_sentence(admin: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin)
 
-    assert [each.sentence for each in judgements(campaign)] == ["No comparison can be made: it has not run yet."]
+    assert [each.sentence for each in judgements(campaign)] == ["No comparison: no run has ended yet."]
 
 
 def test_failed_runs_are_counted_and_where_they_are(admin: User) -> None:
     (found,) = of("failed", judgements(measured({"A": A, "C": C[:3]}, admin)))
 
-    assert (
-        found.sentence == "2 of 10 runs did not end well, all of them C, and do not count: what is compared may be why."
-    )
+    assert found.sentence == "2 of 10 runs failed or were cancelled, all of level C, and are excluded."
 
 
 def test_runs_added_after_a_look_are_told(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     campaign.extensions = [{"at": "2026-02-03T10:00", "by": "olga", "repetitions": 5, "levels": [], "seen": 6}]
 
-    (found,) = of("looks", judgements(campaign))
+    (found,) = of("extension", judgements(campaign))
 
-    assert found.sentence.startswith("Extended on 2026-02-03 when 6 runs had results")
+    assert found.sentence.startswith("Extended on 2026-02-03 after 6 runs had results")
 
 
 def test_what_samples_say_is_counted(admin: User) -> None:
@@ -274,8 +269,8 @@ def test_what_samples_say_is_counted(admin: User) -> None:
 
     found = judgements(campaign)
 
-    assert [each.sentence for each in of("warm-up", found)] == ["2 of 10 runs had no steady state: runs 4 and 9."]
-    assert [each.sentence for each in of("stalls", found)] == ["1 of 10 runs stood still for a while: run 5."]
+    assert [each.sentence for each in of("warm-up", found)] == ["2 of 10 runs reached no steady state: runs 4 and 9."]
+    assert [each.sentence for each in of("stalls", found)] == ["1 of 10 runs stalled: run 5."]
 
 
 def test_page_and_api_say_the_same(client: Client, admin: User) -> None:

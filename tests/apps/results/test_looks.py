@@ -275,7 +275,7 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
 
     assert (row.relative_low, row.relative_high) == (seen.found["low"], seen.found["high"])
     assert (told["look"]["number"], told["look"]["of"]) == (2, 8)
-    assert "Look 2 of 8, alpha spent 0.026 of 0.05" in page and "It ended early: look 2 of 8" in page
+    assert "Look 2 of 8, alpha spent 0.026 of 0.05" in page and "Ended early: look 2 of 8" in page
     assert queries.evidence(campaign)["table"]["look"]["found"] == seen.found
 
 

@@ -16,18 +16,43 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.workloads import fio, pgbench, sql, sysbench
+from apps.campaigns import live
 from apps.campaigns.models import Run, RunEvent
 from apps.results import codec, fold, ingest, news, queries, samples, series, thin, timeline
 from apps.results.models import Block
 from tests import populate
 
 BEGAN = 1795273600.0
+SYSBENCH_LINE = (
+    "[ 1s ] thds: 2 tps: 712.36 qps: 14273.10 (r/w/o: 9995.96/2850.43/1426.71) "
+    "lat (ms,95%): 3.43 err/s: 0.00 reconn/s: 0.00"
+)
 numbers = st.one_of(
     st.integers(-(2**53), 2**53).map(float),
     st.decimals(-(10**9), 10**9, places=4, allow_nan=False).map(float),
     st.floats(),
     st.just(float("nan")),
 )
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("pgbench", pgbench.progress("progress: 1.0 s, 1234.5 tps, lat 0.810 ms stddev 0.102")),
+        ("sysbench", sysbench.interval(SYSBENCH_LINE)),
+        ("sql", (0.0, sql.sample('[{"Execution Time": 1.5, "Planning Time": 0.1, "Plan": {"Shared Hit Blocks": 4}}]'))),
+        ("sql", (0.0, sql.sample("Time: 12.345 ms"))),
+        ("fio", (0.0, fio.rates("Jobs: 1 (f=1): [R(1)][9.1%][r=1024KiB/s][r=256 IOPS][eta 00m:10s]"))),
+    ],
+)
+def test_each_column_that_a_load_generator_reports_has_a_panel(source: str, values: tuple[float, Any]) -> None:
+    assert values[1] and all(series.panel_of(source, name) for name in values[1])
+
+
+def test_the_throughput_of_a_mixed_load_is_the_sum_of_its_directions() -> None:
+    assert live.throughput("fio", {"read_iops": 100.0, "write_iops": 50.0}) == live.Throughput(150.0, "IOPS")
+    assert live.throughput("cpu", {"busy": 1.0}) is None
 
 
 @given(st.lists(st.lists(numbers, min_size=7, max_size=7), max_size=4))

@@ -60,8 +60,8 @@ def test_the_sentence_of_factors_that_do_not_act_alone() -> None:
     (found,) = interactions(two_by_two(), DELTA)
 
     assert found.sentence() == (
-        "Preliminary, from few blocks: From size 8 to 64, huge pages on against off goes from +0.94 % to +3.39 %, "
-        "2.43 % [1.60, 3.27] more, p < .0001: the two factors do not act alone."
+        "Preliminary: size and huge pages interact: huge pages=on against huge pages=off is +0.94 % at size=8 "
+        "and +3.39 % at size=64 (ratio +2.43 %, 95 % CI +1.60 to +3.27 %, p < 0.001)."
     )
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_detected_is_not_called_absent() -> None:
     (found,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(noisy)), DELTA)
 
     assert found.p is not None and found.p > 0.05
-    assert found.sentence().endswith("no interaction of size and huge pages can be detected, nor is one ruled out.")
+    assert found.sentence().startswith("Preliminary: Interaction of size and huge pages is inconclusive: ")
 
 
 def test_factors_that_act_alone_are_said_to_within_the_margin() -> None:
@@ -82,7 +82,7 @@ def test_factors_that_act_alone_are_said_to_within_the_margin() -> None:
 
     (found,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(alone)), DELTA)
 
-    assert found.sentence().endswith("within 2 % the two factors act alone.")
+    assert found.sentence().startswith("size and huge pages act independently within 2 %: ")
 
 
 def test_more_levels_are_asked_by_one_f_test_and_told_by_the_largest_ratio() -> None:
@@ -105,7 +105,7 @@ def test_more_levels_are_asked_by_one_f_test_and_told_by_the_largest_ratio() -> 
     assert found.s**2 == pytest.approx(oracle.loc["Residual", "mean_sq"])
     assert found.contrasts == 6 and (found.a_levels, found.b_levels) == (("a0", "a2"), ("b0", "b3"))
     assert 100 * np.expm1(0.03 * 2 * 3) == pytest.approx(found.ratio_percent, abs=5)
-    assert "the largest of 6" in found.sentence()
+    assert "largest of 6 contrasts" in found.sentence()
     half = stats.t.isf(0.05 / 2 / 6, found.df) * 2 * found.s / np.sqrt(4)  # Bonferroni's, of six
     low, high = (np.log1p(end / 100) for end in found.interval)
     assert (high - low) / 2 == pytest.approx(half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,27 @@ from apps.errors import ProvingError
 
 
 class Command(BaseCommand):
-    help = "Write the whole database of one moment, with a manifest, to FILE. The server may go on meanwhile."
+    help = (
+        "Write the whole database of one moment, with a manifest, to FILE, or to standard output for -. "
+        "The server may go on meanwhile."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="a new file; - writes to standard output")
 
     def handle(self, *, file: Path, **_: Any) -> None:
+        piped = str(file) == "-"
+        if piped and sys.stdout.isatty():
+            raise CommandError("standard output is a terminal: redirect it into a file, as in: backup - > all.tar")
         try:
-            manifest = backup.backup(file)
+            manifest = backup.backup_to(sys.stdout.buffer) if piped else backup.backup(file)
         except ProvingError as error:
             raise CommandError(str(error)) from error
-        told = manifest["files"][backup.DUMP]
-        self.stdout.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {told['sha256']}")
+        # Standard output holds the backup alone.
+        told, out = manifest["files"][backup.DUMP], self.stderr if piped else self.stdout
+        out.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {told['sha256']}")
         for name, why in manifest["not_in_it"].items():
-            self.stdout.write(f"not in it, keep it elsewhere: {name}: {why}")
-        self.stdout.write(
-            f"needs the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}"
-        )
+            out.write(f"not in it, keep it elsewhere: {name}: {why}")
+        out.write(f"needs the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}")
         for what in manifest["opened_by_none"]:
             self.stderr.write(f"warning: none of our keys opens the secret of {what}, now or after a restore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ from apps.errors import ProvingError
 
 
 class Command(BaseCommand):
-    help = "Restore FILE into an empty database, all or nothing, and migrate it to this version."
+    help = "Restore FILE, or standard input for -, into an empty database, all or nothing; migrate it to this version."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="what backup wrote; - reads standard input")
         parser.add_argument("--replace", action="store_true", help="drop everything that is in the database first")
 
     def handle(self, *, file: Path, replace: bool, **_: Any) -> None:
         try:
-            manifest = backup.restore(file, replace=replace)
+            if str(file) == "-":
+                manifest = backup.restore_from(sys.stdin.buffer, "standard input", replace=replace)
+            else:
+                manifest = backup.restore(file, replace=replace)
         except ProvingError as error:
             raise CommandError(str(error)) from error
         closed = sealed.needed()[1]

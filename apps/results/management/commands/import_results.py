@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import User
+from apps.documents import read_json
 from apps.errors import ProvingError
 from apps.results import services
 from apps.results.imports.understand import Understood
@@ -73,7 +73,7 @@ class Command(BaseCommand):
 
 
 def _mapping(options: dict[str, Any]) -> dict[str, Any]:
-    told = json.loads(options["mapping"].read_text()) if options["mapping"] else {}
+    told = read_json(options["mapping"].read_text()) if options["mapping"] else {}
     return {**told, **{name: options[name] for name in SAID if options[name] is not None}}
 
 

@@ -1,0 +1,18 @@
+"""How values are kept in the cache: as JSON, so that who writes there makes no program run here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+
+class JsonSerializer:
+    """For django.core.cache.backends.redis, whose own serializer is pickle."""
+
+    def dumps(self, value: Any) -> bytes | int:
+        """Numbers stay numbers, for Redis counts with them."""
+        return value if type(value) is int else orjson.dumps(value)
+
+    def loads(self, kept: bytes) -> Any:
+        return orjson.loads(kept)

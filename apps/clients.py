@@ -1,0 +1,45 @@
+"""The command line program and the server tell each other their versions; one that does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+
+from apps.version import fit, series
+
+API = "/api/"
+PROGRAM = "proving/"
+HEADER = "Proving-Version"
+UPGRADE_REQUIRED = 426
+
+
+class ClientVersion:
+    """426 for a `proving` of another series than this server's, before anything is done. Other clients are not asked;
+    every answer of the API names the server's version."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path.startswith(API):
+            return self.get_response(request)
+        client = request.headers.get("User-Agent", "").partition(" ")[0]
+        version = client.removeprefix(PROGRAM)
+        refused = version != client and not fit(version, settings.VERSION)
+        answer = _refuse(version) if refused else self.get_response(request)
+        answer.headers[HEADER] = settings.VERSION
+        return answer
+
+
+def _refuse(version: str) -> HttpResponseBase:
+    body = {
+        "title": f"proving {version} does not fit this server, which is version {settings.VERSION}",
+        "status": UPGRADE_REQUIRED,
+        "field": "User-Agent",
+        "hint": f"install proving {series(settings.VERSION)}, the version of the server",
+        "blame": "plan",
+    }
+    return JsonResponse(body, status=UPGRADE_REQUIRED, content_type="application/problem+json")

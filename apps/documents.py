@@ -1,0 +1,85 @@
+"""JSON and YAML that somebody else wrote: bounded in depth before anything looks at it. Pure.
+
+What is wrong is a ValueError that says where, or a yaml.MarkedYAMLError with its place.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+DEEPEST = 50
+
+
+def read_json(text: str | bytes, deepest: int = DEEPEST) -> Any:
+    """The value. ValueError for what is no JSON, or is nested deeper than `deepest`."""
+    try:
+        read = json.loads(text)
+    except RecursionError as error:
+        raise _too_deep(deepest) from error
+    check_depth(read, deepest)
+    return read
+
+
+def check_depth(value: Any, deepest: int = DEEPEST) -> None:
+    """ValueError where lists and mappings lie in each other deeper than `deepest`."""
+    level = [value]
+    for _ in range(deepest + 1):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return
+    raise _too_deep(deepest)
+
+
+def _inside(value: Any) -> list[Any]:
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in held if isinstance(each, dict | list)]
+
+
+def _too_deep(deepest: int) -> ValueError:
+    return ValueError(f"it is nested deeper than {deepest} levels")
+
+
+class StrictLoader(yaml.SafeLoader):
+    """Without aliases, which make a small text a huge tree, without deep nesting, and without a key that stands twice.
+    All of it is refused where it is met, so that a text of brackets costs no more than its first ones."""
+
+    deepest = DEEPEST
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read: write it out", problem_mark=mark)
+        if self.depth == self.deepest:
+            raise yaml.MarkedYAMLError(problem=f"it is nested deeper than {self.deepest} levels", problem_mark=mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            self.accept_key(key)
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+    def accept_key(self, key: Any) -> None:
+        """MarkedYAMLError for a key that is no scalar."""
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.MarkedYAMLError(
+                problem="a key is a list or a mapping: write a text", problem_mark=key.start_mark
+            )
+
+
+def read_yaml(text: str, loader: type[StrictLoader] = StrictLoader) -> Any:
+    """The value. yaml.YAMLError or ValueError for what is none, or is refused by `loader`."""
+    try:
+        return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, and stricter
+    except RecursionError as error:
+        raise _too_deep(loader.deepest) from error

@@ -1,0 +1,123 @@
+"""Reads the environment for apps/settings.py: secrets from a variable or a file, each checked before it is used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import environ
+from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
+
+# Values that documents and example files use. Whoever knows these pages knows them.
+EXAMPLES = frozenset(
+    [
+        "admin",
+        "change-me",
+        "change_me",
+        "changeme",
+        "choose",
+        "dummy",
+        "example",
+        "insecure",
+        "new",
+        "old",
+        "pass",
+        "passw0rd",
+        "password",
+        "postgres",
+        "proving",
+        "redis",
+        "secret",
+        "test",
+        "the_token",
+        "todo",
+        "token",
+    ]
+)
+EXAMPLE_PREFIXES = ("django-insecure-", "change-me", "changeme", "replace-me", "your-")
+
+
+class Environment(environ.Env):  # type: ignore[misc]  # it has no types
+    """environ.Env with secrets. An empty variable counts as unset: compose passes those on."""
+
+    def secret(self, name: str, *, default: str | None = None) -> str:
+        """The value of NAME, or the content of the file that NAME_FILE names. ImproperlyConfigured names the variable
+        and the rule that it breaks, never the value."""
+        value, origin = self._read(name)
+        if not value:
+            if default is None:
+                raise ImproperlyConfigured(f"{name} is not set: give it, or the name of a file in {name}_FILE")
+            return default
+        check_secret(origin, value)
+        return value
+
+    def keys(self, name: str) -> list[str]:
+        """Fernet keys, separated by commas or, in a file, by lines; at least one."""
+        value, origin = self._read(name)
+        found = [key.strip() for key in value.replace("\n", ",").split(",") if key.strip()]
+        if not found:
+            raise ImproperlyConfigured(f"{name} is not set: give one Fernet key, or several with the newest first")
+        for number, key in enumerate(found, 1):
+            which = f"key {number} of {origin}" if len(found) > 1 else origin
+            check_secret(which, key)
+            _check_fernet(which, key)
+        return found
+
+    def secret_url(self, name: str, *, default: str | None = None) -> str:
+        """A URL that may hold a password, which is checked like any other secret."""
+        value, origin = self._read(name)
+        if not value:
+            return self.secret(name, default=default)
+        _check_characters(origin, value)
+        if "#" in value:
+            raise ImproperlyConfigured(f"{origin} holds a #, which ends a URL: write it as %23")
+        password = urlsplit(value).password
+        if password:
+            check_secret(f"the password in {origin}", unquote(password))
+        return value
+
+    def _read(self, name: str) -> tuple[str, str]:
+        """(the value, which variable it came from)."""
+        value, file = os.environ.get(name, ""), os.environ.get(f"{name}_FILE", "")
+        if value and file:
+            raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: give only one of them")
+        if not file:
+            return value, name
+        try:
+            value = Path(file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ImproperlyConfigured(f"{name}_FILE is {file!r}, which cannot be read: {error}") from error
+        if not value:
+            raise ImproperlyConfigured(f"{name}_FILE is {file!r}, which is empty: write the secret into it")
+        return value, f"{name}_FILE"
+
+
+def check_secret(name: str, value: str) -> None:
+    """ImproperlyConfigured where `value` is a comment, holds blanks, or is a well-known example."""
+    _check_characters(name, value)
+    plain = value.lower()
+    if plain in EXAMPLES or plain.startswith(EXAMPLE_PREFIXES):
+        raise ImproperlyConfigured(f"{name} is an example from a document: generate a secret of your own")
+    if len(set(plain)) == 1:
+        raise ImproperlyConfigured(f"{name} repeats a single character: generate a random secret")
+
+
+def _check_characters(name: str, value: str) -> None:
+    if value.startswith("#"):
+        raise ImproperlyConfigured(
+            f"{name} begins with #, so it is a comment and no secret: in .env, write comments on lines of their own"
+        )
+    if any(character.isspace() for character in value):
+        raise ImproperlyConfigured(f"{name} holds blanks: give it without spaces, tabs and line breaks")
+
+
+def _check_fernet(name: str, key: str) -> None:
+    try:
+        Fernet(key)
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name} is not a Fernet key: give 32 random bytes in url-safe base64, for example from: python3 -c "
+            "'import base64, secrets; print(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())'"
+        ) from error

@@ -1,0 +1,11 @@
+"""What every page shows."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+def version(request: HttpRequest) -> dict[str, str]:
+    """For the footer."""
+    return {"server_version": settings.VERSION, "server_commit": settings.COMMIT}

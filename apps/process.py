@@ -1,0 +1,30 @@
+"""Which of the server's processes this one is, and what PostgreSQL's administrator sees of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.keys import fingerprint
+
+
+def kind(argv: Sequence[str]) -> str:
+    """web, dispatcher, worker or beat; of manage.py the command, such as migrate."""
+    program, words = (Path(argv[0]), list(argv[1:])) if argv else (Path(), [])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    if name == "gunicorn":
+        return "web"
+    if name == "celery":
+        if "beat" in words:
+            return "beat"
+        return "dispatcher" if "--queues=runs" in words else "worker"
+    if name == "manage.py" and words:
+        return words[0]
+    return "python"
+
+
+def application_name(first_key: str) -> str:
+    """What pg_stat_activity shows of our connections, such as `proving-web key=1f3a9c0d`: the kind of process, and the
+    key that it encrypts new secrets with. rotate_key reads the key there, of every process on every machine."""
+    return f"proving-{kind(sys.argv)[:32]} key={fingerprint(first_key)[:8]}"

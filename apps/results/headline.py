@@ -1,0 +1,35 @@
+"""Which level answers the question of a campaign, or why none does yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apps.results.queries import LevelRow
+
+# The verdict that comes first: a sure gain before a likely one, a loss before what is not known.
+ORDER = ("better", "direction_better", "worse", "direction_worse", "undetectable", "equivalent", "points_only")
+
+
+def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
+    """The level with the first verdict in ORDER and, of several, the best mean; None where nothing is compared."""
+    compared = [level for level in levels if level.verdict and level.relative_percent is not None]
+    if not compared:
+        return None
+    first = min(ORDER.index(level.verdict) for level in compared)
+    upward = 1 if better == "higher" else -1
+    return max(
+        (level for level in compared if ORDER.index(level.verdict) == first),
+        key=lambda level: upward * (level.relative_percent or 0.0),
+    )
+
+
+def missing(levels: Sequence[LevelRow], baseline: str) -> str:
+    """Why there is no comparison."""
+    if not any(level.ok for level in levels):
+        return "every run failed or was cancelled" if any(level.not_ok for level in levels) else "no run has ended yet"
+    base = next(level for level in levels if level.label == baseline)
+    if not base.ok:
+        return f"the baseline {base.name or base.label} has no successful run"
+    return "only the baseline has results"

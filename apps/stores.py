@@ -1,0 +1,79 @@
+"""How the server reaches PostgreSQL and Redis: URLs from the environment, completed with passwords and TLS."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+# Where distributions keep the CAs that they trust. libpq has no default of its own that exists on a server.
+SYSTEM_CAS = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+POSTGRESQL = ("postgres", "postgresql")
+REDIS = ("redis", "rediss", "unix", "redis+socket")
+VERIFIED = ("verify-ca", "verify-full")
+
+
+def ca_bundle(path: str) -> str:
+    """`path`, once it is known to hold certificates; "" stays "", which means the CAs of the system."""
+    if path:
+        try:
+            ssl.create_default_context(cafile=path)
+        except (OSError, ssl.SSLError) as error:
+            raise ImproperlyConfigured(
+                f"PROVING_CA_BUNDLE is {path!r}, which holds no CA certificates: {error}"
+            ) from error
+    return path
+
+
+def database(url: str, password: str, ca: str, application_name: str) -> dict[str, Any]:
+    """Django's DATABASES entry. With sslmode=verify-ca or verify-full, certificates are checked against `ca`, or
+    against the CAs of the system."""
+    _check_scheme("PROVING_DATABASE_URL", url, POSTGRESQL)
+    config: dict[str, Any] = environ.Env.db_url_config(url)
+    config["HOST"] = unquote(config["HOST"])  # a socket directory travels percent-encoded in a URL
+    config["PASSWORD"] = _password("PROVING_DATABASE_PASSWORD", password, "PROVING_DATABASE_URL", config["PASSWORD"])
+    options: dict[str, Any] = config.setdefault("OPTIONS", {})
+    options.setdefault("application_name", application_name)
+    if options.get("sslmode") in VERIFIED and "sslrootcert" not in options and (roots := ca or system_cas()):
+        options["sslrootcert"] = roots
+    return config
+
+
+def system_cas() -> str:
+    """The file with the CAs that this system trusts; "" where there is none."""
+    known = (ssl.get_default_verify_paths().cafile, *SYSTEM_CAS)
+    return next((path for path in known if path and Path(path).is_file()), "")
+
+
+def redis_url(name: str, url: str, password: str, ca: str) -> str:
+    """`url` with the password, and for rediss:// with what makes both kombu and redis-py check the certificate."""
+    _check_scheme(name, url, REDIS)
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss":
+        query.setdefault("ssl_cert_reqs", "required")
+        query.setdefault("ssl_check_hostname", "true" if query["ssl_cert_reqs"] == "required" else "false")
+        if ca:
+            query.setdefault("ssl_ca_certs", ca)
+    netloc = parts.netloc
+    if password:
+        _password("PROVING_REDIS_PASSWORD", password, name, parts.password or "")
+        user, _, address = netloc.rpartition("@")
+        netloc = f"{user.partition(':')[0]}:{quote(password, safe='')}@{address}"
+    # Not urlunsplit: it drops the // of a URL without a host, which names a socket.
+    return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
+
+
+def _check_scheme(name: str, url: str, known: tuple[str, ...]) -> None:
+    if url.partition("://")[0] not in known:
+        raise ImproperlyConfigured(f"{name} begins with none of {', '.join(f'{scheme}://' for scheme in known)}")
+
+
+def _password(variable: str, given: str, url: str, inside: str) -> str:
+    if given and inside:
+        raise ImproperlyConfigured(f"{variable} is set and {url} holds a password: give only one of them")
+    return given or inside

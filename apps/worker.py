@@ -1,0 +1,116 @@
+"""gunicorn's worker of threads, for a server that no proxy shields from slow clients.
+
+A thread takes a request up when all of it is here: until then its connection waits in the poller, however slowly it
+comes. Large bodies are read by the thread, at a rate that a client has to keep; an answer is given up when nothing of
+it is taken for half a minute.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import select
+import socket
+import time
+from typing import Any
+
+from gunicorn import glogging
+from gunicorn.workers import gthread
+
+from apps.logs import WithoutSecrets
+
+READ_S = 20.0  # for a whole request, and a second more for each of so many bytes
+SLOWEST = 32 * 1024
+SEND_S = 30.0
+# Headers and a body that is not larger are waited for outside of a thread.
+PEEKED = 64 * 1024
+END = b"\r\n\r\n"
+LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
+
+
+class PatientSocket(socket.socket):
+    """A client's connection that knows since when a request is read from it, and how much of it came."""
+
+    begun: float | None = None
+    received = 0
+
+    @property
+    def left_s(self) -> float:
+        """How long the client may still take for what it sends."""
+        return (self.begun or 0) + READ_S + self.received / SLOWEST - time.monotonic()
+
+    def has_request(self) -> bool:
+        """Whether a thread can read a request without waiting: also where the client has ended its side, or sends more
+        than is peeked at. Otherwise the poller wakes when what is missing is here."""
+        try:
+            here = super().recv(PEEKED, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        missing = 0 if self._has_ended() else _missing(here)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(here) + missing if missing else 1)
+        return not missing
+
+    def _has_ended(self) -> bool:
+        poll = select.poll()
+        poll.register(self, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        self.settimeout(max(0.001, self.left_s))
+        try:
+            data = super().recv(bufsize, flags)
+        except TimeoutError as error:
+            raise ConnectionResetError(errno.ECONNRESET, "the request did not come in time") from error
+        self.received += len(data)
+        return data
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        view = memoryview(data)
+        for at in range(0, len(view), PEEKED):
+            self.settimeout(SEND_S)
+            try:
+                super().sendall(view[at : at + PEEKED], flags)
+            except TimeoutError as error:
+                raise BrokenPipeError(errno.EPIPE, "the answer is not read") from error
+
+    def sendfile(self, *arguments: Any, **options: Any) -> int:
+        self.settimeout(SEND_S)
+        return super().sendfile(*arguments, **options)
+
+
+def _missing(here: bytes) -> int:
+    """How many bytes are at least still to come before a thread takes the request up; 0 for none."""
+    if len(here) >= PEEKED:
+        return 0
+    head, end, body = here.partition(END)
+    if not end:
+        return 1
+    length = LENGTH.search(head + END)
+    wanted = int(length[1]) if length else 0
+    return max(0, wanted - len(body)) if len(head) + len(END) + wanted < PEEKED else 0
+
+
+class Logger(glogging.Logger):  # type: ignore[misc]  # it has no types
+    """gunicorn --logger-class=apps.worker.Logger: its lines without secrets of addresses."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for handler in (*self.access_log.handlers, *self.error_log.handlers):
+            handler.addFilter(WithoutSecrets())
+
+
+class PatientWorker(gthread.ThreadWorker):  # type: ignore[misc]  # it has no types
+    """gunicorn --worker-class=apps.worker.PatientWorker"""
+
+    def handle(self, conn: Any) -> Any:
+        if not isinstance(conn.sock, PatientSocket):
+            conn.sock = PatientSocket(fileno=conn.sock.detach())
+        if conn.sock.begun is None:
+            conn.sock.begun, conn.sock.received = time.monotonic(), 0
+        read_ahead = conn.initialized and conn.parser.unreader.buf.getvalue()
+        if not (read_ahead or conn.sock.has_request()):
+            return gthread._DEFER if conn.sock.left_s > 0 else False
+        try:
+            return super().handle(conn)
+        finally:
+            conn.sock.begun = None

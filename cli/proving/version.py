@@ -1,0 +1,29 @@
+"""Which version of the program this is, and from which commit it was built."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@cache
+def number() -> str:
+    """MAJOR.MINOR.PATCH, of the installed distribution or of the checkout that runs."""
+    declared = HERE.parent / "pyproject.toml"
+    if declared.is_file():
+        return str(tomllib.loads(declared.read_text())["project"]["version"])
+    return metadata.version("proving")
+
+
+def commit() -> str:
+    """`make release` writes it into the wheel; "" elsewhere."""
+    file = HERE / "commit.txt"
+    return file.read_text().strip() if file.is_file() else ""
+
+
+def line() -> str:
+    return f"proving {number()}" + (f" ({commit()})" if commit() else "")

@@ -1,0 +1,1 @@
+"""What a release and an installation are made of."""

@@ -1,0 +1,150 @@
+"""make release: the wheel of `proving`, the server's image and checksums, from a tag whose documents agree with it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from io import BytesIO
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+DATED = re.compile(r"(\d+\.\d+\.\d+) - (\d{4}-\d{2}-\d{2})")
+# How documents name a release of ours: an image, a wheel, or a tag.
+NAMED = re.compile(r"(?:proving-ground:|\bproving-|\bv)(\d+\.\d+\.\d+)\b")
+BUILD_S = 3600
+
+
+class ReleaseError(Exception):
+    """What must change before this can be released."""
+
+
+def problems(root: Path, today: date) -> Iterator[str]:
+    """One sentence for each thing that stops the release of this checkout."""
+    version = declared(root / "pyproject.toml")
+    cli = declared(root / "cli" / "pyproject.toml")
+    if cli != version:
+        yield f"cli/pyproject.toml is version {cli}, and pyproject.toml is {version}"
+    yield from _changelog(root, version, today)
+    for page in sorted([root / "README.md", root / "cli" / "README.md", *root.glob("docs/*.md")]):
+        wrong = sorted(set(NAMED.findall(page.read_text())) - {version})
+        if wrong:
+            yield f"{page.relative_to(root)} names version {', '.join(wrong)}, and pyproject.toml is {version}"
+    if changed := git(root, "status", "--porcelain"):
+        yield f"the checkout is not clean: {len(changed.splitlines())} files are changed or untracked"
+    if f"v{version}" not in git(root, "tag", "--points-at", "HEAD").split():
+        yield f"the checked out commit has no tag v{version}: create it with git tag v{version}"
+
+
+def _changelog(root: Path, version: str, today: date) -> Iterator[str]:
+    newest = SECTION.search((root / "CHANGELOG.md").read_text())
+    found = DATED.fullmatch(newest[1]) if newest else None
+    if found is None:
+        first = f"begins with {newest[1]!r}" if newest else "has no section"
+        yield f"CHANGELOG.md {first}: its first section must be '## {version} - YYYY-MM-DD'"
+    elif found[1] != version:
+        yield f"CHANGELOG.md begins with version {found[1]}, and pyproject.toml is {version}"
+    elif date.fromisoformat(found[2]) > today:
+        yield f"CHANGELOG.md dates {version} to {found[2]}, which is in the future"
+
+
+def declared(file: Path) -> str:
+    return str(tomllib.loads(file.read_text())["project"]["version"])
+
+
+def git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise ReleaseError(f"git {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def build(root: Path, target: Path, docker_options: list[str]) -> str:
+    """Everything in `target`, made of the tagged commit alone; what to say about the image."""
+    version, commit = declared(root / "pyproject.toml"), git(root, "rev-parse", "HEAD")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="proving-release-") as folder:
+        sources = Path(folder)
+        _export(root, sources)
+        (sources / "cli" / "proving" / "commit.txt").write_text(commit[:12] + "\n")
+        _build_wheel(sources / "cli", target, git(root, "log", "-1", "--format=%ct"))
+        (sources / "cli" / "proving" / "commit.txt").unlink()
+        image = f"proving-ground:{version}"
+        said = "No container engine answers, so no image was built."
+        if engine_answers():
+            built_from = [f"--build-arg=PROVING_VERSION={version}", f"--build-arg=PROVING_COMMIT={commit[:12]}"]
+            _run(["docker", "build", *built_from, "--tag", image, *docker_options, str(sources)])
+            _run(["docker", "save", "--output", str(target / f"proving-ground-{version}.tar"), image])
+            said = f"The image is {image}."
+    write_checksums(target)
+    return said
+
+
+def _export(root: Path, folder: Path) -> None:
+    done = subprocess.run(["git", "-C", str(root), "archive", "HEAD"], capture_output=True, timeout=60, check=True)
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def _build_wheel(source: Path, target: Path, built_at: str) -> None:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    # The same commit gives the same bytes.
+    argv = [uv, "build", "--quiet", "--wheel", "--no-create-gitignore", "--out-dir", str(target), str(source)]
+    _run(argv, SOURCE_DATE_EPOCH=built_at)
+
+
+def engine_answers() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def _run(argv: list[str], **environment: str) -> None:
+    done = subprocess.run(argv, env={**os.environ, **environment}, timeout=BUILD_S, check=False)
+    if done.returncode:
+        raise ReleaseError(f"{' '.join(argv[:2])} failed with {done.returncode}")
+
+
+def write_checksums(target: Path) -> None:
+    """SHA256SUMS as sha256sum -c reads it."""
+    files = sorted(file for file in target.iterdir() if file.is_file())
+    lines = []
+    for file in files:
+        with file.open("rb") as data:
+            lines.append(f"{hashlib.file_digest(data, 'sha256').hexdigest()}  {file.name}\n")
+    (target / "SHA256SUMS").write_text("".join(lines))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make release", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say what stops the release")
+    options, docker_options = parser.parse_known_args()  # the others are those of docker build
+    try:
+        found = list(problems(ROOT, datetime.now(UTC).date()))
+        if found:
+            raise ReleaseError("\n".join(found))
+        if options.check:
+            return 0
+        target = ROOT / "var" / "release" / declared(ROOT / "pyproject.toml")
+        print(build(ROOT, target, docker_options))
+        print((target / "SHA256SUMS").read_text(), end="")
+        print(f"Everything is in {target.relative_to(ROOT)}.")
+    except ReleaseError as error:
+        print(f"not released:\n{error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""python3 embedded/sbom.py: what the server, its image and the agent are made of, as CycloneDX 1.6 in var/sbom.
+
+Made from the lock files that installations are made from, with nothing but Python: a name, a version and the hashes of
+each package, and what asked for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^ \\;]+)")
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+FROM = re.compile(r"^FROM (?P<name>[^:@\s]+)(?::(?P<tag>[^\s@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?", re.M)
+
+
+def packages(lock: str) -> Iterator[dict[str, Any]]:
+    """The components of a lock file."""
+    found: dict[str, Any] | None = None
+    for line in (CHECKOUT / "requirements" / f"{lock}.txt").read_text().splitlines():
+        if package := PACKAGE.match(line):
+            if found:
+                yield found
+            purl = f"pkg:pypi/{package['name']}@{package['version']}"
+            found = {"type": "library", "bom-ref": purl, "name": package["name"], "version": package["version"]}
+            found |= {"purl": purl, "hashes": []}
+        elif found and (digest := HASH.search(line)):
+            found["hashes"].append({"alg": "SHA-256", "content": digest[1]})
+    if found:
+        yield found
+
+
+def base_images() -> list[dict[str, Any]]:
+    """What the Dockerfile builds on, each once."""
+    told = {each["name"]: each for each in FROM.finditer((CHECKOUT / "Dockerfile").read_text())}
+    return [_image(each) for each in told.values() if each["tag"] or each["digest"]]
+
+
+def _image(told: re.Match[str]) -> dict[str, Any]:
+    version = told["digest"] or told["tag"]
+    purl = f"pkg:docker/{told['name']}@{version}"
+    return {"type": "container", "bom-ref": purl, "name": told["name"], "version": version, "purl": purl}
+
+
+def agent_digest() -> str:
+    """SHA-256 over the names and contents of the agent's files, which are all that it is."""
+    sums = hashlib.sha256()
+    for file in sorted((CHECKOUT / "agents").rglob("*.py")):
+        sums.update(f"{file.relative_to(CHECKOUT)}\0".encode() + file.read_bytes() + b"\0")
+    return sums.hexdigest()
+
+
+def document(name: str, version: str, components: list[dict[str, Any]], **about: Any) -> dict[str, Any]:
+    """A list of components. The same content has the same serial number, and nothing in it is the time."""
+    subject = {"type": "application", "bom-ref": name, "name": name, "version": version, **about}
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([subject, components], sort_keys=True))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{serial}",
+        "version": 1,
+        "metadata": {"component": subject},
+        "components": components,
+        "dependencies": [{"ref": name, "dependsOn": sorted(each["bom-ref"] for each in components)}],
+    }
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """File name to its content."""
+    version = _version()
+    runtime, stores = list(packages("runtime")), list(packages("embedded"))
+    known = {each["bom-ref"] for each in runtime}
+    image = [*base_images(), *runtime, *(each for each in stores if each["bom-ref"] not in known)]
+    digest = [{"alg": "SHA-256", "content": agent_digest()}]
+    return {
+        "server.cdx.json": document("proving-ground", version, runtime),
+        "image.cdx.json": document("proving-ground-image", version, image),
+        "agent.cdx.json": document("proving-ground-agent", version, [], hashes=digest),
+    }
+
+
+def _version() -> str:
+    found = re.search(r'^version = "([^"]+)"', (CHECKOUT / "pyproject.toml").read_text(), re.M)
+    return found[1] if found else "0"
+
+
+def main(folder: Path) -> None:
+    """Write them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in documents().items():
+        (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+        print(f"{folder / name}: {len(content['components'])} components")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKOUT / "var" / "sbom")

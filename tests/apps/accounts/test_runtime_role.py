@@ -1,0 +1,95 @@
+"""The role of PostgreSQL that the server works with: rows, and nothing that would rewrite what was done."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+
+from apps.accounts import runtime_role
+from apps.accounts.models import AuditEntry, Role, User
+from apps.accounts.services import audit
+from apps.errors import PlanError
+from tests.factories import make_host, make_user
+
+NAME = "role_of_a_test"
+
+
+@pytest.fixture
+def runtime(admin: User) -> Iterator[None]:
+    """As that role, in a transaction that is undone, the role included."""
+    audit(admin, "host.add", "db1")
+    runtime_role.prepare(NAME, "correct horse battery")
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET ROLE {NAME}")
+        yield
+        cursor.execute("RESET ROLE")
+
+
+def refused(statement: str) -> str:
+    with pytest.raises(DatabaseError) as error, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TRUNCATE accounts_auditentry",
+        "TRUNCATE accounts_auditentry CASCADE",
+        "ALTER TABLE accounts_auditentry DISABLE TRIGGER ALL",
+        "DROP TABLE accounts_auditentry",
+        "UPDATE accounts_auditentry SET action = 'x'",
+        "DELETE FROM accounts_auditentry",
+        "CREATE TRIGGER mine BEFORE INSERT ON accounts_auditentry FOR EACH ROW"
+        " EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "DELETE FROM django_migrations",
+        "CREATE TABLE mine (id int)",
+        "COPY accounts_user TO PROGRAM 'cat'",
+        "CREATE ROLE mine SUPERUSER",
+        "SET session_replication_role = replica",
+    ],
+)
+def test_it_cannot(runtime: None, statement: str) -> None:
+    said = refused(statement)
+
+    assert "must be" in said or "permission denied" in said
+
+
+def test_it_can_do_what_the_server_does(runtime: None, admin: User) -> None:
+    make_host()
+    make_user(Role.VIEWER).delete()
+    audit(admin, "host.add", "db2")
+
+    assert AuditEntry.objects.count() == 2
+
+
+def test_a_second_time_takes_back_what_was_added(admin: User) -> None:
+    runtime_role.prepare(NAME, "correct horse battery")
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER ROLE {NAME} CREATEDB")
+        cursor.execute(f"GRANT TRUNCATE ON accounts_auditentry TO {NAME}")
+
+    runtime_role.prepare(NAME)
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET ROLE {NAME}")
+        assert "permission denied" in refused("TRUNCATE accounts_auditentry")
+        cursor.execute("RESET ROLE")
+        cursor.execute("SELECT rolcreatedb, rolsuper FROM pg_roles WHERE rolname = %s", [NAME])
+        assert cursor.fetchone() == (False, False)
+
+
+def test_the_owner_is_not_made_less(admin: User) -> None:
+    with pytest.raises(PlanError, match="is the owner"):
+        runtime_role.prepare(connection.settings_dict["USER"])
+
+
+def test_a_short_password_is_refused(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("short\n"))
+
+    with pytest.raises(CommandError, match="at least 16 characters"):
+        call_command("runtime_role", NAME)

@@ -1,0 +1,149 @@
+"""A download that nobody reads holds no connection to PostgreSQL, and what the database cannot do in time is said."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.test import Client, RequestFactory
+from django.urls import resolve, reverse
+
+from apps import turns
+from apps.accounts.models import Role, User
+from apps.bodies import CHUNK, DetachedBody
+from apps.hosts.models import Host
+from apps.turns import Turns
+from tests.factories import browser, make_host, make_user
+
+
+@pytest.fixture
+def asked() -> HttpRequest:
+    return RequestFactory().get("/")
+
+
+@pytest.fixture
+def pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the web server has it: what is given back is closed for this thread."""
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
+    connection.close()
+
+
+def rows() -> Iterator[bytes]:
+    for _ in range(3):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT repeat('x', %s)", [CHUNK])
+            yield cursor.fetchone()[0].encode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_connection_is_given_back_before_the_first_byte(asked: HttpRequest, pooled: None) -> None:
+    def view(_: HttpRequest) -> StreamingHttpResponse:
+        return StreamingHttpResponse(rows(), content_type="text/csv")
+
+    answer: Any = DetachedBody(view)(asked)
+
+    assert connection.connection is None
+    assert b"".join(answer.streaming_content) == b"x" * 3 * CHUNK
+    assert connection.connection is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_so_it_is_of_an_answer_that_is_whole(asked: HttpRequest, pooled: None) -> None:
+    def view(_: HttpRequest) -> HttpResponse:
+        User.objects.count()
+        return HttpResponse("ok")
+
+    DetachedBody(view)(asked)
+
+    assert connection.connection is None
+
+
+def test_events_are_sent_as_they_come(asked: HttpRequest, db: None) -> None:
+    made: list[int] = []
+
+    def events() -> Iterator[bytes]:
+        made.append(1)
+        yield b"data: 1\n\n"
+
+    def view(_: HttpRequest) -> StreamingHttpResponse:
+        return StreamingHttpResponse(events(), content_type="text/event-stream")
+
+    DetachedBody(view)(asked)
+
+    assert made == []
+
+
+@pytest.mark.parametrize(("url", "kind"), [("/hosts/", "text/html"), ("/api/v1/hosts/", "application/problem+json")])
+def test_a_database_that_gives_no_connection_is_503(
+    viewer: User, monkeypatch: pytest.MonkeyPatch, url: str, kind: str
+) -> None:
+    client = browser(viewer)
+    assert client.get(url).status_code == 200
+
+    def none(*_: Any, **__: Any) -> Any:
+        raise OperationalError("couldn't get a connection after 10.00 sec")
+
+    monkeypatch.setattr(Host.objects, "get_queryset", none)
+    monkeypatch.setattr("rest_framework.generics.GenericAPIView.get_queryset", none)
+    answer = client.get(url)
+
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+    assert answer.headers["Content-Type"].startswith(kind)
+
+
+def test_so_is_one_that_gives_none_before_the_view(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(make_user(Role.VIEWER))
+
+    def none(*_: Any, **__: Any) -> Any:
+        raise OperationalError("the database system is starting up")
+
+    monkeypatch.setattr("apps.accounts.sessions.SessionStore.load", none)
+
+    assert client.get(reverse("account")).status_code == 503
+
+
+def test_a_conditional_write_that_cannot_be_alone_is_a_conflict(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.accounts.conditions.TRIES", 2)
+    monkeypatch.setattr("apps.accounts.conditions._lock", lambda number: False)
+    url = reverse("api:host-detail", args=[make_host().pk])
+
+    answer = browser(admin).patch(url, {"labels": ["a"]}, format="json", headers={"If-Match": "*"})
+
+    assert (answer.status_code, answer.headers["Retry-After"]) == (409, "1")
+
+
+def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> None:
+    middleware, held = Turns(lambda _: HttpResponse()), []
+    url = reverse("audit_csv")
+
+    def ask(user: User) -> HttpResponse | None:
+        asked = RequestFactory().get(url)
+        asked.user, asked.resolver_match = user, resolve(url)
+        refused = middleware.process_view(asked)
+        held.append(middleware(asked))
+        return refused
+
+    first = [ask(admin) for _ in range(turns.MOST)]
+    more, others = ask(admin), ask(viewer)
+    held.pop(0)
+    after = ask(admin)
+
+    assert first == [None] * turns.MOST
+    assert more is not None
+    assert (more.status_code, others, after) == (429, None, None)
+
+
+def test_a_turn_ends_with_an_answer_that_nobody_holds(admin: User) -> None:
+    client = browser(admin)
+
+    answers = []
+    for _ in range(3 * turns.MOST):
+        answers.append(client.get(reverse("audit_csv")).status_code)
+        gc.collect()  # the test client's answers hold themselves
+
+    assert answers == [200] * len(answers)

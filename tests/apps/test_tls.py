@@ -1,0 +1,123 @@
+"""By TLS, broker, cache and PostgreSQL need a certificate that the given CA signed, and for the name that was asked."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import psycopg
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from django.conf import settings
+from django.db import connection
+from kombu import Connection
+from kombu.exceptions import OperationalError
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from apps import stores
+
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(days=1)
+
+
+def certificate(folder: Path, name: str) -> Path:
+    """A self-signed certificate for `name` with its key, in one file: CA and server at once."""
+    key, pem = ec.generate_private_key(ec.SECP256R1()), serialization.Encoding.PEM
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    signed = builder.add_extension(x509.BasicConstraints(True, None), critical=True).sign(key, hashes.SHA256())
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / name).write_bytes(secret + signed.public_bytes(pem))
+    return folder / name
+
+
+def front(unix: str, pem: Path, *, greeting: bytes) -> int:
+    """The port on which TLS leads to a server's socket. Clients of PostgreSQL ask for TLS first and get `greeting`."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pem)
+    listening = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=_serve, args=(listening, context, unix, greeting), daemon=True).start()
+    return int(listening.getsockname()[1])
+
+
+def _serve(listening: socket.socket, context: ssl.SSLContext, unix: str, greeting: bytes) -> None:
+    while True:
+        threading.Thread(target=_join, args=(listening.accept()[0], context, unix, greeting), daemon=True).start()
+
+
+def _join(client: socket.socket, context: ssl.SSLContext, unix: str, greeting: bytes) -> None:
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as server, client:
+        if greeting:
+            client.recv(8)
+            client.sendall(greeting)
+        with context.wrap_socket(client, server_side=True) as secure:
+            server.connect(unix)
+            threading.Thread(target=_copy, args=(server, secure), daemon=True).start()
+            _copy(secure, server)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+
+
+def ask_cache(pem: Path, ca: str) -> None:
+    port = front(urlsplit(settings.CACHES["default"]["LOCATION"]).path, pem, greeting=b"")
+    Redis.from_url(stores.redis_url("PROVING_CACHE_URL", f"rediss://localhost:{port}/9", "", ca)).ping()
+
+
+def ask_broker(pem: Path, ca: str) -> None:
+    port = front(urlsplit(settings.CACHES["default"]["LOCATION"]).path, pem, greeting=b"")
+    with Connection(stores.redis_url("PROVING_BROKER_URL", f"rediss://localhost:{port}/0", "", ca)) as broker:
+        broker.ensure_connection(max_retries=1, timeout=10)
+
+
+def ask_database(pem: Path, ca: str) -> None:
+    told = connection.get_connection_params()
+    port = front(f"{told['host']}/.s.PGSQL.{told.get('port') or 5432}", pem, greeting=b"S")
+    url = f"postgres://{quote(told['user'])}@localhost:{port}/{quote(told['dbname'])}?sslmode=verify-full"
+    made = stores.database(url, told.get("password", ""), ca, "test")
+    where = {"host": made["HOST"], "port": made["PORT"], "user": made["USER"], "dbname": made["NAME"]}
+    # The server's own end is no TLS here, so nothing binds the password to the channel.
+    with psycopg.connect(**where, password=made["PASSWORD"], channel_binding="disable", **made["OPTIONS"]):
+        pass
+
+
+ASK = [ask_cache, ask_broker, ask_database]
+REFUSED = (RedisConnectionError, OperationalError, psycopg.OperationalError)
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_certificate_of_the_ca_for_that_name_is_accepted(
+    db: None, tmp_path: Path, ask: Callable[[Path, str], None]
+) -> None:
+    pem = certificate(tmp_path, "localhost")
+
+    ask(pem, str(pem))
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_certificate_for_another_name_is_refused(db: None, tmp_path: Path, ask: Callable[[Path, str], None]) -> None:
+    pem = certificate(tmp_path, "other.example.org")
+
+    with pytest.raises(REFUSED, match=r"Hostname mismatch|does not match host name"):
+        ask(pem, str(pem))
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_certificate_of_an_unknown_ca_is_refused(db: None, tmp_path: Path, ask: Callable[[Path, str], None]) -> None:
+    with pytest.raises(REFUSED, match="certificate verify failed"):
+        ask(certificate(tmp_path, "localhost"), "")

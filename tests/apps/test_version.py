@@ -1,0 +1,86 @@
+"""Version and commit are shown wherever somebody may ask for them, and a client that does not fit is refused."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps import version
+from apps.accounts.models import User
+from apps.hosts import contact, ssh
+from apps.hosts.models import Host
+from tests.factories import browser
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def built(settings: Any) -> None:
+    settings.VERSION, settings.COMMIT = "0.2.0", "1f3a9c0d77aa"
+
+
+def test_the_commit_is_the_given_one_or_that_of_the_checkout(tmp_path: Path) -> None:
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert version.read_commit(ROOT, "") == head[:12]
+    assert version.read_commit(ROOT, "f" * 40) == "f" * 12
+    assert version.read_commit(tmp_path, "") == ""
+
+
+@pytest.mark.django_db
+def test_every_page_shows_both_in_its_footer(admin: User) -> None:
+    for page in (Client().get("/login/"), browser(admin).get("/account/")):
+        assert b"Proving Ground 0.2.0 <code>1f3a9c0d77aa</code>" in page.content
+
+
+def test_the_api_and_its_schema_tell_both(admin: User) -> None:
+    answer = browser(admin).get("/api/v1/version/")
+
+    assert answer.json() == {"version": "0.2.0", "commit": "1f3a9c0d77aa"}
+    assert answer.headers["Proving-Version"] == "0.2.0"
+    assert browser(admin).get("/api/schema/?format=json").json()["info"]["version"].startswith("0.2.0")
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "fits"),
+    [
+        ("0.2.0", "0.2.9", True),
+        ("0.2.0", "0.3.0", False),
+        ("1.0.0", "1.7.2", True),
+        ("1.0.0", "2.0.0", False),
+        ("0.2", "0.2.0", False),
+        ("", "0.2.0", False),
+    ],
+)
+def test_versions_of_one_series_fit(client: str, server: str, fits: bool) -> None:
+    assert version.fit(client, server) is fits
+
+
+@pytest.mark.parametrize("client", ["proving/0.1.0", "proving/0.3.0", "proving/0.1", "proving/"])
+def test_a_program_that_does_not_fit_is_told_so_before_anything_is_done(admin: User, client: str) -> None:
+    answer = browser(admin).post("/api/v1/tokens/", {"name": "x"}, headers={"User-Agent": client})
+
+    told = answer.json()
+    number = client.removeprefix("proving/")
+    assert answer.status_code == 426
+    assert told["title"] == f"proving {number} does not fit this server, which is version 0.2.0"
+    assert told["hint"] == "install proving 0.2, the version of the server"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("client", ["proving/0.2.7", "curl/8.5.0", ""])
+def test_other_clients_are_served(client: str) -> None:
+    assert Client().get("/api/v1/me/", headers={"User-Agent": client}).status_code == 401
+
+
+def test_an_agent_tells_who_built_it(host: Host) -> None:
+    with ssh.Link(host) as link:
+        contact.record_contact(host, link.hello)
+
+    told = {name: link.hello[name] for name in ("agent", "version", "commit")}
+    assert told == {"agent": ssh.agent_zipapp()[0], "version": host.agent_version, "commit": link.hello["commit"]}
+    assert host.agent_version == version.read_version(ROOT)

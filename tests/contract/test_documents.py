@@ -1,0 +1,64 @@
+"""JSON and YAML that somebody else wrote: what makes a parser work for minutes, or fall over, is refused at once."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.campaigns.recipes.reading import parse
+from apps.documents import DEEPEST, read_json, read_yaml
+from apps.errors import FormatError, PlanError
+from apps.results.imports.files import File
+from apps.results.imports.manifest import read_manifest
+
+BRACKETS = "[" * 100_000
+QUICK_S = 5.0
+CLOSED = BRACKETS + "]" * 100_000
+ENDLESS = {"lists": BRACKETS, "mappings": "{a: " * 100_000, "items": "- " * 100_000, "keys": "? " * 100_000}
+ENDLESS_JSON = {"open": BRACKETS, "closed": CLOSED, "objects": '{"a":' * 100_000, "60": "[" * 60 + "]" * 60}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_brackets_without_end_are_refused_at_once(text: str) -> None:
+    began = time.process_time()
+
+    for read in (read_yaml, parse, lambda text: read_manifest(File("manifest.yaml", text.encode()))):
+        with pytest.raises((yaml.YAMLError, ValueError, PlanError, FormatError)):
+            read(text)
+
+    assert time.process_time() - began < QUICK_S
+
+
+@pytest.mark.parametrize("text", ENDLESS_JSON.values(), ids=ENDLESS_JSON)
+def test_so_is_json(text: str) -> None:
+    began = time.process_time()
+
+    with pytest.raises(ValueError):
+        read_json(text)
+
+    assert time.process_time() - began < QUICK_S
+
+
+def test_what_is_as_deep_as_it_may_be_is_read() -> None:
+    text = "[" * DEEPEST + "]" * DEEPEST
+
+    assert read_json(text) == read_yaml(text)
+
+
+@given(st.text(alphabet="[]{}:,-?*&!|>'\"# \n\tab1\u0000", max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read in (read_yaml, read_json):
+        try:
+            read(text)
+        except (yaml.YAMLError, ValueError):
+            continue
+
+
+@pytest.mark.parametrize("text", ["{[1]: 2}", "{? {a: 1} : 2}", "a: 1\na: 2", "a: &x 1\nb: *x"])
+def test_keys_that_are_none_that_stand_twice_and_aliases_are_refused(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        read_yaml(text)

@@ -1,0 +1,120 @@
+"""A release is refused while anything disagrees with its version, and is built of the tagged commit alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from deploy import release
+
+TODAY = date(2026, 11, 23)
+PROJECT = '[project]\nname = "{name}"\nversion = "{version}"\n'
+
+
+def run(root: Path, *words: str) -> None:
+    who = ["-c", "user.name=ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["git", *who, "-C", str(root), *words], check=True, capture_output=True, timeout=60)
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small one that may be released as 1.2.3."""
+    root = tmp_path / "checkout"
+    write(root, "pyproject.toml", PROJECT.format(name="proving-ground", version="1.2.3"))
+    shutil.copytree(release.ROOT / "cli", root / "cli", ignore=shutil.ignore_patterns("__pycache__"))
+    text = (root / "cli" / "pyproject.toml").read_text()
+    write(root, "cli/pyproject.toml", text.replace(release.declared(root / "cli" / "pyproject.toml"), "1.2.3"))
+    write(root, "CHANGELOG.md", "# Changes\n\n## 1.2.3 - 2026-11-23\n\n- All of it.\n\n## 1.2.2 - 2026-10-01\n")
+    write(root, "README.md", "PostgreSQL 18.6.3 and proving-1.2.3-py3-none-any.whl\n")
+    write(root, "docs/production.md", "proving-ground:1.2.3 and git checkout v1.2.3\n")
+    run(root, "init", "--quiet")
+    commit(root)
+    return root
+
+
+def commit(root: Path) -> None:
+    run(root, "add", "--all")
+    run(root, "commit", "--quiet", "--message", "Release", "--allow-empty")
+    run(root, "tag", "--force", "v1.2.3")
+
+
+def test_a_clean_tag_whose_documents_agree_may_be_released(checkout: Path) -> None:
+    assert list(release.problems(checkout, TODAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now", "words"),
+    [
+        ("cli/pyproject.toml", 'version = "1.2.3"', 'version = "1.2.2"', "cli/pyproject.toml is version 1.2.2, and"),
+        ("CHANGELOG.md", "1.2.3 - 2026-11-23", "Unreleased", "begins with 'Unreleased': its first section must be"),
+        ("CHANGELOG.md", "## 1.2.3 - 2026-11-23", "", "CHANGELOG.md begins with version 1.2.2, and"),
+        ("CHANGELOG.md", "2026-11-23", "2026-11-24", "which is in the future"),
+        ("docs/production.md", "ground:1.2.3", "ground:1.2.2", "docs/production.md names version 1.2.2, and"),
+        ("README.md", "proving-1.2.3", "proving-1.1.0", "README.md names version 1.1.0, and"),
+    ],
+)
+def test_what_disagrees_is_named(checkout: Path, file: str, was: str, now: str, words: str) -> None:
+    write(checkout, file, (checkout / file).read_text().replace(was, now))
+    commit(checkout)
+
+    (found,) = release.problems(checkout, TODAY)
+    assert words in found
+
+
+def test_a_checkout_that_is_not_clean_is_refused(checkout: Path) -> None:
+    write(checkout, "new.txt", "")
+
+    assert list(release.problems(checkout, TODAY)) == ["the checkout is not clean: 1 files are changed or untracked"]
+
+
+def test_a_commit_without_the_tag_is_refused(checkout: Path) -> None:
+    run(checkout, "commit", "--quiet", "--message", "Later", "--allow-empty")
+
+    (found,) = release.problems(checkout, TODAY)
+    assert "no tag v1.2.3" in found
+
+
+@pytest.fixture
+def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "engine_answers", lambda: False)
+
+
+def built(checkout: Path, target: Path) -> dict[str, bytes]:
+    release.build(checkout, target, [])
+    return {file.name: file.read_bytes() for file in target.iterdir()}
+
+
+def test_the_wheel_is_the_tagged_commits_and_the_same_each_time(
+    checkout: Path, tmp_path: Path, without_engine: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(checkout, "cli/proving/not_committed.py", "")
+
+    first, second = built(checkout, tmp_path / "a"), built(checkout, tmp_path / "b")
+
+    assert first == second
+    assert sorted(first) == ["SHA256SUMS", "proving-1.2.3-py3-none-any.whl"]
+    head = release.git(checkout, "rev-parse", "HEAD")[:12]
+    with zipfile.ZipFile(tmp_path / "a" / "proving-1.2.3-py3-none-any.whl") as wheel:
+        assert wheel.read("proving/commit.txt").decode().strip() == head
+        assert "proving/not_committed.py" not in wheel.namelist()
+    subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "a", check=True, capture_output=True, timeout=60)
+
+
+def test_without_an_engine_the_missing_image_is_told(checkout: Path, tmp_path: Path, without_engine: None) -> None:
+    assert release.build(checkout, tmp_path / "a", []) == "No container engine answers, so no image was built."
+
+
+def test_this_checkout_disagrees_in_nothing_but_its_tag() -> None:
+    found = release.problems(release.ROOT, date(9999, 1, 1))
+
+    assert [each for each in found if "not clean" not in each and "no tag" not in each] == []

@@ -1,0 +1,49 @@
+"""Short campaigns that place memory and cpus, and the proofs of their runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from tests import campaigns
+
+TIMEOUT_S = 1800
+
+
+def finish(campaign: Campaign) -> dict[str, Run]:
+    """Its runs by their only level, all of them ok."""
+
+    def ended() -> bool:
+        campaign.refresh_from_db()
+        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
+
+    campaigns.drive(ended, timeout_s=TIMEOUT_S)
+    runs = list(campaign.runs.all())
+    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
+    return {next(iter(run.cell.values())): run for run in runs}
+
+
+def measured(host: Host, admin: User, levels: dict[str, dict[str, Any]], **options: Any) -> dict[str, Run]:
+    factor = {"name": "placement", "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
+    options = {"scale": 5, "clients": 4, "jobs": 2, "time_s": 8, **options}
+    return finish(campaigns.start(host, admin, factor, **options))
+
+
+def proofs(run: Run, subject: str, setting: str = "numa") -> list[dict[str, Any]]:
+    """Proofs of one subject in the order of the run."""
+    wanted = run.events.filter(kind="proof", data__subject=subject, data__setting=setting)
+    return [event.data for event in wanted.order_by("seq")]
+
+
+def share(run: Run, node: int) -> float:
+    """Of the shared memory that any look saw, at most this share was on the node."""
+    looks = proofs(run, "shared memory by node (kB)")
+    return float(max(look["evidence"]["share_per_node"].get(str(node), 0.0) for look in looks))
+
+
+def allocated(run: Run) -> dict[str, dict[str, int]]:
+    """What the load added to numastat, by node."""
+    (after,) = [look for look in proofs(run, "shared memory by node (kB)") if look["phase"] == "after"]
+    return dict(after["evidence"]["numastat_difference"])

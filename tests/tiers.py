@@ -1,0 +1,67 @@
+"""Which tests `make test` runs, and which of them take turns.
+
+Tests that touch this machine (a real agent, an SSH server, the whole stack) take most of the time. They run in
+`make test-all`, or when somebody names their file; `make test` takes those marked `fast` only.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Fixtures that run the agent, a cluster, an SSH server, or the stack, or that change settings of the machine.
+REAL = {
+    "agent",
+    "cluster",
+    "connect",
+    "device",
+    "ground",
+    "guest",
+    "here",
+    "host_wide",
+    "house",
+    "lie",
+    "loop",
+    "machines",
+}
+REAL |= {"any_server", "open_on", "server", "stack", "state", "template", "theirs"}
+MODULES = {"remote", "machines"}  # a module that imports one of these starts SSH servers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=("fast", "all"), help="default: fast, and all where a path is named")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fast: touches this machine, and is part of make test nevertheless")
+    if config.option.tier is None:  # workers are told what the first process found
+        whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        config.option.tier = "fast" if whole_suite else "all"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Workers side by side: a room's tests of the machine run one after another. Where tests of two rooms change what
+    the machine has only once they take turns (alone.py)."""
+    if touches_the_machine(item):
+        room = room_of(item)
+        item.add_marker(pytest.mark.xdist_group(room if room in ("agents", "faults") else "server"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.tier == "all":
+        return
+    slow = [item for item in items if touches_the_machine(item) and not item.get_closest_marker("fast")]
+    items[:] = [item for item in items if item not in slow]
+    config.hook.pytest_deselected(items=slow)
+
+
+def touches_the_machine(item: pytest.Item) -> bool:
+    """Starts programs or changes settings here; its snapshots see what its neighbours do."""
+    if REAL & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("proves"):
+        return True
+    modules = vars(item.module).keys() if isinstance(item, pytest.Function) else set()
+    return bool(MODULES & modules)
+
+
+def room_of(item: pytest.Item) -> str:
+    """The folder below tests/."""
+    return item.path.relative_to(item.config.rootpath).parts[1]
