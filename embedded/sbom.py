@@ -18,7 +18,8 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^ \\;]+)")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-FROM = re.compile(r"^FROM (?P<name>[^:@\s]+)(?::(?P<tag>[^\s@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?", re.M)
+# Dockerfile: ARG PYTHON_IMAGE=python:3.13-slim, perhaps with a digest.
+BASE = re.compile(r"^ARG \w+_IMAGE=(?P<name>[^:@\s]+)(?::(?P<tag>[^\s@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?", re.M)
 
 
 def packages(lock: str) -> Iterator[dict[str, Any]]:
@@ -38,15 +39,14 @@ def packages(lock: str) -> Iterator[dict[str, Any]]:
 
 
 def base_images() -> list[dict[str, Any]]:
-    """What the Dockerfile builds on, each once."""
-    told = {each["name"]: each for each in FROM.finditer((CHECKOUT / "Dockerfile").read_text())}
-    return [_image(each) for each in told.values() if each["tag"] or each["digest"]]
+    """The images that the Dockerfile builds on."""
+    return [_image(base) for base in BASE.finditer((CHECKOUT / "Dockerfile").read_text())]
 
 
-def _image(told: re.Match[str]) -> dict[str, Any]:
-    version = told["digest"] or told["tag"]
-    purl = f"pkg:docker/{told['name']}@{version}"
-    return {"type": "container", "bom-ref": purl, "name": told["name"], "version": version, "purl": purl}
+def _image(base: re.Match[str]) -> dict[str, Any]:
+    version = base["digest"] or base["tag"]
+    purl = f"pkg:docker/{base['name']}@{version}"
+    return {"type": "container", "bom-ref": purl, "name": base["name"], "version": version, "purl": purl}
 
 
 def agent_digest() -> str:
@@ -75,9 +75,8 @@ def document(name: str, version: str, components: list[dict[str, Any]], **about:
 def documents() -> dict[str, dict[str, Any]]:
     """File name to its content."""
     version = _version()
-    runtime, stores = list(packages("runtime")), list(packages("embedded"))
-    known = {each["bom-ref"] for each in runtime}
-    image = [*base_images(), *runtime, *(each for each in stores if each["bom-ref"] not in known)]
+    runtime = list(packages("runtime"))
+    image = [*base_images(), *runtime]
     digest = [{"alg": "SHA-256", "content": agent_digest()}]
     return {
         "server.cdx.json": document("proving-ground", version, runtime),

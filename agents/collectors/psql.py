@@ -55,7 +55,9 @@ class Psql:
     def _receive(self, limit_s: float) -> bool:
         assert self._child.popen.stdout is not None  # noqa: S101 - for the type checker
         fd = self._child.popen.stdout.fileno()
-        if not select.select([fd], [], [], limit_s)[0]:
+        ready = select.poll()  # select() refuses descriptors above 1023
+        ready.register(fd, select.POLLIN)
+        if not ready.poll(limit_s * 1000):
             return False
         data = os.read(fd, CHUNK)
         if not data:

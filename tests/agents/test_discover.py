@@ -22,6 +22,7 @@ def snapshot() -> dict[str, str]:
     return {str(path): path.read_text() for path in (Path(POOL), THP / "enabled", THP / "defrag")}
 
 
+@pytest.mark.usefixtures("host_wide")
 def test_a_host_tells_present_values_and_nothing_is_changed(agent: Connection) -> None:
     before = snapshot()
     wanted: dict[str, Any] = {"cpu_affinity": None, "huge_pages": {"use": "on", "pool": 4}}

@@ -189,7 +189,7 @@ def losetup(*words: str | Path) -> str:
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[str]:
+def device(tmp_path: Path, host_wide: None) -> Iterator[str]:
     """An empty loop device of 64 MiB."""
     image = tmp_path / "image"
     with image.open("wb") as file:

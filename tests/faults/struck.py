@@ -65,6 +65,11 @@ class Field:
         dataset = {"kind": "pgbench", "options": {}, "reset": "reinit"}
         return self._spec(target, dataset, {"name": "measure", "kind": "pgbench", "options": load})
 
+    def command(self, program: str, *arguments: str) -> dict[str, Any]:
+        """The same with a program of one's own."""
+        options = {"program": program, "arguments": "\n".join(arguments)}
+        return self._spec(None, None, {"name": "measure", "kind": "command", "options": options})
+
     def _spec(self, target: Any, dataset: Any, step: dict[str, Any]) -> dict[str, Any]:
         return {
             "version": 1,

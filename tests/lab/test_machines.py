@@ -27,7 +27,7 @@ def nothing(state: Path, port: int) -> list[str]:
     return [*argv, "-daemonize", "-pidfile", str(state / "pid")]
 
 
-@pytest.mark.needs("qemu")
+@pytest.mark.lab
 def test_a_port_that_is_taken_meanwhile_is_passed_over(tmp_path: Path, taken: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = int(server.getsockname()[1])
@@ -43,7 +43,7 @@ def test_a_port_that_is_taken_meanwhile_is_passed_over(tmp_path: Path, taken: in
     assert emulator_pid(tmp_path) is None
 
 
-@pytest.mark.needs("qemu")
+@pytest.mark.lab
 def test_another_fault_of_qemu_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"QEMU did not start: .*unsupported machine type"):
         emulator.launch(lambda port: [emulator.QEMU, "-M", "nonexistent", "-display", "none"], iter([1]))

@@ -9,14 +9,14 @@ from apps.results.stats import Timed, overhead
 
 
 def test_the_published_figures_give_the_published_overhead() -> None:
-    """Single runs, of which nobody knows how sure they are."""
+    """Single runs have no interval."""
     found = overhead([Timed(0, 3291.0, 94137)], [Timed(0, 3071.0)])
 
     assert found.ns == pytest.approx(2337, abs=0.1)
     assert found.interval is None
     assert found.sentence() == (
         "tracer overhead: (3,291 - 3,071 ms) / 94,137 events = 2,337 ns per event, from one run of each: "
-        "with fewer than 3 runs of each nobody knows how sure that is."
+        "an interval needs at least 3 runs of each."
     )
 
 
@@ -31,14 +31,14 @@ def test_runs_of_the_same_block_are_compared_with_each_other() -> None:
     assert blocked.interval and alone.interval
     assert blocked.interval[0] > 19_000 and blocked.interval[1] < 21_000
     assert alone.interval[0] < 0
-    assert alone.sentence().endswith("; by these runs it may cost nothing.")
+    assert alone.sentence().endswith("; the interval includes 0.")
     assert (blocked.method, alone.method) == ("paired t within blocks", "Welch's t")
 
 
 def test_few_runs_are_preliminary() -> None:
     found = overhead([Timed(n, 120.0 + n, 10) for n in range(3)], [Timed(n, 100.0) for n in range(3)])
 
-    assert found.sentence().startswith("preliminary, from few runs: tracer overhead: (121 - 100 ms) / 10 events")
+    assert found.sentence().startswith("preliminary: tracer overhead: (121 - 100 ms) / 10 events")
 
 
 ONE = [Timed(0, 1.0)]
