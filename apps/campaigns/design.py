@@ -21,6 +21,8 @@ from apps.tuning import fields
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
+# The same option of a step: for all steps of its tool, for one of them, and as a complaint about a lone step names it.
+OPTION = re.compile(r"^(workload|steps\.[^.]+|options)\.")
 CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
 
 
@@ -55,8 +57,7 @@ def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, An
         schemas["dataset"] = DATASETS[dataset or data.PGBENCH].schema
     if dataset or any(WORKLOADS[step["kind"]].needs_postgres for step in steps):
         schemas["target"] = TARGET
-    if len(of_steps) > 1:
-        schemas["steps"] = {"type": "object", "properties": of_steps}
+    schemas["steps"] = {"type": "object", "properties": of_steps}
     return schemas
 
 
@@ -161,7 +162,7 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
     """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when there is none."""
     root, *place = subject.split(".")
     if root != "factors":
-        wanted = [row for row in rows if row.path and (row.path == subject or row.path.startswith(f"{subject}."))]
+        wanted = [row for row in rows if row.path and _is_about(subject, row.path)]
     elif place and place[0].isdigit():
         factor = factors[int(place[0])]
         labels = [level["label"] for level in factor["levels"]]
@@ -175,8 +176,17 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
     return bool(wanted)
 
 
+def _is_about(subject: str, path: str) -> bool:
+    """Whether a complaint is about what a row sets: by its path, or by the option of a step that its path names."""
+    option = OPTION.sub("", path)
+    if option != path and OPTION.sub("", subject) == option:
+        return True
+    return path == subject or path.startswith(f"{subject}.")
+
+
 def known_paths(steps: Sequence[Step], dataset: str = "") -> list[str]:
-    """Paths that a row may name, for the list that its field offers."""
+    """Paths that a row may name, for the list that its field offers; of a lone step each option once."""
     common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
-    known = [path for path in fields.paths(roots(steps, dataset)) if not path.endswith(".")]
+    offered = {root: schema for root, schema in roots(steps, dataset).items() if root != "steps" or len(steps) > 1}
+    known = [path for path in fields.paths(offered) if not path.endswith(".")]
     return known + [f"settings.postgresql.{name}" for name in common]

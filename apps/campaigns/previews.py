@@ -80,20 +80,18 @@ def _preview_on(campaign: Campaign) -> Preview:
         for part in run.parts:
             member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
             check_on_host(part.spec, member.host, dict(member.facts)) if member else None
-    measured_s = queries.restart_seconds(campaign.host)
-    restart_s = plan.REBOOT_S if measured_s is None else measured_s
-    learned = queries.overheads(campaign.host, restart_s)
-    estimates = {run.digest: _estimate(run.spec, learned, restart_s) for run in planned}
-    took = sum(estimates[run.digest] for run in planned)
-    known = all(plan.shape(run.spec) in learned for run in {each.digest: each for each in planned}.values())
-    restarts = sum(plan.restarts(run.spec) for run in planned)
-    longest_s = max(estimates.values(), default=0.0)
-    return Preview(planned, took, known, restarts, restart_s, measured_s is not None, longest_s)
-
-
-def _estimate(spec: Any, learned: queries.Overheads, restart_s: float) -> float:
-    overhead_s = learned.get(plan.shape(spec), plan.OVERHEAD_S)
-    return max(0.0, plan.seconds(spec, overhead_s, restart_s))
+    learned = queries.estimates(loader)
+    specs = {run.digest: run.spec for run in planned}
+    took = {digest: learned.seconds(spec) for digest, spec in specs.items()}
+    return Preview(
+        planned,
+        seconds=sum(took[run.digest] for run in planned),
+        known=all(map(learned.knows, specs.values())),
+        restarts=sum(plan.restarts(run.spec) for run in planned),
+        restart_s=learned.restart_s,
+        restart_known=learned.restart_is_measured,
+        longest_s=max(took.values(), default=0.0),
+    )
 
 
 def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
@@ -65,7 +66,7 @@ class Median(Aggregate):
     output_field = FloatField()
 
 
-def restart_seconds(host: Host) -> float | None:
+def restart_seconds(host: Host | int) -> float | None:
     """How long the host took to restart of late, as its runs measured it (median); None when it never did."""
     ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").order_by("-ended_at")
     took = list(ended.values_list("manifest__timings__REBOOTING", flat=True)[:20])
@@ -77,7 +78,30 @@ Overheads = dict[tuple[str, ...], float]
 FEWEST, NEWEST = 3, 60
 
 
-def overheads(host: Host, restart_s: float) -> Overheads:
+@dataclass(frozen=True)
+class Estimates:
+    """How long runs take on a host: what its earlier runs of the same shape taught, else what the plan says."""
+
+    overheads: Overheads
+    restart_s: float
+    restart_is_measured: bool
+
+    def knows(self, spec: Mapping[str, Any]) -> bool:
+        return plan.shape(spec) in self.overheads
+
+    def seconds(self, spec: Mapping[str, Any]) -> float:
+        overhead_s = self.overheads.get(plan.shape(spec), plan.OVERHEAD_S)
+        return max(0.0, plan.seconds(spec, overhead_s, self.restart_s))
+
+
+def estimates(host: Host | int) -> Estimates:
+    """Two queries."""
+    measured_s = restart_seconds(host)
+    restart_s = plan.REBOOT_S if measured_s is None else measured_s
+    return Estimates(overheads(host, restart_s), restart_s, measured_s is not None)
+
+
+def overheads(host: Host | int, restart_s: float) -> Overheads:
     """What the host's newest runs took in all, less what their steps were planned to take: the median of each shape
     that was run FEWEST times at least."""
     ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
@@ -85,7 +109,7 @@ def overheads(host: Host, restart_s: float) -> Overheads:
     for spec, wall_s in ended.annotate(wall_s=WALL_S).values_list("spec", "wall_s")[:NEWEST]:
         over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
         took.setdefault(plan.shape(spec), []).append(over_s)
-    return {shape: median(found) for shape, found in took.items() if len(found) >= FEWEST}
+    return {shape: median(seconds) for shape, seconds in took.items() if len(seconds) >= FEWEST}
 
 
 def median_s(runs: RunQuerySet) -> float | None:
@@ -95,9 +119,9 @@ def median_s(runs: RunQuerySet) -> float | None:
 
 
 def run_seconds(run: Run) -> float:
-    """About how long it takes: as its like took on this host (median), else as the plan says."""
+    """About how long it takes: as its like took on this host (median), else as the host's other runs teach."""
     alike = Run.objects.filter(campaign=run.campaign_id, host=run.host_id, digest=run.digest)
-    return median_s(alike) or plan.seconds(run.spec, reboot_s=restart_seconds(run.host) or plan.REBOOT_S)
+    return median_s(alike) or estimates(run.host).seconds(run.spec)
 
 
 def taken_s(campaign: Campaign) -> float:
@@ -107,7 +131,7 @@ def taken_s(campaign: Campaign) -> float:
 
 
 def progress(campaign: Campaign) -> Progress:
-    """One query; a second one for the planned seconds while no run has ended that could tell its wall time."""
+    """One query; while no run has ended, further ones for the same estimate as before the start."""
     found = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
@@ -124,7 +148,7 @@ def progress(campaign: Campaign) -> Progress:
     elif not left:
         eta_s = 0.0
     else:
-        eta_s = (_planned_seconds(campaign) if wall_s is None else left * wall_s) / at_once
+        eta_s = _planned_seconds(campaign) if wall_s is None else left * wall_s / at_once
     return Progress(**found, eta_s=eta_s)
 
 
@@ -142,10 +166,14 @@ def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
 
 
 def _planned_seconds(campaign: Campaign) -> float:
-    """What the plan says of the runs that have not ended, read once per distinct spec."""
+    """About how long the runs that have not ended take, on the host that takes longest; specs are read once each."""
     open_runs = campaign.runs.exclude(state=Run.State.ENDED).order_by()
-    specs = open_runs.values("spec").annotate(count=Count("pk")).values_list("spec", "count")
-    return sum(count * plan.seconds(spec) for spec, count in specs)
+    rows = list(open_runs.values("host", "spec").annotate(count=Count("pk")).values_list("host", "spec", "count"))
+    learned = {host: estimates(host) for host in {host for host, *_ in rows}}
+    totals = dict.fromkeys(learned, 0.0)
+    for host, spec, count in rows:
+        totals[host] += count * learned[host].seconds(spec)
+    return max(totals.values(), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -162,6 +190,21 @@ class Break:
     def sentence(self) -> str:
         before, after = f"run {self.before_position + 1}", f"run {self.after_position + 1}"
         return changes.sentence(before, after, self.changes)
+
+    @property
+    def listed(self) -> str:
+        """What changed, without the two runs."""
+        return changes.listed(self.changes)
+
+
+def breaks_sentence(found: Sequence[Break]) -> str:
+    """One warning about all of them; "" where there are none."""
+    if len(found) < 2:
+        return found[0].sentence if found else ""
+    paths = sorted({change.path for each in found for change in each.changes})
+    more = f" and {len(paths) - changes.SHOWN} more" if len(paths) > changes.SHOWN else ""
+    named = ", ".join(paths[: changes.SHOWN]) + more
+    return f"The host changed {len(found)} times between runs: {named}. {changes.NOT_COMPARABLE}"
 
 
 def breaks(campaign: UUID) -> list[Break]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Min, Q
 
-from apps.campaigns import plan, queries, queue
+from apps.campaigns import queries, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import reservations, windows
 from apps.hosts.models import Host, Reservation
@@ -132,11 +132,12 @@ def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now:
 
 
 def _seconds(campaign: Campaign, host: Host) -> float:
-    """About how long one of its runs there takes: as those did that ended, else as the plan says."""
+    """About how long one of its runs there takes: as those did that ended, else as estimated before the start."""
     runs = Run.objects.filter(campaign=campaign, host=host)
     took = queries.median_s(runs)
     if took:
         return took
+    learned = queries.estimates(host)
     specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))
-    planned = [(row["count"], plan.seconds(row["spec"])) for row in specs]
+    planned = [(row["count"], learned.seconds(row["spec"])) for row in specs]
     return float(sum(count * seconds for count, seconds in planned) / max(1, sum(count for count, _ in planned)))

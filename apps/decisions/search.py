@@ -1,7 +1,8 @@
 """SELECT only: search over everything, by PostgreSQL's full text search: one query, ranked, with snippets.
 
-Points, underscores and slashes part words here and in what is asked, so that shared_buffers is found within
-settings.postgresql.shared_buffers. The expressions of INDEXED are those of the indexes that migration 0006 makes.
+Points, underscores and slashes separate words here and in the query, so that shared_buffers matches
+settings.postgresql.shared_buffers. The beginning of a word matches it, unless the query has quotes. The expressions
+of INDEXED are those of the indexes that migration 0006 makes.
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ HOST = (
     "h.name || ' ' || h.address || ' ' || array_to_string(h.labels, ' ') || ' ' || h.state_reason || ' ' || "
     "coalesce(f.data #>> '{kernel,release}', '') || ' ' || coalesce(f.data #>> '{cpus,model}', '')"
 )
+# Each word of at least two letters matches as a prefix, unless it is excluded or the query has quotes.
+_QUERY = "websearch_to_tsquery('english', %(asked)s)"
+PREFIXED = (
+    f"CASE WHEN position('\"' IN %(asked)s) > 0 THEN {_QUERY} "
+    f"ELSE regexp_replace({_QUERY}::text, '(?<!!)(''[^'']{{2,}}'')', '\\1:*', 'g')::tsquery END"
+)
+ORDER = "exact DESC, rank DESC, kind, key"
 NEWEST = "{number} = (SELECT max(o.{number}) FROM {table} o WHERE o.{of} = {table}.{of})"
 
 
@@ -155,9 +163,9 @@ class Hit:
 
 
 def _branch(source: Source) -> str:
-    """Of many that match the newest are ranked: a rank takes the whole text, a match only the index."""
+    """SQL of the hits of a source. Of many, titles and then the newest are ranked: a rank reads the whole text."""
     only = f" AND {source.only}" if source.only else ""
-    newest = "" if source.kind == "recipe" else " ORDER BY created_at DESC"
+    newest = "" if source.kind == "recipe" else f" ORDER BY {_exact(source.title)} DESC, created_at DESC"
     matching = (
         f"SELECT {source.key} AS key, {source.title} AS title, {source.text} AS body, "  # noqa: S608 - our own words
         f"{source.shown or 'NULL'} AS shown, query FROM {source.table}, asked "
@@ -165,7 +173,15 @@ def _branch(source: Source) -> str:
     )
     return (
         f"SELECT '{source.kind}' AS kind, key, title, coalesce(shown, body) AS body, "  # noqa: S608 - our own words
-        f"ts_rank({vector('body')}, query) AS rank FROM ({matching}) AS matching"
+        f"{_exact('title')} AS exact, ts_rank({vector('body')}, query) AS rank FROM ({matching}) AS matching"
+    )
+
+
+def _exact(title: str) -> str:
+    """SQL: 2 where the title is what was typed, 1 where it begins with it."""
+    return (
+        f"(CASE WHEN lower({title}) = lower(%(typed)s) THEN 2 "
+        f"WHEN starts_with(lower({title}), lower(%(typed)s)) THEN 1 ELSE 0 END)"
     )
 
 
@@ -173,22 +189,23 @@ def statement(kind: str = "") -> str:
     """The whole query: only what is shown is read once more for its snippet."""
     branches = " UNION ALL ".join(_branch(each) for each in SOURCES if kind in ("", each.kind))
     return (
-        "WITH asked AS (SELECT websearch_to_tsquery('english', %(asked)s) AS query), "  # noqa: S608 - our own words
-        f"found AS ({branches} ORDER BY rank DESC, kind, key LIMIT %(most)s) "
+        f"WITH asked AS (SELECT {PREFIXED} AS query), "  # noqa: S608 - our own words
+        f"found AS ({branches} ORDER BY {ORDER} LIMIT %(most)s) "
         f"SELECT kind, key, title, ts_headline('english', {READABLE}, query, %(headline)s), rank FROM found, asked "
-        "ORDER BY rank DESC, kind, key"
+        f"ORDER BY {ORDER}"
     )
 
 
 def search(text: str, kind: str = "") -> list[Hit]:
-    """The best MOST of what has all the words; "quoted words" stand together, -word excludes, or is OR. PlanError for a
-    kind that is none."""
+    """The best MOST of what has all the words, titles first; "quoted words" stand together, -word excludes, or is OR.
+    PlanError for an unknown kind."""
     if kind and kind not in kinds():
         raise PlanError("kind", f"{kind!r:.40} cannot be searched", hint="one of " + ", ".join(kinds()))
     names, words = _recipes()
     asked: dict[str, Any] = {
         "asked": text.replace("\0", "")[:LONGEST].translate(APART),
         "most": MOST,
+        "typed": text.replace("\0", "")[:LONGEST].strip(),
         "ranked": RANKED,
         "headline": HEADLINE,
     }

@@ -38,13 +38,13 @@ class HitSerializer(serializers.Serializer[Any]):
     key = serializers.CharField()
     title = serializers.CharField()
     snippet = serializers.CharField(help_text="the text around what was found")
-    rank = serializers.FloatField()
+    rank = serializers.FloatField(help_text="of the text; exact titles come before it")
     path = serializers.CharField(help_text="of its page")
 
 
 class SearchedSerializer(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=search.LONGEST, help_text='words; "together", -without, or')
-    kind = serializers.ChoiceField(choices=search.kinds(), required=False, default="")
+    kind = serializers.ChoiceField(choices=search.kinds(), required=False, help_text="all kinds by default")
 
 
 class FeedSerializer(serializers.Serializer[Any]):
@@ -101,7 +101,7 @@ class SearchViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request) -> Response:
         asked = SearchedSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        found = search.search(asked.validated_data["q"], asked.validated_data["kind"])
+        found = search.search(asked.validated_data["q"], asked.validated_data.get("kind", ""))
         return Response(HitSerializer(found, many=True).data)
 
 

@@ -82,6 +82,9 @@ WEIGHTY = (
 )
 # Where being told or not is the fact itself. Elsewhere an older agent merely knew less.
 TOLD_OR_NOT = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
+# Firmware, crash kernels and balloons take more or less of the memory at each boot.
+SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
+SAME_SIZE_WITHIN = 0.03
 SHOWN = 3
 
 
@@ -107,9 +110,15 @@ class Change:
 
     @property
     def weighty(self) -> bool:
-        """Whether runs on both sides of it are not alike."""
+        """Whether runs before and after it are not directly comparable."""
         silent = self.before is None or self.after is None
-        return _any(self.parts, TOLD_OR_NOT if silent else WEIGHTY)
+        return _any(self.parts, TOLD_OR_NOT if silent else WEIGHTY) and not self.is_small
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a memory size that differs by a few percent, as between two boots or two like machines."""
+        sizes = isinstance(self.before, int) and isinstance(self.after, int) and _any(self.parts, SIZES)
+        return sizes and abs(self.before - self.after) <= SAME_SIZE_WITHIN * max(self.before, self.after)
 
 
 def lasting(facts: dict[str, Any]) -> dict[str, Any]:
@@ -181,28 +190,23 @@ def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     return [change for change in between(before, after) if change.weighty]
 
 
-# Of two machines of one make some kB are not told by both, and no two are the same machine.
-ALIKE_WITHIN = 0.01
-SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
-
-
 def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
-    """What makes runs on two hosts unalike: what is weighty, but for who they are and a hundredth of the memory."""
-    told = (change for change in weighty(first, second) if change.parts != ("machine_id",))
-    return [change for change in told if not (_any(change.parts, SIZES) and _near(change.before, change.after))]
+    """What makes runs on two hosts unalike: every weighty difference except their identity."""
+    return [change for change in weighty(first, second) if change.parts != ("machine_id",)]
 
 
-def _near(first: Any, second: Any) -> bool:
-    sizes = isinstance(first, int) and isinstance(second, int)
-    return sizes and abs(first - second) <= ALIKE_WITHIN * max(first, second)
+NOT_COMPARABLE = "Runs before and after a change are not directly comparable."
 
 
 def sentence(before: str, after: str, changes: list[Change]) -> str:
-    """ "Between run 4 and run 5 the host changed: kernel.release 6.1.0-9 → 6.1.0-10; runs on both sides are not
-    alike." Of many changes the first are named."""
+    """The warning about a host that changed between two runs, naming the first SHOWN changes."""
+    return f"The host changed between {before} and {after}: {listed(changes)}. {NOT_COMPARABLE}"
+
+
+def listed(changes: list[Change]) -> str:
+    """ "kernel.release 6.1.0-9 → 6.1.0-10 and 2 more", naming the first SHOWN."""
     named = ", ".join(f"{each.path} {each.was} → {each.now}" for each in changes[:SHOWN])
-    more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-    return f"Between {before} and {after} the host changed: {named}{more}; runs on both sides are not alike."
+    return f"{named} and {len(changes) - SHOWN} more" if len(changes) > SHOWN else named
 
 
 def shown(value: Any) -> str:

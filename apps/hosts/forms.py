@@ -74,11 +74,11 @@ class HostForm(OfTeam):
     )
 
     def offer_teams(self, user: User) -> Self:
-        """And as jump hosts those on which `user` is an operator, and keys that open no host of others."""
+        """And as jump hosts those that can be reached and that `user` operates, and keys of no other team's hosts."""
         jump, identity = self.fields["jump"], self.fields["identity"]
         assert isinstance(jump, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         assert isinstance(identity, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-        jump.queryset = Host.objects.filter(teams.reach(user, Role.OPERATOR))
+        jump.queryset = Host.objects.filter(teams.reach(user, Role.OPERATOR)).exclude(state=Host.State.ARCHIVE)
         identity.help_text = "" if user.of_house else "that opens no host of others; an admin of the house makes keys"
         identity.queryset = Identity.objects.exclude(hosts__in=Host.objects.exclude(teams.reach(user, Role.ADMIN)))
         return super().offer_teams(user)

@@ -203,6 +203,9 @@ def _check_way(host: Host, by: User) -> None:
     """Connecting through a host is using it, and a key opens every host that has it."""
     if host.jump:
         require(by, Role.OPERATOR, "connect through", on=host.jump)
+        if host.jump.state == Host.State.ARCHIVE:
+            hint = "choose a host that is reached over SSH"
+            raise PlanError("jump", f"{host.jump} holds imported results only and cannot be reached", hint=hint)
     if host.identity:
         require(by, Role.ADMIN, "use SSH key", on=host.identity)
 

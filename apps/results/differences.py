@@ -91,29 +91,35 @@ def _values(told: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
 
 
 def of_hosts(sides: Sequence[Sequence[Ran]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
-    """(what nobody set and yet differs: kernel, versions, hardware; warnings), by the facts of each run's host."""
+    """(differences that no setting made, such as kernel, versions and hardware; warnings), from the hosts' facts."""
     ids = [sorted({run.facts_id for run in runs if run.facts_id}) for runs in sides]
     known = Facts.objects.in_bulk({pk for each in ids for pk in each})
     facts = [[known[pk].data for pk in own] for own in ids]
     mixed = [_mixed(name, runs, own) for name, runs, own in zip(names, sides, facts, strict=True)]
-    unknown = [] if all(facts) else ["Of some runs no facts of the host were kept: what else differed cannot be told."]
-    return _between(facts)[:MOST_CHANGES], [text for text in [*mixed, *unknown] if text]
+    missing = [] if all(facts) else ["Some runs have no recorded host facts, so other differences may be missing."]
+    return _between(facts)[:MOST_CHANGES], [text for text in [*mixed, *missing] if text]
 
 
 def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
-    """What the newest facts of each side say against those of the first."""
-    rows: dict[str, list[str]] = {}
-    for place, own in enumerate(facts):
-        if place and own and facts[0]:
-            for change in changes.weighty(facts[0][-1], own[-1]):
-                rows.setdefault(change.path, [change.was] * len(facts))[place] = change.now
-    return [Difference(path, values, planned=False) for path, values in rows.items()]
+    """Weighty facts that differ between or within the sides, compared with the newest facts of the first side."""
+    if not facts[0]:
+        return []
+    reference, rows = facts[0][-1], dict[str, list[list[str]]]()
+    own = [[{change.path: change for change in changes.weighty(reference, each)} for each in side] for side in facts]
+    for path, was in {path: change.was for side in own for found in side for path, change in found.items()}.items():
+        rows[path] = [
+            list(dict.fromkeys(found[path].now if path in found else was for found in side)) or ["not recorded"]
+            for side in own
+        ]
+    return [Difference(path, [" or ".join(values) for values in sides], planned=False) for path, sides in rows.items()]
 
 
 def _mixed(name: str, runs: Sequence[Ran], facts: Sequence[dict[str, Any]]) -> str:
-    """Runs of one side on unlike hosts, or before and after a change, are no repetitions of each other."""
+    """A warning when the runs of one side are no repetitions of each other: several hosts, or a host that changed."""
     hosts = sorted({run.host.name for run in runs})
     if len(hosts) > 1:
         return f"{name} mixes runs of {len(hosts)} hosts: {', '.join(hosts)}."
-    told = sorted({change.path for other in facts[1:] for change in changes.weighty(facts[0], other)})
-    return f"{name} mixes runs before and after a change of the host: {', '.join(told[:3])}." if told else ""
+    paths = sorted({change.path for other in facts[1:] for change in changes.weighty(facts[0], other)})
+    more = f" and {len(paths) - changes.SHOWN} more" if len(paths) > changes.SHOWN else ""
+    named = ", ".join(paths[: changes.SHOWN]) + more
+    return f"{name} mixes runs before and after a host change: {named}." if paths else ""

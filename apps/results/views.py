@@ -23,7 +23,7 @@ from apps.accounts.pages import needs, page
 from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
-from apps.campaigns.queries import breaks_at, median_s
+from apps.campaigns.queries import breaks_at, breaks_sentence, median_s
 from apps.campaigns.schedule import OnHost, by_host
 from apps.hosts.models import Host
 from apps.results import (
@@ -69,10 +69,12 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     progress = whole.progress()
     keeper, shown = Keeper(campaign, host) if host else whole, story.runs_of(campaign, host, **_place(request))
     table = keeper.table() if planned and compares else None
+    breaks = whole.breaks()
     context: dict[str, Any] = {
         "campaign": campaign,
         "progress": progress,
-        "breaks": whole.breaks(),
+        "breaks": breaks,
+        "breaks_sentence": breaks_sentence(breaks),
         "table": table,
         **(_drawn(keeper) if table else {}),
         "hosts": _hosts(whole) if planned else [],
@@ -228,6 +230,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     if tab == HOSTS:
         context |= story.hosts_of(run, request.GET.get("part", ""))
     context["breaks"] = breaks_at(run)
+    context["breaks_sentence"] = breaks_sentence(context["breaks"])
     context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":

@@ -70,9 +70,19 @@ class ProfileForm(OfTeam, RevisionForm):
 class DryRunForm(forms.Form):
     """A profile, or one revision of it, on a host whose facts are known."""
 
-    profile = forms.ModelChoiceField(Profile.objects.all(), to_field_name="name", empty_label="choose a profile")
+    profile = forms.ModelChoiceField(
+        Profile.objects.all(),
+        to_field_name="name",
+        empty_label="choose a profile",
+        error_messages={"invalid_choice": "There is no profile %(value)s."},
+    )
     r = forms.IntegerField(min_value=1, required=False, label="Revision", widget=forms.HiddenInput)
-    host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host", label="Host")
+    host = forms.ModelChoiceField(
+        Host.objects.none(),
+        empty_label="choose a host",
+        label="Host",
+        error_messages={"invalid_choice": "This host does not exist, or has never been checked."},
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -87,5 +97,5 @@ class DryRunForm(forms.Form):
             numbered = {"number": given["r"]} if given.get("r") else {}
             given["revision"] = given["profile"].revisions.filter(**numbered).order_by("-number").first()
             if given["revision"] is None:
-                self.add_error("r", f"{given['profile']} has no revision {given.get('r') or 'at all'}")
+                self.add_error("r", f"{given['profile']} has no revision {given.get('r') or 'yet'}.")
         return given

@@ -134,7 +134,7 @@ def status(client: Client, link: str) -> int:
 @pytest.mark.parametrize(
     ("name", "queries"),
     [
-        ("home", 28),
+        ("home", 30),
         ("host_list", 4),
         ("profile_list", 3),
         ("workload_list", 3),

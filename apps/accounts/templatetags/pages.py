@@ -205,6 +205,24 @@ def brief(value: Any) -> str:
 
 
 @register.filter
+def as_lines(value: Any, path: str = "") -> list[tuple[str, str]]:
+    """Nested values as (dotted path, text) lines, in their order."""
+    if isinstance(value, dict) and value:
+        return [line for name, inner in value.items() for line in as_lines(inner, f"{path}.{name}".lstrip("."))]
+    if isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        return [line for place, inner in enumerate(value) for line in as_lines(inner, f"{path}.{place}".lstrip("."))]
+    return [(path, _scalar(value))]
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_scalar, value)) or "none"
+    return "none" if value is None or value == {} else str(value)
+
+
+@register.filter
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,24 @@ def test_every_operation_has_a_description_of_its_problems(schema: Any) -> None:
 
 def test_private_keys_are_written_and_never_read(schema: Any) -> None:
     assert schema["components"]["schemas"]["Identity"]["properties"]["private_key"]["writeOnly"]
+
+
+def enums(part: Any) -> Iterator[dict[str, Any]]:
+    """Every part of the schema that lists its accepted values."""
+    if isinstance(part, dict):
+        if isinstance(part.get("enum"), list):
+            yield part
+        for inner in part.values():
+            yield from enums(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from enums(inner)
+
+
+def test_a_default_is_one_of_the_accepted_values(schema: Any) -> None:
+    outside = [each for each in enums(schema) if "default" in each and each["default"] not in each["enum"]]
+
+    assert outside == []
 
 
 def test_the_docs_have_no_inline_script() -> None:

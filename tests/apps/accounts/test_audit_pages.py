@@ -62,6 +62,19 @@ def test_each_filter_narrows_it_on_the_page_in_the_api_and_in_the_file(
     assert [row["action"] for row in csv.DictReader(io.StringIO(file))] == actions
 
 
+def test_values_are_shown_whole_and_not_as_python(client: Client, people: Any) -> None:
+    settings = {"postgresql": {"shared_buffers": "2GB", "jit": False}, "reboot": None, "labels": ["oltp", "rack=b2"]}
+    audit(people[0], "profile.revise", "big", after={"settings": settings, "note": "x" * 300 + " the end"})
+
+    html = client.get(reverse("audit_log")).content.decode()
+
+    assert "settings.postgresql.shared_buffers: 2GB" in html
+    assert "settings.postgresql.jit: no" in html
+    assert "settings.reboot: none" in html
+    assert "settings.labels: oltp, rack=b2" in html
+    assert "x the end" in html and "{&#x27;" not in html
+
+
 def test_a_formula_in_the_file_is_disarmed(client: Client, people: Any) -> None:
     audit(people[0], "profile.create", "=HYPERLINK(1)")
 

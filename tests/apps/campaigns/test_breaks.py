@@ -21,8 +21,8 @@ from tests.factories import browser, make_campaign, make_host
 UPGRADED = machine.facts(kernel=machine.kernel(release="6.12.57-amd64"))
 RENAMED = machine.facts(hostname="bench-07")
 SENTENCE = (
-    "Between run 2 and run 3 the host changed: kernel.release 6.12.48-amd64 → 6.12.57-amd64; "
-    "runs on both sides are not alike."
+    "The host changed between run 2 and run 3: kernel.release 6.12.48-amd64 → 6.12.57-amd64. "
+    "Runs before and after a change are not directly comparable."
 )
 
 
@@ -70,7 +70,7 @@ def test_the_pages_and_the_api_say_it(client: Client, viewer: User) -> None:
     client.force_login(viewer)
 
     def said(name: str, pk: Any) -> bool:
-        return "the host changed" in client.get(reverse(name, args=[pk])).content.decode()
+        return "The host changed" in client.get(reverse(name, args=[pk])).content.decode()
 
     assert said("campaign_detail", campaign.pk) and said("run_detail", second.pk) and said("run_detail", third.pk)
     assert not said("run_detail", first.pk)
@@ -79,6 +79,18 @@ def test_the_pages_and_the_api_say_it(client: Client, viewer: User) -> None:
     assert told["changes"] == [{"path": "kernel.release", "before": "6.12.48-amd64", "after": "6.12.57-amd64"}]
     run = browser(viewer).get(f"/api/v1/runs/{third.pk}/").json()
     assert (run["facts"], run["host_changes"]) == (3, [told])
+
+
+def test_several_changes_of_a_host_are_one_banner(client: Client, viewer: User) -> None:
+    campaign = ran(machine.facts(), UPGRADED, machine.facts())
+    client.force_login(viewer)
+
+    html = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+    assert html.count("The host changed") == 1
+    assert "The host changed 2 times between runs: kernel.release." in html
+    assert "kernel.release 6.12.48-amd64 → 6.12.57-amd64" in html
+    assert "kernel.release 6.12.57-amd64 → 6.12.48-amd64" in html
 
 
 @pytest.mark.django_db(transaction=True)

@@ -119,6 +119,26 @@ def test_what_means_nothing_is_told_beside_its_field(
     assert not Campaign.objects.exists()
 
 
+@pytest.mark.parametrize("path", ["steps.measure.clients", "workload.clients"])
+def test_a_row_may_name_the_step_of_a_workload_of_one_step(client: Client, typed: dict[str, Any], path: str) -> None:
+    rows = {"factor": ["clients"] * 2, "level": ["", ""], "path": [path] * 2, "value": ["8", "16"]}
+
+    client.post(reverse("campaign_new"), typed | rows | {"conditions": "", "factor_orders": ""})
+
+    (factor,) = Campaign.objects.get().factors
+    assert [level["set"] for level in factor["levels"]] == [{path: 8}, {path: 16}]
+
+
+@pytest.mark.parametrize("path", ["steps.measure.clients", "workload.clients"])
+def test_an_option_that_its_tool_refuses_marks_its_row(client: Client, typed: dict[str, Any], path: str) -> None:
+    rows = {"factor": ["clients"] * 2, "level": ["", ""], "path": [path] * 2, "value": ["8", "sixteen"]}
+
+    answer = client.post(reverse("campaign_new"), typed | rows | {"conditions": "", "factor_orders": ""})
+
+    assert answer.status_code == 422
+    assert [bool(row.error) for row in answer.context["rows"][:2]] == [False, True]
+
+
 def test_a_part_of_the_form_is_open_where_it_says_something_and_closed_otherwise(
     client: Client, host: Host, typed: dict[str, Any]
 ) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from apps.accounts.models import User
+from apps.campaigns import previews, queries, schedule, services
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress, progress
 from tests.factories import end_run, make_campaign
@@ -25,11 +28,24 @@ def test_a_draft_has_no_runs_and_no_end(django_assert_num_queries: Any) -> None:
 def test_before_the_first_end_the_plan_tells_the_time(django_assert_num_queries: Any) -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
 
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(4):  # runs, their specs, and their host's restarts and overheads
         found = progress(campaign)
 
     # Six runs of 2 s each, and 3 s around each.
     assert found == Progress(done=0, total=6, running=0, failed=0, read=0, eta_s=6 * 5.0)
+
+
+def test_starting_a_campaign_does_not_change_the_estimate(tuner: User) -> None:
+    past = make_campaign(Campaign.State.FINISHED)  # its runs took 10 s each, 8 s more than their steps
+    draft = make_campaign(host=past.host, by=tuner)
+    before_start = previews.preview(draft).seconds
+
+    services.start_campaign(draft, by=tuner)
+
+    (waiting,) = schedule.schedule(draft.host, timezone.now()).waiting
+    assert progress(draft).eta_s == before_start == pytest.approx(6 * 10.0)
+    assert waiting.runs * waiting.seconds == before_start
+    assert queries.run_seconds(draft.runs.all()[0]) == pytest.approx(10.0)
 
 
 def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:

@@ -68,6 +68,24 @@ def test_words_are_asked_for_as_people_type_them(decision: Decision) -> None:
     assert found("") == found("the") == found("\x00%s'\"-(") == set()
 
 
+@pytest.mark.parametrize("text", ["shared_buf", "shar buff", "shared_buf -zebra", "memory or shared_buf"])
+def test_the_beginning_of_a_word_is_enough(decision: Decision, text: str) -> None:
+    assert ("profile", "big-memory r1") in found(text)
+
+
+def test_quoted_and_excluded_words_are_whole_words(decision: Decision) -> None:
+    assert found('"shared buf"') == set()
+    assert ("decision", "A quarter of memory") in found("quarter -kern")
+
+
+def test_the_exact_title_comes_first_and_titles_that_begin_with_it_next(tuner: User) -> None:
+    make_campaign(by=tuner, name="about wal", question="wal wal wal wal: does wal help wal?")
+    make_campaign(by=tuner, name="wal level", question="Does it help?")
+    make_campaign(by=tuner, name="WAL", question="Does it help?")
+
+    assert [hit.title for hit in search.search("wal", "campaign")] == ["WAL", "wal level", "about wal"]
+
+
 def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
     (hit,) = search.search("cleaners")
 
@@ -105,6 +123,7 @@ def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_a
 @pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
 def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
     asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": search.HEADLINE, "names": [], "words": []}
+    asked |= {"typed": "memory"}
 
     with connection.cursor() as cursor:
         # Of a few rows nothing is dear: only a bitmap, which a GIN index gives, is left.

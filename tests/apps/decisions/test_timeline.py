@@ -41,6 +41,14 @@ def test_it_tells_campaigns_decisions_and_what_became_of_them(decision: Decision
     assert told() == ALL
 
 
+def test_the_page_says_once_that_a_decision_was_accepted(decision: Decision, tuner: User, client: Client) -> None:
+    client.force_login(tuner)
+
+    rows = client.get(reverse("timeline")).content.decode().split("<li data-row>")[1:]
+
+    assert [sum(state in row for row in rows) for state in ("</span> accepted", "</span> proposed")] == [1, 1]
+
+
 def test_each_filter_leaves_what_is_about_it(decision: Decision, tuner: User, admin: User) -> None:
     tomorrow = timezone.localdate() + timedelta(days=1)
 

@@ -154,6 +154,17 @@ def test_a_governor_of_some_of_the_cpus_is_seen_although_their_rows_split() -> N
     assert changes.weighty(before, edited("cpus/frequency/policies", split, before))
 
 
+@pytest.mark.parametrize("path", ["memory/total_kb", "numa/nodes/0/mem_kb"])
+@pytest.mark.parametrize(("share", "weighty"), [(0.98, False), (1.02, False), (0.9, True)])
+def test_memory_that_differs_by_a_few_percent_leaves_runs_comparable(path: str, share: float, weighty: bool) -> None:
+    before = machine.facts()
+    size = before["memory"]["total_kb"] if path == "memory/total_kb" else before["numa"]["nodes"][0]["mem_kb"]
+
+    changed = changes.between(before, edited(path, int(size * share), before))
+
+    assert [each.weighty for each in changed] == [weighty]
+
+
 def test_a_sentence_names_the_first_changes_and_counts_the_others() -> None:
     before = machine.facts()
     after = before
@@ -163,6 +174,6 @@ def test_a_sentence_names_the_first_changes_and_counts_the_others() -> None:
     said = changes.sentence("run 4", "run 5", changes.weighty(before, after))
 
     assert said == (
-        "Between run 4 and run 5 the host changed: cpus.online 0-15 → 0, kernel.release 6.12.48-amd64 → 7.0, "
-        "memory.swap_kb 0 → 1 and 1 more; runs on both sides are not alike."
+        "The host changed between run 4 and run 5: cpus.online 0-15 → 0, kernel.release 6.12.48-amd64 → 7.0, "
+        "memory.swap_kb 0 → 1 and 1 more. Runs before and after a change are not directly comparable."
     )

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
+from apps.hosts import services
 from apps.hosts.models import Host, HostKey, Identity
 from tests import machine, populate
 from tests.factories import make_host
@@ -84,6 +85,20 @@ def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(
     assert answer.redirect_chain == [(f"{reverse('host_add')}?identity={made.pk}", 302)]
     assert made.public_key in answer.content.decode()
     assert answer.context["form"]["identity"].value() == made.pk
+
+
+def test_an_archive_host_is_no_jump_host(admin_client: Client, admin: User, form: dict[str, str]) -> None:
+    archive = services.archive_host("imported", by=admin)
+
+    page = admin_client.get(reverse("host_add")).content.decode()
+    refused = admin_client.post(reverse("host_add"), form | {"jump": str(archive.pk)})
+    by_api = admin_client.post(
+        "/api/v1/hosts/", form | {"jump": archive.pk, "pg_bin_dirs": []}, content_type="application/json"
+    )
+
+    assert ">imported<" not in page and ">other<" in page
+    assert list(refused.context["form"].errors) == ["jump"]
+    assert (by_api.status_code, by_api.json()["field"]) == (400, "jump")
 
 
 @pytest.mark.parametrize("wanted", ["", "0", "zeta", "9" * 30])

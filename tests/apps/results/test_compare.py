@@ -117,6 +117,22 @@ def test_another_kernel_is_a_difference_that_nobody_set(campaign: Campaign) -> N
     assert [row.values[1] for row in found.unplanned if row.path == "kernel.release"] == ["6.99.0"]
 
 
+def test_a_host_that_changed_while_both_sides_ran_is_a_difference(campaign: Campaign) -> None:
+    host = campaign.host
+    old = host.facts_history.order_by("-number")[0]
+    new = Facts.objects.create(host=host, number=99, digest="x", data=facts(kernel=kernel(release="6.99.0")))
+    for run in campaign.runs.all():
+        run.facts = new if run.block > 1 else old
+        run.save(update_fields=["facts"])
+
+    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+
+    assert "a host change: kernel.release" in found.warnings[0]
+    assert [(row.path, row.values) for row in found.unplanned] == [
+        ("kernel.release", ["6.12.48-amd64 or 6.99.0", "6.12.48-amd64 or 6.99.0"])
+    ]
+
+
 def test_a_side_that_mixes_hosts_says_so(admin: User) -> None:
     host, other = split.host("rack-1"), split.host("rack-2")
     campaign = split.finished(admin, host)

@@ -127,13 +127,24 @@ def test_a_host_that_does_not_answer_is_said_and_its_facts_stand_in(client: Clie
     assert "did not answer" in page and "taskset -c 0-3" in page and "<html" not in page
 
 
-@pytest.mark.parametrize("wrong", [{"profile": "none"}, {"host": "99"}, {"r": "7"}])
-def test_a_dry_run_of_what_is_not_there_says_so(client: Client, tuner: User, wrong: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"profile": "none"}, "There is no profile none."),
+        ({"host": "99"}, "This host does not exist, or has never been checked."),
+        ({"r": "7"}, "oltp has no revision 7."),
+    ],
+)
+def test_a_dry_run_of_what_does_not_exist_names_it(
+    client: Client, tuner: User, wrong: dict[str, str], message: str
+) -> None:
     profile, host = populate.profile(tuner), populate.host()
 
     answer = client.get(reverse("dry_run"), {"profile": profile.name, "host": host.pk} | wrong)
 
+    page = answer.content.decode()
     assert answer.status_code == 422
+    assert message in page and "Not saved" not in page
 
 
 def test_an_export_is_a_download_named_after_profile_revision_and_host(client: Client, tuner: User) -> None:
