@@ -14,7 +14,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-all test-lab soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
+.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -39,6 +39,9 @@ e2e: .venv-e2e ## the browser tests in Debian's chromium
 
 test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
+
+test-compose: .venv-tests ## docker-compose.yml in a container engine: kills, upgrade, restore; as root, needs docker.io
+	@$(RUN) $(BIN)/python -m pytest -m compose tests/compose $(ARGS)
 
 soak: .venv-tests ## campaigns for half an hour under 72 faults of all kinds; as root
 	@$(BIN)/python -m tests.faults.soak $(ARGS)

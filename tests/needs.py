@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 POSTGRESQL_15 = Path("/usr/lib/postgresql/15/bin")
+DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ def _may_make_namespaces() -> bool:
     return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
 
 
+def _has_compose() -> bool:
+    """Compose 2, or what the tests need to take it from Debian's packages for themselves (tests/compose/plugins.py)."""
+    if find_program("docker") is None:
+        return True  # the need "docker" says so
+    command = ["docker", "compose", "version"]
+    if subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0:
+        return True
+    return find_program("apt-get") is not None and DEBIAN_KEYRING.is_file()
+
+
 NEEDS = {
     need.name: need
     for need in (
@@ -62,12 +73,14 @@ NEEDS = {
         program("bpftrace", "bpftrace"),
         program("sshd", "openssh-server"),
         program("ssh-keygen", "openssh-client"),
+        program("openssl", "openssl"),
         program("chromium", "chromium"),
         program("debootstrap", "debootstrap"),
         program("qemu-img", "qemu-utils"),
         program("mkfs.ext4", "e2fsprogs"),
         Need("qemu", lambda: find_program("qemu-system-x86_64") is not None, "apt-get install qemu-system-x86"),
         Need("docker", lambda: bool(find_program("docker") and find_program("dockerd")), "apt-get install docker.io"),
+        Need("compose", _has_compose, "apt-get install docker-compose-v2 docker-buildx"),
         Need("postgresql-15", POSTGRESQL_15.is_dir, "apt-get install postgresql-15"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
         Need("user namespaces", _may_make_namespaces, "sysctl -w kernel.unprivileged_userns_clone=1"),

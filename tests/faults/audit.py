@@ -20,7 +20,7 @@ from agents.protocol import checksum
 from agents.spool import Job, read_log
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
-from tests.faults.ledger import Found
+from tests.faults.findings import Found
 
 Line = dict[str, Any]
 EVENTS = "events.ndjson"

@@ -17,7 +17,8 @@ from typing import Any
 
 from embedded.errors import StackError
 from tests.faults import document, siege
-from tests.faults.ledger import Found, Ledger, load, save
+from tests.faults.findings import Found
+from tests.faults.ledger import Ledger, load, save
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 from tests.faults.soak import say
 

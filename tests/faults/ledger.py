@@ -17,12 +17,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.faults.findings import Found
 
 SEEN = Path(__file__).with_name("seen.json")
 KEEP_IN = "PROVING_FAULTS"
@@ -65,19 +67,6 @@ FAULTS = {
 def often(times: int) -> pytest.MarkDecorator:
     """Run a test once, and as a slow one `times` times, told to it as `times`."""
     return pytest.mark.parametrize("times", [1, pytest.param(times, marks=pytest.mark.slow)])
-
-
-@dataclass(frozen=True)
-class Found:
-    """What an audit of runs that ended came to."""
-
-    runs: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    overlapping: int = 0
-
-    def __add__(self, other: Found) -> Found:
-        return Found(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Found)))
 
 
 @dataclass

@@ -24,7 +24,7 @@ from embedded.supervisor import Service
 from tests import ground, snapshot
 from tests.alone import alone
 from tests.faults import moments
-from tests.faults.ledger import Found
+from tests.faults.findings import Found
 from tests.faults.matrix import loop_device
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy

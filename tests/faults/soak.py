@@ -19,7 +19,8 @@ from embedded import processes
 from embedded.errors import StackError
 from tests import remote
 from tests.faults import document, siege
-from tests.faults.ledger import FAULTS, Found, Ledger, load, save
+from tests.faults.findings import Found
+from tests.faults.ledger import FAULTS, Ledger, load, save
 from tests.faults.on_host import DAY_S, SESSION
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 

@@ -13,7 +13,8 @@ from apps.hosts.models import Host
 from tests import campaigns, snapshot
 from tests.faults import audit
 from tests.faults.audit import Line
-from tests.faults.ledger import Found, Ledger, Row, load
+from tests.faults.findings import Found
+from tests.faults.ledger import Ledger, Row, load
 
 
 @pytest.fixture

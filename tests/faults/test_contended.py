@@ -20,7 +20,8 @@ from django.conf import settings
 from agents.spool import read_log
 from embedded.postgres import bin_dir
 from tests import remote
-from tests.faults.ledger import Found, Ledger
+from tests.faults.findings import Found
+from tests.faults.ledger import Ledger
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLEAR = ("must wait", "is older than")

@@ -25,7 +25,8 @@ from apps.campaigns.targets import target
 from apps.hosts import consents, contact, ssh
 from apps.hosts.models import Host
 from tests import campaigns
-from tests.faults.ledger import Found, Ledger
+from tests.faults.findings import Found
+from tests.faults.ledger import Ledger
 from tests.lab.conftest import BASE, differences, look, wait
 from tests.lab.machines.machine import Machine
 
