@@ -17,6 +17,7 @@ from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0
 ANSWER_S = 0.2  # of one look; what comes later is taken with the next
+REPORT_S = 1.0  # backends report their counts this often: before the first report a rate would be a false 0
 SILENCE_S = 30.0  # after which nobody is asked again
 SETTLE_S = 1.0  # for backends to leave, which hand over their counts then
 MOST_ROWS = 50
@@ -171,10 +172,11 @@ class PostgreSQL(Collector):
         except NotAvailable:
             self._psql.close()
             raise
+        self._first_at = self._counted_at = self._before["views"]["at"]
         self._count(self._before["views"])
 
     def sample(self) -> dict[str, float]:
-        """Nothing while the server does not answer: the next sample tells it all."""
+        """Nothing while the server does not answer: the next sample covers that time as well."""
         found = self._look(ANSWER_S)
         return {} if found is None else {**self._count(found), **self._waits(found["wait"])}
 
@@ -194,6 +196,9 @@ class PostgreSQL(Collector):
             told[_declared(name)][name] = value
         gauges, counts = told["gauge"], told["counter"]
         rates = self._rates.of(counts, found["at"])
+        since, self._counted_at = self._counted_at, found["at"]
+        if since < self._first_at + REPORT_S:
+            return gauges
         # What never happened is not told: views of newer versions have hundreds of such numbers.
         return {**{name: rate for name, rate in rates.items() if counts[name]}, **gauges}
 

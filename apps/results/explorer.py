@@ -21,11 +21,11 @@ from apps.results.models import Measurement
 ORDER, BLOCK, HOST = "@order", "@block", "@host"
 AXES = {ORDER: "order of running", BLOCK: "block", HOST: "host"}
 SHAPES = {
-    "auto": "as fits the runs",
-    "strip": "points, means, intervals",
-    "box": "boxes",
+    "auto": "automatic",
+    "strip": "points, means and intervals",
+    "box": "box plots",
     "lines": "lines of means",
-    "heat": "heat map of ratios",
+    "heat": "heat map",
 }
 SCALES = {"absolute": "absolute", "relative": "relative to a baseline"}
 BOX_FROM = 8  # runs of a level: below, a box hides more than it tells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.results.evidence import Part, parts
@@ -14,8 +14,8 @@ WORDS = {
     HELD: "proven",
     DRIFTED: "changed during the run",
     NEVER: "never in effect",
-    UNPROVEN: "not looked at",
-    NOTHING: "nothing was asked",
+    UNPROVEN: "not verified",
+    NOTHING: "no settings",
 }
 PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open"
 
@@ -116,9 +116,14 @@ class Report:
 
 
 def report(
-    asked: Mapping[str, Any], proofs: Iterable[Mapping[str, Any]], writes: Iterable[Mapping[str, Any]], ended: bool
+    asked: Mapping[str, Any],
+    proofs: Iterable[Mapping[str, Any]],
+    writes: Iterable[Mapping[str, Any]],
+    ended: bool,
+    failed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Report:
-    """`asked` are the settings of the spec; proofs and writes the data of its events, in order."""
+    """`asked` are the settings of the spec; proofs and writes the data of its events, in order; `failed` the error that
+    ended the run, by the setting that was not in effect."""
     every = list(proofs)
     changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
     names = [*asked, *(each["setting"] for each in every if each["phase"] in MEASURED)]
@@ -126,10 +131,19 @@ def report(
         _proven(name, asked.get(name), [each for each in every if each["setting"] == name], changes, ended)
         for name in dict.fromkeys(names)
     ]
+    settings = [_blamed(each, (failed or {}).get(each.name)) for each in settings]
     status = next((word for word in (DRIFTED, NEVER, UNPROVEN) if any(s.status == word for s in settings)), HELD)
     if not settings:
-        return Report(NOTHING, "This run asked for no setting: the host was used as it was.", [], changes)
+        return Report(NOTHING, "This run changes no setting: it uses the host as it is.", [], changes)
     return Report(status, _sentence(status, settings, ended), settings, changes)
+
+
+def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
+    """Never in effect, where the run ended because of that before any check."""
+    if error is None or setting.status != UNPROVEN:
+        return setting
+    sentence = f"{setting.name} should have been {error.get('wanted')} and was {error.get('found')}."
+    return replace(setting, status=NEVER, sentence=sentence)
 
 
 def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
@@ -139,11 +153,11 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
         looks = sum(len(subject.looks) for each in settings for subject in each.subjects)
         so_far = "" if ended else " so far"
         many = f"All {len(settings)} settings were" if len(settings) > 1 else f"{names} was"
-        return f"{many} in effect{so_far}: {looks} looks, and each held."
+        return f"{many} in effect{so_far} in all {looks} checks." if looks > 1 else f"{many} in effect{so_far}."
     if status == UNPROVEN:
-        return f"Not looked at{'' if ended else ' yet'}: {names}."
+        return f"Not verified{'' if ended else ' yet'}: {names}."
     if status == DRIFTED:
-        return f"{names} changed during the run, so that it does not count. {bad[0].sentence}"
+        return f"{names} changed during the run, so the run does not count. {bad[0].sentence}"
     return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}"
 
 
@@ -170,16 +184,16 @@ def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tupl
     if refused:
         return NEVER, f"{refused[0].key} is {refused[0].found} instead of {refused[0].wanted}."
     if not looks:
-        return UNPROVEN, "The run ended before it was looked at." if ended else "It has not been looked at yet."
+        return UNPROVEN, "The run ended before it was verified." if ended else "It has not been verified yet."
     return HELD, ""
 
 
 def _told(bad: Look, before: list[Look]) -> str:
-    """Was X before, Y after; or what was wanted, where the same was not looked at before."""
+    """What changed since before the measurement; or what was wanted, where the subject was not verified before."""
     was = next((look.found for look in before if look.subject == bad.subject and look is not bad), None)
     if was is not None:
-        return f"{bad.subject} was {was} before, and {bad.found} {bad.phase}."
-    return f"{bad.subject} was to be {bad.wanted}, and was {bad.found} {bad.phase}."
+        return f"{bad.subject} was {was} before the measurement and {bad.found} {bad.phase} it."
+    return f"{bad.subject} should have been {bad.wanted} and was {bad.found} {bad.phase} the measurement."
 
 
 def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:

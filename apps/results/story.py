@@ -76,9 +76,9 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
 
 
 def proof_of(run: Run) -> proof.Report:
-    """Whether what the run asked for was in effect and was put back, on each host that had a part in it."""
+    """Whether the settings of the run were in effect and were restored, on each host that had a role in it."""
     told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
-    asked: dict[str, Any] = {}
+    asked, failed = dict[str, Any](), dict[str, dict[str, Any]]()
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
         where = f" on {job.name}" if isinstance(job, RunPart) else ""
@@ -86,7 +86,9 @@ def proof_of(run: Run) -> proof.Report:
             told[kind].append({**data, "setting": data["setting"] + where})
         wanted = job.spec["settings"]
         asked |= {name + where: wanted[name] for name in SETTINGS if name in wanted}
-    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED)
+        if job.error and job.error.get("setting"):
+            failed[job.error["setting"].partition(" ")[0] + where] = job.error
+    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED, failed)
 
 
 def hosts_of(run: Run, chosen: str) -> dict[str, Any]:

@@ -56,6 +56,18 @@ def test_samples_begin_before_the_load_end_after_it_and_each_collector_tells_its
     assert not postgres_processes(data_dir)
 
 
+@pytest.mark.parametrize("name", ["pg_stat_database.xact_commit", "pg_stat_wal.wal_bytes"])
+def test_rates_of_postgresql_begin_when_its_statistics_arrive_and_not_at_zero(
+    observed: tuple[Connection, str, list[dict[str, Any]]], name: str
+) -> None:
+    *_, events = observed
+
+    values = [sample["values"].get(name) for sample in of(events, "sample", source="postgresql")]
+
+    rates = [value for value in values if value is not None]
+    assert rates and rates[0] > 0.2 * max(rates), values
+
+
 def test_postgresql_counts_what_pgbench_did(observed: tuple[Connection, str, list[dict[str, Any]]]) -> None:
     agent, run, events = observed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note
+from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 from apps.results.compare import Arm, Compared
 
 LETTERS = "ABCDEF"
@@ -32,7 +32,7 @@ def runs_chart(found: Compared, look: Theme) -> Figure:
         "range": [-0.6, len(found.arms) - 0.4],
         "zeroline": False,
     }
-    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity(found)}, "zeroline": False})
+    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity(found)}, "zeroline": False} | value_range(data))
     drawn |= {"height": 420, "showlegend": False, "annotations": []}
     foot(drawn["xaxis"], origin_note(data))
     return {"data": data, "layout": drawn}

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
-from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout, origin_note
+from apps.results.charts.themes import (
+    DASHES,
+    LOGARITHMIC,
+    SYMBOLS,
+    Figure,
+    Theme,
+    foot,
+    layout,
+    origin_note,
+    value_range,
+)
 from apps.results.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
 
 HEIGHT_PX, STACKED_PX = 520, 360
@@ -42,7 +52,10 @@ def explorer_chart(found: Explored, look: Theme, stacked: bool = False) -> Figur
             _heat(found, own, axes, look) if found.view.shape == "heat" else _coloured(found, own, colours, axes, look)
         )
     _legend_once(data)
-    _notes(found, drawn, data)
+    if found.view.shape != "heat":
+        for name in [name for name in drawn if name.startswith("yaxis")]:
+            drawn[name] |= value_range(data)
+    _notes(found, drawn, data, look)
     return {"data": data, "layout": drawn}
 
 
@@ -356,11 +369,11 @@ def _legend_once(data: list[Figure]) -> None:
         seen.add(key)
 
 
-def _notes(found: Explored, drawn: Figure, data: list[Figure]) -> None:
+def _notes(found: Explored, drawn: Figure, data: list[Figure], look: Theme) -> None:
     told = []
     if found.view.shape == "heat":
         bar = {"title": {"text": found.quantity, "side": "right"}, "thickness": 14}
-        drawn["coloraxis"] = {"colorscale": "Cividis", "colorbar": bar}
+        drawn["coloraxis"] = {"colorscale": look.heat, "colorbar": bar}
     elif not found.relative:
         told.append(origin_note(data))
     if found.view.shape == "strip" and len(found.runs) > MOST_STRIP:

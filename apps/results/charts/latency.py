@@ -63,7 +63,7 @@ def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
     bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
     trace = {
         "type": "heatmap",
-        "colorscale": "Cividis",
+        "colorscale": look.heat,
         "x": times,
         "y": heat.edges,
         "z": z,

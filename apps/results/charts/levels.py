@@ -8,7 +8,7 @@ from typing import Any
 from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
 from apps.results.charts.shades import noise_band
-from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note
+from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 from apps.results.queries import CampaignTable
 
 MOST_DIFFERENCES = 24
@@ -36,7 +36,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
         "zeroline": False,
     }
     quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
-    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False})
+    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False, **value_range(data)})
     drawn["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     band, grey = noise_band(table, look)
     drawn["shapes"] = band

@@ -133,7 +133,7 @@ def _panel(
     title = {"text": words, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
     layout["annotations"].append(title | {"yanchor": "bottom", "yshift": LEGEND_PX, "showarrow": False})
     if mapped:
-        return _heat_map(lines, axis, domain)
+        return _heat_map(lines, axis, domain, look)
     look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
     layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
     return _lines(lines, axis, legend, look)
@@ -183,11 +183,11 @@ def _lonely(values: NDArray[np.float32]) -> bool:
     return bool((~missing[1:-1] & missing[:-2] & missing[2:]).any())
 
 
-def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float]) -> list[Figure]:
+def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float], look: Theme) -> list[Figure]:
     return [
         {
             "type": "heatmap",
-            "colorscale": "Cividis",
+            "colorscale": look.heat,
             **_shares(lines),
             "colorbar": SCALE | {"y": domain[1]},
             "meta": lines[0].source,

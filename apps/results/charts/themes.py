@@ -13,18 +13,29 @@ Figure = dict[str, Any]
 
 @dataclass(frozen=True)
 class Theme:
-    """Series colours in order, then text, grid, and paper."""
+    """Series colours in order, then text, grid, paper, and the colour scale of heat maps from low to high."""
 
     series: tuple[str, ...]
     text: str
     grid: str
     paper: str
+    heat: tuple[tuple[float, str], ...]
 
 
-LIGHT = Theme(("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1F2328", "#7A4B00"), "#1F2328", "#D9DDE3", "#FFFFFF")
-DARK = Theme(("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#E6E8EB"), "#E6E8EB", "#33383E", "#121417")
+# Cividis, which colour-blind readers see as well; on a dark page without its darkest part, which would merge with it.
+CIVIDIS = ((0.0, "#00224E"), (0.25, "#35456C"), (0.5, "#666970"), (0.75, "#A59C74"), (1.0, "#FEE838"))
+CIVIDIS_ON_DARK = ((0.0, "#5A6E9E"), (0.25, "#7A7F8C"), (0.5, "#A09A7C"), (0.75, "#CDBB62"), (1.0, "#FEE838"))
+LIGHT = Theme(
+    ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1F2328", "#7A4B00"), "#1F2328", "#D9DDE3", "#FFFFFF", CIVIDIS
+)
+DARK = Theme(
+    ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#E6E8EB"), "#E6E8EB", "#33383E", "#121417", CIVIDIS_ON_DARK
+)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
+
+# Values that differ by less, as a share of them, are the same: a mean of logarithms is not quite the value of one run.
+SAME_WITHIN = 1e-9
 
 # Of a chart, unless its page says it.
 WIDTH_PX = 1200
@@ -59,14 +70,33 @@ def foot(axis: Figure, *notes: str) -> None:
     axis["title"] = {"text": "<br>".join(line for line in lines if line)}
 
 
+def value_range(data: Iterable[Figure]) -> Figure:
+    """The part of a vertical axis that says its range: from 0 where all values are the same, up to rounding. Plotly
+    would zoom into the rounding, and cut the points off."""
+    low, high = _extremes(data) or (0.0, 1.0)
+    if not _is_flat(low, high):
+        return {}
+    return {"range": [min(0.0, 1.15 * low), max(0.0, 1.15 * high)] if abs(high) > SAME_WITHIN else [-1.0, 1.0]}
+
+
 def origin_note(data: Iterable[Figure]) -> str:
-    """The note for a vertical axis that leaves out 0; "" if Plotly's own range, 6 % beyond the data, shows it."""
+    """The note for a vertical axis that leaves out 0; "" where Plotly's range, 6 % beyond the data, or ours has it."""
+    extremes = _extremes(data)
+    if extremes is None or _is_flat(*extremes):
+        return ""
+    low, high = extremes
+    room = 0.06 * (high - low)
+    return "" if low - room <= 0 <= high + room else "The axis does not start at 0"
+
+
+def _extremes(data: Iterable[Figure]) -> tuple[float, float] | None:
     keys = ("y", "lowerfence", "upperfence")
     values = [value for trace in data for key in keys for value in trace.get(key, ()) if isinstance(value, int | float)]
-    if not values:
-        return ""
-    room = 0.06 * (max(values) - min(values))
-    return "" if min(values) - room <= 0 <= max(values) + room else "The axis does not start at 0"
+    return (min(values), max(values)) if values else None
+
+
+def _is_flat(low: float, high: float) -> bool:
+    return high - low <= SAME_WITHIN * max(abs(low), abs(high), 1.0)
 
 
 def shown(axis: Axis) -> Figure:

@@ -37,6 +37,37 @@ def test_a_level_with_too_few_runs_has_no_whisker() -> None:
     assert (bounded["error_y"]["array"], bounded["error_y"]["arrayminus"]) == ([12.0], [10.0])
 
 
+def test_a_single_run_is_drawn_on_an_axis_from_0_that_holds_it() -> None:
+    lone = level("a", 1014.2122319999998581)
+    rounded = replace(lone, mean=1014.2122319999999)  # exp(log(x)) is not quite x
+
+    drawn = charts.level_chart(table(rounded), charts.LIGHT)["layout"]
+
+    low, high = drawn["yaxis"]["range"]
+    assert low == 0 and high == pytest.approx(1.15 * 1014.21, rel=1e-3)
+    assert "does not start at 0" not in drawn["xaxis"]["title"]["text"]
+
+
+def test_runs_that_differ_leave_the_axis_to_plotly() -> None:
+    drawn = charts.level_chart(table(level("a", 100.0, 101.0)), charts.LIGHT)["layout"]
+
+    assert "range" not in drawn["yaxis"]
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_cell_of_a_dark_heat_map_stands_out_from_the_page() -> None:
+    paper = luminance(charts.DARK.paper)
+
+    contrasts = [(luminance(colour) + 0.05) / (paper + 0.05) for _, colour in charts.DARK.heat]
+
+    assert min(contrasts) >= 3 and contrasts == sorted(contrasts)
+
+
 def test_runs_of_several_hosts_are_told_apart_by_place_colour_and_symbol() -> None:
     both = level("a", 100.0, 200.0)
     both.points[:] = [replace(point, host=f"rack-{n}") for n, point in enumerate(both.points, 1)]

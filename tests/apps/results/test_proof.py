@@ -1,4 +1,4 @@
-"""What a run's proofs amount to: held, drifted, never in effect, not looked at; and what its journal says."""
+"""What a run's proofs amount to: held, drifted, never in effect, not verified; and what its journal says."""
 
 from __future__ import annotations
 
@@ -26,15 +26,23 @@ def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("proofs", "status", "words"),
     [
-        ([look("before", "never"), look("after", "never")], "held", "was in effect: 2 looks, and each held"),
-        ([look("before", "always")], "not_in_effect", "enabled was to be never, and was always before"),
-        ([look("before", "never"), look("after", "always")], "drifted", "enabled was never before, and always after"),
+        ([look("before", "never"), look("after", "never")], "held", "was in effect in all 2 checks"),
+        (
+            [look("before", "always")],
+            "not_in_effect",
+            "enabled should have been never and was always before the measurement",
+        ),
+        (
+            [look("before", "never"), look("after", "always")],
+            "drifted",
+            "enabled was never before the measurement and always after it",
+        ),
         (
             [look("before", "never"), look("during", "always", "backend")],
             "drifted",
-            "does not count. backend was to be never, and was always during",
+            "does not count. backend should have been never and was always during the measurement",
         ),
-        ([], "unproven", "Not looked at: transparent_huge_pages"),
+        ([], "unproven", "Not verified: transparent_huge_pages"),
     ],
 )
 def test_a_drift_is_told_from_what_was_never_in_effect(proofs: list[Any], status: str, words: str) -> None:
@@ -52,6 +60,18 @@ def test_what_the_kernel_did_not_take_was_never_in_effect_though_nobody_looked_a
     assert (found.status, found.settings[0].sentence) == (
         "not_in_effect",
         "/proc/sys/vm/swappiness is 60 instead of 1.",
+    )
+
+
+def test_a_setting_that_ended_the_run_was_never_in_effect_though_no_check_followed() -> None:
+    asked = {"huge_pages": {"use": "on"}, **THP}
+    failed = {"huge_pages": {"setting": "huge_pages", "wanted": "900 pages of 2048 kB", "found": "0 pages"}}
+
+    found = proof.report(asked, [], [], ended=True, failed=failed)
+
+    assert [each.status for each in found.settings] == ["not_in_effect", "unproven"]
+    assert found.sentence == (
+        "huge_pages was never in effect. huge_pages should have been 900 pages of 2048 kB and was 0 pages."
     )
 
 

@@ -69,8 +69,8 @@ def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: C
 def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
     page = settings_of(client, team["drifted_run"]).content.decode()
 
-    assert "changed during the run, so that it does not count" in page
-    assert "was never before, and always after" in page
+    assert "changed during the run, so the run does not count" in page
+    assert "was never before the measurement and always after it" in page
 
 
 def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[str, Any]) -> None:
@@ -81,11 +81,30 @@ def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[s
     assert "left alone" in page and "/proc/sys/vm/swappiness" in page
 
 
+def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: Client, team: dict[str, Any]) -> None:
+    run = team["failed_run"]
+    run.spec["settings"] = {"huge_pages": {"use": "on"}}
+    wanted, found = "900 pages of 2048 kB", "0 pages, and 300 MB available"
+    message = f"huge_pages is not in effect: wanted {wanted}, found {found}"
+    run.error = {"blame": "host", "message": message, "hint": "", "setting": "huge_pages"} | {
+        "wanted": wanted,
+        "found": found,
+    }
+    run.outcome = Run.Outcome.NOT_IN_EFFECT
+    run.save()
+
+    page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    settings = settings_of(client, run).content.decode()
+
+    assert page.count(wanted) == page.count(found) == 1
+    assert "not verified" not in settings and "never in effect" in settings
+
+
 def test_a_run_without_samples_has_no_frame_of_a_chart(client: Client, team: dict[str, Any]) -> None:
     page = client.get(reverse("run_detail", args=[team["failed_run"].pk])).content.decode()
 
     assert "data-figure" not in page
-    assert "No samples and no result" in page
+    assert "This run failed, so it has no result" in page
 
 
 def test_the_settings_take_as_many_queries_however_many_proofs(
