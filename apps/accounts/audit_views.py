@@ -8,7 +8,7 @@ from django.urls import path
 
 from apps.accounts import records
 from apps.accounts.models import Role, User
-from apps.accounts.pages import keyset_page, needs, page, sentence
+from apps.accounts.pages import keyset_page, needs, page, spoken
 from apps.errors import PlanError
 
 SHOWN = 100
@@ -20,7 +20,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     try:
         found = keyset_page(request, records.entries(wanted), ("-id",), SHOWN)
     except PlanError as error:
-        raise Http404(sentence(error.subject, error)) from error
+        raise Http404(spoken(error)) from error
     context = {
         "entries": found.rows,
         "pages": found,
@@ -38,7 +38,7 @@ def audit_csv(request: HttpRequest) -> HttpResponseBase:
     try:
         rows = records.entries(records.Wanted.of(request.GET))
     except PlanError as error:
-        raise Http404(sentence(error.subject, error)) from error
+        raise Http404(spoken(error)) from error
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"', "X-Content-Type-Options": "nosniff"}
     return StreamingHttpResponse(records.csv_lines(rows), content_type="text/csv; charset=utf-8", headers=headers)
 

@@ -25,6 +25,7 @@ P = ParamSpec("P")
 M = TypeVar("M", bound=Model)
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 UNPROCESSABLE, TOO_MANY = 422, 429
+PATHS = ("settings.", "workload.", "steps.", "dataset.", "target.")  # of what a factor sets, as a person wrote it
 
 
 def needs(role: Role, *, somewhere: bool = False) -> Callable[[View[P]], View[P]]:
@@ -41,7 +42,7 @@ def needs(role: Role, *, somewhere: bool = False) -> Callable[[View[P]], View[P]
             try:
                 return view(request, *args, **kwargs)
             except RoleError as error:
-                raise PermissionDenied(str(error)) from error
+                raise PermissionDenied(spoken(error)) from error
 
         update_wrapper(guarded, view)
         guarded.__dict__["somewhere"] = somewhere
@@ -58,13 +59,19 @@ def blame(form: forms.BaseForm, error: ProvingError) -> None:
     while name and name not in form.fields:
         name = name.rpartition(".")[0]
     inner = error.subject.removeprefix(name).lstrip(".")
-    form.add_error(name or None, sentence(inner, error))
+    form.add_error(name or None, sentence(inner, error) if name else spoken(error))
 
 
 def sentence(subject: str, error: ProvingError) -> str:
     """ "shared_buffers: '1XB' is no number. Accepted: ..." """
     text = f"{subject}: {error.message}" if subject else error.message
     return f"{text}. {error.hint[:1].upper()}{error.hint[1:]}." if error.hint else f"{text}."
+
+
+def spoken(error: ProvingError) -> str:
+    """The complaint as a sentence of its own: with the path, host or tool that it is about, without a field's name."""
+    is_field = isinstance(error, PlanError) and not error.subject.startswith(PATHS)
+    return sentence("" if is_field else error.subject, error)
 
 
 def attempt(request: HttpRequest, action: Callable[[], Any], done: str) -> bool:
@@ -74,7 +81,7 @@ def attempt(request: HttpRequest, action: Callable[[], Any], done: str) -> bool:
     except RoleError:
         raise
     except ProvingError as error:
-        messages.error(request, sentence(error.subject, error))
+        messages.error(request, spoken(error))
         return False
     messages.success(request, done)
     return True
@@ -104,7 +111,7 @@ def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], s
     try:
         return keyset.page(rows, order, size, request.GET.get("cursor", ""))
     except PlanError as error:
-        raise Http404(sentence("cursor", error)) from error
+        raise Http404(spoken(error)) from error
 
 
 def too_often(request: HttpRequest, wait_s: int) -> HttpResponse:

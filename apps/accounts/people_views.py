@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts import people, waking
 from apps.accounts.attempts import FORGOTTEN
 from apps.accounts.models import Credential, Role, User
-from apps.accounts.pages import attempt, blame, needs, page, sentence, too_often
+from apps.accounts.pages import attempt, blame, needs, page, spoken, too_often
 from apps.accounts.services import audit, user_of
 from apps.errors import PlanError, ProvingError
 
@@ -58,7 +58,7 @@ def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
     try:
         people.send_invitation(user, by=user_of(request))
     except ProvingError as error:
-        messages.warning(request, f"No mail was sent: {sentence(error.subject, error)}")
+        messages.warning(request, f"No mail was sent: {spoken(error)}")
         return _list(request, InviteForm(), people.link(user))
     messages.success(request, f"{user} was sent a link by mail.")
     return redirect("user_list")

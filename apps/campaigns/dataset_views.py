@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from agents.datasets import DATASETS
 from apps.accounts.models import Role
-from apps.accounts.pages import attempt, blame, needs, of_team, page, sentence
+from apps.accounts.pages import attempt, blame, needs, of_team, page, spoken
 from apps.accounts.services import user_of
 from apps.campaigns import datasets, preparing
 from apps.campaigns.dataset_forms import ABOUT_RESETS, DataSetForm, PrepareForm
@@ -106,7 +106,7 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
         except RoleError:
             raise
         except PlanError as error:
-            form.add_error(None, sentence(error.subject, error))
+            form.add_error(None, spoken(error))
         else:
             messages.success(request, "It is in the host's queue. This page follows it.")
             return redirect("run_detail", campaign.runs.get().pk)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from apps.accounts.asked import whole
 from apps.accounts.models import User
-from apps.accounts.pages import blame, sentence
+from apps.accounts.pages import blame, sentence, spoken
 from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle, own_recipes, previews, recipes, services, words
 from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
@@ -172,7 +172,7 @@ class Draft:
         try:
             return self._planned({**self._fields(factors, by), "recipe": self.name})
         except PlanError as error:
-            return {"refusal": sentence(error.subject, error)}
+            return {"refusal": spoken(error)}
 
     def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
         fields["created_by"] = fields.pop("by")

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 from agents.workloads import WORKLOADS
 from apps.accounts.asked import whole
 from apps.accounts.models import Role, Team, User
-from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, sentence, team_asked
+from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, spoken, team_asked
 from apps.accounts.services import user_of
 from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
 from apps.campaigns.forms import newest_workloads, reachable
@@ -89,7 +89,7 @@ def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
     except PlanError as error:
         form.blame(error)
     except ProvingError as error:
-        messages.error(request, sentence(error.subject, error))
+        messages.error(request, spoken(error))
     else:
         form.complain(checked.complaints)
         if not checked.complaints:
@@ -111,7 +111,7 @@ def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         checked = scripts.check(workload.steps, _host(request), by=user_of(request))
     except ProvingError as error:
-        messages.error(request, sentence(error.subject, error))
+        messages.error(request, spoken(error))
         return redirect(f"{reverse('workload_detail', args=[workload.name])}?r={workload.revision}")
     return _workload_page(request, workload.name, str(workload.revision), checked)
 

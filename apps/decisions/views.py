@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attachment, attempt, blame, needs, page, sentence
+from apps.accounts.pages import attachment, attempt, blame, needs, page, spoken
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import confirm, drifts, feed, replay, services
@@ -159,7 +159,7 @@ def timeline(request: HttpRequest) -> HttpResponse:
     try:
         found = told.timeline(form.asked(), request.GET.get("cursor", ""))
     except PlanError as error:
-        raise Http404(sentence(error.subject, error)) from error
+        raise Http404(spoken(error)) from error
     context = {
         "entries": found.entries,
         "older": found.older,
@@ -188,7 +188,7 @@ def search(request: HttpRequest) -> HttpResponse:
     try:
         hits = everything.search(text, kind) if text else []
     except PlanError as error:
-        raise Http404(sentence(error.subject, error)) from error
+        raise Http404(spoken(error)) from error
     context = {"q": text, "kind": kind, "hits": hits, "kinds": everything.kinds(), "most": everything.MOST}
     return page(request, "decisions/search.html", context)
 
@@ -210,7 +210,7 @@ def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
     try:
         return attachment(*services.export(decision, host, kind))
     except PlanError as error:
-        raise Http404(sentence(error.subject, error)) from error
+        raise Http404(spoken(error)) from error
 
 
 @needs(Role.VIEWER)

@@ -132,8 +132,8 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
     """What the addresses in `asked` name, the first being the baseline. PlanError naming what is unknown or unlike."""
     keys = list(dict.fromkeys(asked))
     if not LEAST <= len(keys) <= MOST:
-        hint = "pick two to six of: " + ", ".join(KINDS.values())
-        raise PlanError("of", f"{len(keys)} things cannot be compared", hint=hint)
+        hint = "pick from: " + ", ".join(KINDS.values())
+        raise PlanError("of", f"{LEAST} to {MOST} things can be compared, not {len(keys)}", hint=hint)
     sides = _told_apart([_side(key) for key in keys])
     wide = [Wide(arm, _counted(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)

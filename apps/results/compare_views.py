@@ -13,7 +13,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.asked import whole
 from apps.accounts.models import Role
-from apps.accounts.pages import UNPROCESSABLE, needs, page, sentence
+from apps.accounts.pages import UNPROCESSABLE, needs, page, spoken
 from apps.errors import PlanError
 from apps.results import charts, exports, shared_cells
 from apps.results.answers import as_json
@@ -34,7 +34,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     try:
         found = read(request.GET)
     except PlanError as error:
-        context |= {"refusal": sentence(error.subject, error), "sides": sides}
+        context |= {"refusal": spoken(error), "sides": sides}
         answer = page(request, "results/compare.html", context)
         answer.status_code = UNPROCESSABLE
         return answer
@@ -76,7 +76,7 @@ def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
     try:
         found = read(request.GET)
     except PlanError as error:
-        return JsonResponse({"error": sentence(error.subject, error)}, status=UNPROCESSABLE)
+        return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
     return as_json(FIGURES[name](found, charts.theme(request.GET.get("theme", ""))))
 
 
@@ -86,7 +86,7 @@ def compare_csv(request: HttpRequest) -> HttpResponseBase:
     try:
         found = read(request.GET)
     except PlanError as error:
-        return HttpResponse(sentence(error.subject, error), status=UNPROCESSABLE, content_type="text/plain")
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
     head = [*HEAD, f"{found.figure} ({found.unit})"]
     response = StreamingHttpResponse(exports.csv_lines(head, _lines(found)), content_type=exports.CSV)
     response["Content-Disposition"] = 'attachment; filename="compare.csv"'
@@ -99,7 +99,7 @@ def compare_levels(request: HttpRequest) -> HttpResponseBase:
     try:
         found = read(request.GET)
     except PlanError as error:
-        return HttpResponse(sentence(error.subject, error), status=UNPROCESSABLE, content_type="text/plain")
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
     head = [*shared_cells.HEAD, *shared_cells.HEAD_COMPARED]
     response = StreamingHttpResponse(exports.csv_lines(head, shared_cells.lines(found)), content_type=exports.CSV)
     response["Content-Disposition"] = 'attachment; filename="compare-levels.csv"'

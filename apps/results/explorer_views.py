@@ -14,7 +14,7 @@ from django.urls import path, reverse
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.pages import UNPROCESSABLE, needs, page, sentence
+from apps.accounts.pages import UNPROCESSABLE, needs, page, spoken
 from apps.campaigns.models import Campaign
 from apps.errors import PlanError
 from apps.results import charts, explorer, exports
@@ -34,7 +34,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
         view = explorer.read(campaign, request.GET)
         found = _explored(campaign, view)
     except PlanError as error:
-        refusal = sentence(error.subject, error)
+        refusal = spoken(error)
     context = {"found": found, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
     answer = page(request, "results/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
     answer.status_code = UNPROCESSABLE if refusal and request.GET else 200
@@ -84,7 +84,7 @@ def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
             what, lambda: charts.explorer_chart(explorer.explore(campaign, view), look, narrow)
         )
     except PlanError as error:
-        return JsonResponse({"error": sentence(error.subject, error)}, status=UNPROCESSABLE)
+        return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
     return HttpResponse(told, content_type="application/json")
 
 
@@ -95,7 +95,7 @@ def explore_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     try:
         found = explorer.explore(campaign, explorer.read(campaign, request.GET))
     except PlanError as error:
-        return HttpResponse(sentence(error.subject, error), status=UNPROCESSABLE, content_type="text/plain")
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
     lines = exports.csv_lines(explorer.head(found), explorer.rows(found))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="explore-{pk}.csv"'

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 
 from apps.accounts.models import Role
-from apps.accounts.pages import needs, page, sentence
+from apps.accounts.pages import needs, page, sentence, spoken
 from apps.accounts.services import user_of
 from apps.errors import PlanError, RoleError
 from apps.results import services
@@ -38,7 +38,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
     except RoleError:
         raise
     except PlanError as error:
-        answer = page(request, "results/import_new.html", context | {"refusal": sentence(error.subject, error)})
+        answer = page(request, "results/import_new.html", context | {"refusal": spoken(error)})
         answer.status_code = 422
         return answer
     if not new:
@@ -82,9 +82,9 @@ def _act(request: HttpRequest, kept: Import) -> str:
     except RoleError:
         raise
     except ValueError:
-        return "delta: a number of percent, such as 2."
+        return "The margin is a percentage, such as 2."
     except PlanError as error:
-        return sentence(error.subject, error)
+        return sentence(error.subject.replace("_", " ").capitalize(), error)
     return ""
 
 

@@ -102,11 +102,12 @@ class Keeper:
         told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
         return cast(list[Judgement], revived(list[Judgement], orjson.loads(told)))
 
-    def figure(self, theme: str, differences: bool = False) -> bytes:
-        """The campaign's chart as JSON: its runs level by level, or how the levels differ."""
+    def figure(self, theme: str, differences: bool = False, narrow: bool = False) -> bytes:
+        """The campaign's chart as JSON: runs by level, or how the levels differ; for a wide or narrow page."""
         look, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
-        name = f"{'differences' if differences else 'figure'}{' dark' if look is charts.DARK else ''}"
-        return self._get(name, lambda: draw(self._whole, look))
+        what = "differences" if differences else "figure"
+        name = f"{what}{' narrow' if narrow else ''}{' dark' if look is charts.DARK else ''}"
+        return self._get(name, lambda: draw(self._whole, look, narrow))
 
     def answer(self, told: Callable[[CampaignTable], Any]) -> bytes:
         """The whole table with all its points, as the API tells it."""

@@ -13,7 +13,7 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
-from apps.accounts.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, sentence
+from apps.accounts.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, spoken
 from apps.accounts.services import user_of
 from apps.errors import PlanError
 from apps.results import pins, places
@@ -64,7 +64,7 @@ def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
     try:
         place, shows = places.check(address, chart)
     except PlanError as error:
-        answer = page(request, "results/pin_form.html", {"refusal": sentence(error.subject, error)})
+        answer = page(request, "results/pin_form.html", {"refusal": spoken(error)})
         answer.status_code = UNPROCESSABLE
         return answer
     form = PinForm(request.POST or None, initial={"title": pins.short(shows)})

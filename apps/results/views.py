@@ -23,7 +23,7 @@ from apps.accounts.pages import needs, page
 from apps.campaigns import lifecycle_views, roles, steps, stopping, words
 from apps.campaigns.history import history
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
-from apps.campaigns.queries import breaks_at, breaks_sentence, median_s
+from apps.campaigns.queries import breaks_at, median_s
 from apps.campaigns.schedule import OnHost, by_host
 from apps.hosts.models import Host
 from apps.results import (
@@ -69,12 +69,10 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     progress = whole.progress()
     keeper, shown = Keeper(campaign, host) if host else whole, story.runs_of(campaign, host, **_place(request))
     table = keeper.table() if planned and compares else None
-    breaks = whole.breaks()
     context: dict[str, Any] = {
         "campaign": campaign,
         "progress": progress,
-        "breaks": breaks,
-        "breaks_sentence": breaks_sentence(breaks),
+        "breaks": whole.breaks(),
         "table": table,
         **(_drawn(keeper) if table else {}),
         "hosts": _hosts(whole) if planned else [],
@@ -161,13 +159,14 @@ def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The runs of each level, or with ?chart=differences what each level does against the baseline: as it is kept, and
     a browser that has it is told so."""
     keeper = Keeper(get_object_or_404(Campaign.objects.select_related("workload"), pk=pk), _host(request))
-    theme, chart = request.GET.get("theme", ""), request.GET.get("chart", "")
+    differences, narrow = request.GET.get("chart", "") == DIFFERENCES, width_of(request) < charts.NARROW_PX
+    theme = request.GET.get("theme", "")
 
     def tag(request: HttpRequest) -> str:
-        return quote_etag(f"{keeper.key[:32]}-{keeper.host}-{theme == 'dark'}-{chart == DIFFERENCES}")
+        return quote_etag(f"{keeper.key[:32]}-{keeper.host}-{theme == 'dark'}-{differences}-{narrow}")
 
     def draw(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(keeper.figure(theme, chart == DIFFERENCES), content_type="application/json")
+        return HttpResponse(keeper.figure(theme, differences, narrow), content_type="application/json")
 
     return condition(etag_func=tag)(draw)(request)
 
@@ -230,7 +229,6 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     if tab == HOSTS:
         context |= story.hosts_of(run, request.GET.get("part", ""))
     context["breaks"] = breaks_at(run)
-    context["breaks_sentence"] = breaks_sentence(context["breaks"])
     context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
@@ -341,7 +339,7 @@ def run_latency(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
     if name == "nines":
         return as_json(charts.nines_chart(latencies.curves_of(run), look))
     if name == "statements":
-        return as_json(charts.statement_chart(latencies.statements_of(run), look))
+        return as_json(charts.statement_chart(latencies.statements_of(run), look, width_of(request)))
     axis = _axis_of_all(request, run) if name == "heat" else None
     heat = latencies.heat_of(run, request.GET.get("step", ""), axis) if axis else None
     if axis is None or heat is None:

@@ -12,7 +12,7 @@ from django.urls import path
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attachment, blame, needs, of_team, page, sentence
+from apps.accounts.pages import attachment, blame, needs, of_team, page, spoken
 from apps.accounts.services import require, user_of
 from apps.errors import PlanError, ProvingError, RoleError
 from apps.tuning import rules, services
@@ -75,10 +75,10 @@ def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
     except RoleError:
         raise
     except PlanError as error:
-        return shown | {"problem": sentence(error.subject, error)}
+        return shown | {"problem": spoken(error)}
     except ProvingError as error:
         preview = services.dry_run(revision.settings, host)
-        shown["unanswered"] = sentence(error.subject, error)
+        shown["unanswered"] = spoken(error)
     return shown | {"preview": preview, "dry_run": preview.run, "lines": "\n".join(preview.run.lines)}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django import template
 
 from apps.accounts.models import Role, Thing, User
+from apps.accounts.pages import spoken
 from apps.wording import signed, verdict_word
 
 register = template.Library()
@@ -276,3 +277,4 @@ def section(url_name: str | None) -> str:
 
 
 register.filter(verdict_word)
+register.filter(spoken)

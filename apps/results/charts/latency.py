@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from apps.results import thin
-from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, Figure, Theme, foot, layout, shown
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
 from apps.results.latencies import Curve, Heat, Statement
 from apps.results.timeline import Axis
 
 TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
 MOST_CURVES, MOST_COLUMNS = 6, 1000
-LONGEST_SQL = 46
+# Names of statements beside their bars: a share of the width, by letters of this size.
+LABEL_SHARE, LETTER_PX, LEAST_LETTERS, LONGEST_SQL = 0.42, 6.5, 20, 46
 
 
 def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
@@ -76,9 +77,11 @@ def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
     return {"data": [trace], "layout": layout(look, xaxis=across, yaxis=down) | {"height": 360}}
 
 
-def statement_chart(statements: Sequence[Statement], look: Theme) -> Figure:
-    """A bar for each statement in the order of its script, from 0."""
-    names = [f"{each.name}: {_short(each.sql)}".replace("<", "&lt;") for each in statements]
+def statement_chart(statements: Sequence[Statement], look: Theme, width: int = WIDTH_PX) -> Figure:
+    """A bar for each statement in the order of its script, from 0; names take at most LABEL_SHARE of the width."""
+    letters = max(LEAST_LETTERS, int(LABEL_SHARE * width / LETTER_PX))
+    is_narrow = letters < LONGEST_SQL
+    names = [_label(each, letters, "<br>" if is_narrow else ": ") for each in statements]
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -86,15 +89,27 @@ def statement_chart(statements: Sequence[Statement], look: Theme) -> Figure:
         "x": [each.ms for each in statements],
         "y": list(range(len(statements))),
         "text": [f"{each.ms:.3g} ms" for each in statements],
+        "textposition": "outside",
+        "cliponaxis": False,
         "customdata": [each.sql.replace("<", "&lt;") for each in statements],
         "hovertemplate": "%{x:.4g} ms<br>%{customdata}<extra></extra>",
         "marker": {"color": look.series[0]},
     }
     down = {"tickvals": list(range(len(names))), "ticktext": names, "autorange": "reversed", "tickfont": {"size": 11}}
-    across = {"title": {"text": "mean latency (ms)"}, "rangemode": "tozero"}
+    most = max((each.ms for each in statements), default=1.0)
+    across = {"title": {"text": "mean latency (ms)"}, "range": [0, (1.5 if is_narrow else 1.15) * most], "nticks": 5}
     drawn = layout(look, xaxis=across, yaxis=down)
-    return {"data": [trace], "layout": drawn | {"height": 110 + 26 * len(names), "showlegend": False}}
+    row_px = 40 if is_narrow else 26
+    return {"data": [trace], "layout": drawn | {"height": 110 + row_px * len(names), "showlegend": False}}
 
 
-def _short(sql: str) -> str:
-    return sql if len(sql) <= LONGEST_SQL else f"{sql[: LONGEST_SQL - 1]}…"
+def _label(statement: Statement, letters: int, between: str) -> str:
+    """Name and SQL in one line or two, each with at most so many letters."""
+    alone = between == "<br>"
+    room = letters if alone else letters - len(statement.name) - len(between)
+    parts = [_short(statement.name, letters), _short(statement.sql, room)]
+    return between.join(part.replace("<", "&lt;") for part in parts)
+
+
+def _short(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -9,14 +9,14 @@ from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
 from apps.results.charts.shades import noise_band
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
-from apps.results.queries import CampaignTable
+from apps.results.queries import CampaignTable, LevelRow
 
 MOST_DIFFERENCES = 24
 
 
-def level_chart(table: CampaignTable, look: Theme) -> Figure:
+def level_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figure:
     """One point per run, or a box where they are very many, and beside them the geometric mean with its 95 % interval,
-    level by level."""
+    level by level; on a `narrow` page with short names."""
     runs: list[Mapping[str, Any]] = []
     means: list[Mapping[str, Any]] = []
     for place, level in enumerate(table.levels):
@@ -30,7 +30,7 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     data = [*boxes, *_of_hosts(runs, table, look), *_means(means, table, look)]
     axis = {
         "tickvals": list(range(len(table.levels))),
-        "ticktext": [level.name or level.label for level in table.levels],
+        "ticktext": [_name(level, narrow) for level in table.levels],
         "range": [-0.5, len(table.levels) - 0.5],
         "title": {"text": table.factor_names},
         "zeroline": False,
@@ -44,12 +44,18 @@ def level_chart(table: CampaignTable, look: Theme) -> Figure:
     return {"data": data, "layout": drawn}
 
 
-def difference_chart(table: CampaignTable, look: Theme) -> Figure:
+def _name(level: LevelRow, narrow: bool) -> str:
+    """ "clients=8, shared_buffers=256MB", or "8, 256MB" on a narrow page: the axis or the table names the factors."""
+    name = level.name or level.label
+    return ", ".join(part.partition("=")[2] or part for part in name.split(", ")) if narrow else name
+
+
+def difference_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figure:
     """Each level against the baseline, with its interval and the margin: the MOST_DIFFERENCES that differ most."""
     shown = sorted(table.told, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
     rows = [
         (
-            level.name or level.label,
+            _name(level, narrow),
             level.relative_percent or 0.0,
             (level.relative_low, level.relative_high),
             level.verdict,

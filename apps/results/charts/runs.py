@@ -27,8 +27,9 @@ LETTER_PX = 7.5  # of a letter in the mean
 LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
 PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
-# A legend may take two rows, on a telephone.
+# Two rows of a legend; where a telephone needs more, the panel grows by them.
 LEGEND_PX = 34
+ROW_PX, SIGN_PX, SMALL_LETTER_PX = 20, 46, 6.5  # of a legend: a row, the line before a name, and a letter of it
 STEPS_PX = 22
 # Above a heat map, where lines have their legend.
 SCALE = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom", "lenmode": "pixels", "len": 220}
@@ -51,7 +52,10 @@ def run_chart(
     lines of a kind become a heat map. Heights are in pixels, so that few panels are not stretched."""
     lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
     drawn = [panel for panel in panels if lines[panel.key]]
-    below, data, placed = PANEL_PX * len(drawn), list[Figure](), _placed(marks, axis)
+    room = width - MARGINS["l"] - MARGINS["r"]
+    legends = [_legend_px(panel, lines[panel.key], room) for panel in drawn]
+    heights = [PANEL_PX + legend - LEGEND_PX for legend in legends]
+    below, data, placed = sum(heights), list[Figure](), _placed(marks, axis)
     strip = STRIP_PX if placed else 0
     inner = below + strip
     layout = blank(look, xaxis={"title": {"text": axis.title}, "anchor": f"y{len(drawn)}", **shown(axis)})
@@ -59,11 +63,12 @@ def run_chart(
     # What somebody zoomed into stays so while the same panels are drawn anew.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
-        _steps(axis, bool(placed), layout, look, (width - MARGINS["l"] - MARGINS["r"]) / LETTER_PX)
-    for place, panel in enumerate(drawn):
-        top = (below - place * PANEL_PX - TITLE_PX) / inner
-        bottom = (below - (place + 1) * PANEL_PX + FOOT_PX) / inner
-        data += _panel(panel, lines[panel.key], place + 1, (bottom, top), layout, look)
+        _steps(axis, bool(placed), layout, look, room / LETTER_PX)
+    for place, (panel, legend) in enumerate(zip(drawn, legends, strict=True)):
+        begin, end = (below - sum(heights[:until]) for until in (place, place + 1))
+        domain = ((end + FOOT_PX) / inner, (begin - TITLE_PX - legend + LEGEND_PX) / inner)
+        data += _panel(panel, lines[panel.key], place + 1, domain, layout, look)
+        layout["annotations"][-1]["yshift"] = legend
     if drawn and placed:
         data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
     return {"data": data, "layout": layout}
@@ -127,16 +132,29 @@ def _panel(
     panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
 ) -> list[Figure]:
     axis, legend = f"y{number if number > 1 else ''}", f"legend{number if number > 1 else ''}"
-    mapped = panel.heat or len(lines) > MOST_LINES
+    mapped = _is_map(panel, lines)
     layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, look)
     words = f"{panel.title}, of the only node" if panel.heat and len(lines) == 1 else panel.title
     title = {"text": words, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
-    layout["annotations"].append(title | {"yanchor": "bottom", "yshift": LEGEND_PX, "showarrow": False})
+    layout["annotations"].append(title | {"yanchor": "bottom", "showarrow": False})
     if mapped:
         return _heat_map(lines, axis, domain, look)
     look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
     layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
     return _lines(lines, axis, legend, look)
+
+
+def _is_map(panel: Panel, lines: Sequence[Column]) -> bool:
+    return panel.heat or len(lines) > MOST_LINES
+
+
+def _legend_px(panel: Panel, lines: Sequence[Column], room: float) -> int:
+    """Height of a panel's legend, whose entries Plotly makes as wide as the longest of them."""
+    if _is_map(panel, lines):
+        return LEGEND_PX
+    entry_px = SIGN_PX + SMALL_LETTER_PX * max(len(line.name) for line in lines)
+    rows = -(-len(lines) // max(1, int(room // entry_px)))
+    return max(LEGEND_PX, rows * ROW_PX + 4)
 
 
 def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:

@@ -7,6 +7,7 @@ from django.utils.html import format_html
 
 from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.models import RunEvent
+from apps.campaigns.queries import breaks_sentence
 from apps.results.story import text_of
 from apps.results.summary import Cell
 
@@ -26,3 +27,6 @@ def mean_told(cell: Cell) -> str:
         return DASH
     between = "" if cell.low is None else f"{figure(cell.low, 4)} to {figure(cell.high, 4)}, "
     return format_html('{}<br><span class="muted nowrap">{}n = {}</span>', figure(cell.mean, 4), between, cell.n)
+
+
+register.filter(breaks_sentence)

@@ -7,6 +7,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.pages import spoken
+from apps.errors import HostError, PlanError, ProvingError
 from tests import populate
 
 
@@ -85,3 +87,15 @@ def test_every_page_forbids_inline_scripts(client: Client, operator: User) -> No
     policy = client.get(reverse("account")).headers["Content-Security-Policy"]
 
     assert "script-src 'self'" in policy and "script-src 'self' 'unsafe" not in policy
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PlanError("name", "'x' is taken", hint="choose another"), "'x' is taken. Choose another."),
+        (PlanError("settings.postgresql.jit", "is not possible"), "settings.postgresql.jit: is not possible."),
+        (HostError("bench-01", "it does not answer"), "bench-01: it does not answer."),
+    ],
+)
+def test_a_message_names_hosts_and_settings_but_no_field_of_a_form(error: ProvingError, sentence: str) -> None:
+    assert spoken(error) == sentence

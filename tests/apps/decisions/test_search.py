@@ -147,6 +147,16 @@ def test_a_profile_is_found_by_its_description_as_well(tuner: User) -> None:
     assert found("zebras", "profile") == {("profile", "late")}
 
 
+def test_the_page_refuses_a_kind_without_the_name_of_its_field(tuner: User, client: Client) -> None:
+    client.force_login(tuner)
+
+    answer = client.get(reverse("search"), {"q": "a", "kind": "zebra"})
+
+    page = answer.content.decode()
+    assert answer.status_code == 404
+    assert "&#x27;zebra&#x27; cannot be searched. One of decision" in page and "kind: " not in page
+
+
 def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner: User, client: Client) -> None:
     services.comment(decision, "Cats & zebras", by=tuner)
     client.force_login(tuner)

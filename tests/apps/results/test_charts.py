@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import uuid4
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 
@@ -12,8 +13,11 @@ from apps.results import charts
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
+from apps.results.latencies import Statement
 from apps.results.models import Within
 from apps.results.queries import CampaignTable, LevelRow, Point
+from apps.results.samples import Column
+from apps.results.series import Panel
 from apps.results.timeline import Axis, Step
 
 
@@ -46,6 +50,18 @@ def test_a_single_run_is_drawn_on_an_axis_from_0_that_holds_it() -> None:
     low, high = drawn["yaxis"]["range"]
     assert low == 0 and high == pytest.approx(1.15 * 1014.21, rel=1e-3)
     assert "does not start at 0" not in drawn["xaxis"]["title"]["text"]
+
+
+@pytest.mark.parametrize(("narrow", "name"), [(False, "clients=8, pool=1GB"), (True, "8, 1GB")])
+def test_levels_have_short_names_on_a_narrow_page(narrow: bool, name: str) -> None:
+    compared = {"relative_percent": 1.0, "relative_low": 0.5, "relative_high": 1.5, "verdict": "better"}
+    named = replace(level("8, 1GB, 3", 100.0), name="clients=8, pool=1GB", **compared)
+
+    drawn = charts.level_chart(table(named), charts.LIGHT, narrow)["layout"]
+    differences = charts.difference_chart(table(named), charts.LIGHT, narrow)["layout"]
+
+    assert drawn["xaxis"]["ticktext"] == [name]
+    assert differences["yaxis"]["ticktext"] == [name]
 
 
 def test_runs_that_differ_leave_the_axis_to_plotly() -> None:
@@ -159,3 +175,34 @@ def test_only_an_axis_that_leaves_out_zero_says_so() -> None:
     assert origin_note([far]) == "The axis does not start at 0"
     assert origin_note([near]) == ""
     assert origin_note([]) == ""
+
+
+WAITS = ("running", "IO:DataFileRead", "IO:DataFileWrite", "LWLock:WALWrite", "Lock:transactionid", "Client:ClientRead")
+
+
+def waits(width: int) -> charts.Figure:
+    panel = Panel("postgresql.wait events", "postgresql", "wait events", "backends", shown=True, heat=False)
+    second = np.arange(5.0)
+    columns = [Column("postgresql", name, "backends", panel, second, second) for name in WAITS]
+    return charts.run_chart([panel], columns, [], Axis(()), charts.LIGHT, width)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(320, 6), (520, 3), (1200, 1)])
+def test_a_legend_stays_below_the_title_of_its_panel(width: int, rows: int) -> None:
+    layout = waits(width)["layout"]
+
+    (title,) = layout["annotations"]
+    room = layout["height"] * (1 - layout["yaxis"]["domain"][1])
+    assert title["yshift"] >= 20 * rows
+    assert room - layout["margin"]["t"] < layout["height"] / 2
+
+
+@pytest.mark.parametrize("width", [320, 390, 1200])
+def test_statements_leave_room_for_bars_and_values(width: int) -> None:
+    sql = "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;"
+
+    layout = charts.statement_chart([Statement("measure statement:12", sql, 4.0)], charts.LIGHT, width)["layout"]
+
+    lines = [line for text in layout["yaxis"]["ticktext"] for line in text.split("<br>")]
+    assert max(map(len, lines)) * 6.5 <= max(0.45 * width, 180)
+    assert layout["xaxis"]["range"][1] >= 1.1 * 4.0
