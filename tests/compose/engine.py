@@ -44,14 +44,14 @@ class Engine:
 
     def docker(
         self,
-        *words: str,
+        *arguments: str,
         cwd: Path | None = None,
         stdin: str = "",
         timeout_s: float = 600,
         **environment: str,
     ) -> str:
-        """What `docker words` writes to standard output. Raises EngineError when it fails."""
-        return self.call("docker", *words, cwd=cwd, stdin=stdin, timeout_s=timeout_s, **environment)
+        """What docker with these arguments writes to standard output. Raises EngineError when it fails."""
+        return self.call("docker", *arguments, cwd=cwd, stdin=stdin, timeout_s=timeout_s, **environment)
 
     def call(
         self,
@@ -78,10 +78,10 @@ class Engine:
             raise EngineError(f"{' '.join(argv)} failed with {done.returncode}:\n{output}")
         return done.stdout
 
-    def has(self, *words: str) -> bool:
-        """Whether `docker words` succeeds."""
+    def has(self, *arguments: str) -> bool:
+        """Whether docker with these arguments succeeds."""
         try:
-            self.docker(*words)
+            self.docker(*arguments)
         except (EngineError, subprocess.TimeoutExpired):
             return False
         return True
@@ -90,9 +90,9 @@ class Engine:
 @contextmanager
 def running_engine() -> Iterator[Engine]:
     """The engine that answers here, else one of our own until the block ends."""
-    found = Engine(clean_environment(), is_own=False)
-    if found.has("info"):
-        yield found
+    present = Engine(clean_environment(), is_own=False)
+    if present.has("info"):
+        yield present
         return
     _end_leftover()
     ROOT.mkdir(parents=True, exist_ok=True)

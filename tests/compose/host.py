@@ -103,7 +103,7 @@ class Campaign:
 
     def export(self) -> bytes:
         """Everything that the server has of it, in one file."""
-        address = f"{self.stack.url}/api/v1/campaigns/{self.id}/export/campaign-with-series.json"
+        address = f"{self.stack.url}/api/v1/campaigns/{self.id}/export/campaign-with-series.json/"
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.stack.client.token}"})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return bytes(answer.read())
@@ -122,5 +122,5 @@ class Campaign:
     def assert_each_run_once(self) -> None:
         """Every planned run ended well, once; nothing that its agent sealed is missing or twice in the database."""
         audited = self.stack.audit(self.id)
-        found = {"runs": self.planned, "lost": 0, "duplicated": 0, "overlapping": 0}
-        assert audited == {"found": found, "outcomes": {"ok": self.planned}, "cells": self.planned}
+        expected = {"runs": self.planned, "lost": 0, "duplicated": 0, "overlapping": 0}
+        assert audited == {"found": expected, "outcomes": {"ok": self.planned}, "cells": self.planned}

@@ -60,8 +60,8 @@ def _base_of(recipe: str) -> str:
 
 def _build(engine: Engine, image: str, recipe: str) -> None:
     file = str(RECIPES / f"{recipe}.Dockerfile")
-    words = ["build", "--quiet", "--label=stand-in=yes", f"--tag={image}", f"--file={file}", str(RECIPES)]
-    engine.docker(*words, timeout_s=BUILD_S)
+    arguments = ["build", "--quiet", "--label=stand-in=yes", f"--tag={image}", f"--file={file}", str(RECIPES)]
+    engine.docker(*arguments, timeout_s=BUILD_S)
 
 
 def _import_debian(engine: Engine, image: str) -> None:

@@ -22,8 +22,8 @@ def unpack(folder: Path) -> None:
         for package in _download(work):
             subprocess.run(["dpkg-deb", "--extract", package, work / "root"], check=True, timeout=120)
         for program in PACKAGES.values():
-            (found,) = work.glob(f"root/usr/lib*/docker/cli-plugins/{program}")
-            (folder / program).write_bytes(found.read_bytes())
+            (source,) = work.glob(f"root/usr/lib*/docker/cli-plugins/{program}")
+            (folder / program).write_bytes(source.read_bytes())
             (folder / program).chmod(0o755)
 
 

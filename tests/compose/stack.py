@@ -77,11 +77,11 @@ class Stack:
         (self.folder / ".env").write_text("".join(lines))
         (self.folder / ".env").chmod(0o600)
 
-    def compose(self, *words: str, **options: Any) -> str:
-        return self.engine.docker("compose", *words, cwd=self.folder, COMPOSE_PROJECT_NAME=PROJECT, **options)
+    def compose(self, *arguments: str, **options: Any) -> str:
+        return self.engine.docker("compose", *arguments, cwd=self.folder, COMPOSE_PROJECT_NAME=PROJECT, **options)
 
-    def manage(self, *words: str) -> str:
-        return self.compose("exec", "-T", "web", "python", "manage.py", *words)
+    def manage(self, *arguments: str) -> str:
+        return self.compose("exec", "-T", "web", "python", "manage.py", *arguments)
 
     def start(self) -> float:
         """Start what is not running; the seconds until every service is healthy."""
@@ -140,8 +140,8 @@ class Stack:
         """What tests/faults/audit.py counts, in a container of the server that sees the tests of this checkout."""
         code = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
         tests = f"{self.folder}/tests:/srv/proving-ground/tests:ro"
-        words = ["run", "--rm", "--no-deps", "-T", "--volume", tests, "migrate", "python", "manage.py", "shell"]
-        shown = self.compose(*words, "--no-imports", "--command", code)
+        arguments = ["run", "--rm", "--no-deps", "-T", "--volume", tests, "migrate", "python", "manage.py", "shell"]
+        shown = self.compose(*arguments, "--no-imports", "--command", code)
         return dict(json.loads(shown.splitlines()[-1]))
 
 
@@ -164,8 +164,8 @@ def _filled(example: str) -> dict[str, str]:
     """The variables of .env.example; empty ones with the output of the command that the comment above them names."""
     values, command = {}, ""
     for line in example.splitlines():
-        if found := COMMAND.search(line):
-            command = found[1]
+        if match := COMMAND.search(line):
+            command = match[1]
         elif "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
             values[name] = value or _output(sys.executable, "-c", command)

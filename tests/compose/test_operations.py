@@ -1,0 +1,143 @@
+"""What docs/production.md says of a running stack: upgrade, several dispatchers, backup and restore, down and up."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.compose.host import Campaign, Host
+from tests.compose.stack import CHECKOUT, Stack
+
+pytestmark = [pytest.mark.compose, pytest.mark.needs("root", "docker", "compose")]
+COMMIT = "feedfacecafe"
+COMMANDS = re.compile(r"^    (.*docker compose .*)$", re.MULTILINE)
+
+
+@pytest.fixture
+def two_of_each(stack: Stack) -> Iterator[None]:
+    """Two dispatchers and two workers, by the variables of docs/production.md."""
+    stack.set_variables(DISPATCHERS="2", WORKERS="2")
+    stack.start()
+    yield
+    stack.set_variables(DISPATCHERS="1", WORKERS="1")
+    stack.start()
+
+
+def test_an_upgrade_during_a_campaign_loses_no_run_and_ends_with_the_new_version(
+    stack: Stack, host: Host, figures: list[str]
+) -> None:
+    agents = host.agents()
+    campaign = Campaign.start(host, repetitions=8, seconds=5)
+    campaign.wait_for_runs(ended=1)
+    with (stack.folder / "agents" / "protocol.py").open("a") as source:
+        source.write("# A new version of the agent.\n")
+
+    with pages_away(stack, figures):
+        stack.upgrade(COMMIT)
+    begun_by_then = campaign.read()["progress"]["done"]
+
+    campaign.wait_for_results()
+    assert 1 < begun_by_then < campaign.planned
+    campaign.assert_each_run_once()
+    assert stack.client.get("version/")["commit"] == COMMIT
+    assert len(host.agents() - agents) == 1
+    assert list(stack.folder.glob("proving-before-upgrade-*.tar"))
+
+
+@contextmanager
+def pages_away(stack: Stack, figures: list[str]) -> Iterator[None]:
+    """Note for how long the pages were away."""
+    missed, ended = [0.0], threading.Event()
+    asking = threading.Thread(target=_ask, args=(f"{stack.url}/healthz", missed, ended))
+    asking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        asking.join()
+    figures.append(f"pages away during the upgrade: {missed[0]:.0f} s")
+
+
+def _ask(address: str, missed: list[float], ended: threading.Event) -> None:
+    while not ended.is_set():
+        began = time.monotonic()
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            answered = True
+        except OSError:
+            answered = False
+        time.sleep(0.5)
+        if not answered:
+            missed[0] += time.monotonic() - began
+
+
+@pytest.mark.usefixtures("two_of_each")
+def test_a_second_dispatcher_takes_over_what_a_stopped_one_followed(stack: Stack, host: Host) -> None:
+    assert [len(stack.containers(service)) for service in ("dispatcher", "worker")] == [2, 2]
+    campaign = Campaign.start(host, repetitions=4, seconds=3)
+    campaign.wait_for_runs(ended=1)
+
+    stack.engine.docker("stop", stack.containers("dispatcher")[0]["Id"])
+
+    campaign.wait_for_results()
+    campaign.assert_each_run_once()
+
+
+def test_down_and_up_keep_campaigns_and_hosts(stack: Stack, host: Host) -> None:
+    campaign = Campaign.start(host)
+    campaign.wait_for_results()
+    before = campaign.export()
+
+    take_down(stack, host)
+    bring_up(stack, host)
+
+    assert campaign.export() == before
+    later = Campaign.start(host)
+    later.wait_for_results()
+    later.assert_each_run_once()
+
+
+def test_a_restore_into_new_volumes_brings_everything_back_byte_by_byte(stack: Stack, host: Host) -> None:
+    backup, stop, restore, start = documented_commands()
+    campaign = Campaign.start(host)
+    campaign.wait_for_results()
+    before = campaign.export()
+    stack.shell(backup)
+    name = stack.shell("ls proving-2*.tar").strip()
+    after = Campaign.start(host)
+    after.wait_for_results()
+
+    take_down(stack, host, "--volumes")
+    bring_up(stack, host)
+    stack.shell(stop)
+    stack.shell(re.sub(r"proving-[0-9-]+\.tar", name, restore))
+    stack.shell(start)
+    stack.wait_until_healthy()
+
+    assert campaign.export() == before
+    assert stack.client.get("campaigns/?ordering=-created_at")["results"][0]["id"] == campaign.id
+    later = Campaign.start(host)
+    later.wait_for_results()
+    later.assert_each_run_once()
+
+
+def take_down(stack: Stack, host: Host, *options: str) -> None:
+    host.leave_network()
+    stack.stop(*options)
+
+
+def bring_up(stack: Stack, host: Host) -> None:
+    stack.start()
+    host.join_network()
+
+
+def documented_commands() -> list[str]:
+    """The commands of docs/production.md under "Backup", up to the restored server."""
+    section = (CHECKOUT / "docs" / "production.md").read_text().partition("\n## Backup\n")[2].partition("\n## ")[0]
+    return COMMANDS.findall(section)[:4]
