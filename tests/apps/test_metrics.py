@@ -15,7 +15,7 @@ from apps import latencies, logs
 from apps.campaigns.models import Run
 from apps.celery import app
 from apps.hosts.models import Host
-from tests import populate
+from tests import filled, populate
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 LABEL = r'[a-z_]+="(?:[^"\\]|\\.)*"'
@@ -39,7 +39,7 @@ def metrics_in(text: str) -> set[str]:
 
 @pytest.mark.django_db
 def test_it_counts_what_goes_on() -> None:
-    team = populate.team()
+    team = filled.team()
 
     told = scrape()
 
@@ -72,7 +72,7 @@ def test_without_a_broker_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.django_db
 def test_it_takes_as_many_queries_whatever_there_is(django_assert_max_num_queries: Any) -> None:
-    populate.team()
+    filled.team()
 
     with django_assert_max_num_queries(18):
         scrape()

@@ -16,7 +16,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role
-from tests import permissions, populate
+from tests import filled, permissions
 from tests.apps.accounts.test_api_roles import ALL, Endpoint
 from tests.factories import browser, make_user
 from tests.pages import pages
@@ -55,7 +55,7 @@ NAMES = _names()
 
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from django.utils import timezone
 
 from apps.accounts.models import Role
 from apps.results.models import Kept
-from tests import populate
+from tests import filled, populate
 from tests.pages import pages
 
 
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 @pytest.mark.parametrize("role", list(Role))

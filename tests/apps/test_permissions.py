@@ -14,7 +14,7 @@ from apps.accounts.models import Channel, Role, User
 from apps.campaigns.models import PartArtefact
 from apps.hosts.models import Trouble
 from apps.hosts.views import ACTIONS
-from tests import permissions, populate
+from tests import filled, permissions
 from tests.apps.accounts.test_api_roles import ALL
 from tests.factories import issue_token
 from tests.pages import pages
@@ -26,7 +26,7 @@ THROUGH = (200, 302, 400, 404, 422)
 
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from django.urls import reverse
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.services import archive_host
-from tests import populate
+from tests import filled
 from tests.factories import make_campaign
 
 
 @pytest.fixture
 def team(client: Client, db: None) -> dict[str, Any]:
-    made = populate.team()
+    made = filled.team()
     client.force_login(made["tuner"])
     return made
 

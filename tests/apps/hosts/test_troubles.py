@@ -14,7 +14,7 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.errors import PlanError, RoleError
 from apps.hosts import contact, services
 from apps.hosts.models import Host, Trouble
-from tests import populate
+from tests import filled, populate
 from tests.factories import browser, make_host
 
 KEYS = [{"key": "/proc/sys/vm/swappiness", "original": "60", "ours": "1", "found": "10"}]
@@ -109,7 +109,7 @@ def test_the_button_leads_back_to_where_it_was(client: Client, operator: User) -
 
 @pytest.fixture
 def team(db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 def test_home_tells_what_was_left_and_what_to_do(client: Client, team: dict[str, Any]) -> None:

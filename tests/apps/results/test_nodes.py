@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.campaigns.models import Run
 from apps.hosts.models import Facts
 from apps.results import fold, nodes, series
-from tests import populate
+from tests import filled
 from tests.apps.results.test_series import BEGAN, tell
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def topology(*node_of: int) -> dict[str, Any]:
 @pytest.fixture
 def run() -> Run:
     """On a host of two nodes, whose cpus are numbered across them."""
-    found: Run = populate.team()["live_run"]
+    found: Run = filled.team()["live_run"]
     found.events.filter(kind__in=("sample", "measuring")).delete()
     tell(found, ("measuring", {"step": "measure", "began": BEGAN}))
     facts = Facts.objects.create(

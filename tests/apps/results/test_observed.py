@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.protocol import digest
 from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.results import ingest, observed, series
-from tests import populate
+from tests import filled
 from tests.apps.results.test_postgresql_log import V15
 
 BEGAN = 1795273630.0  # of the measured step, in the log's seconds: after the first checkpoint, before the second
@@ -36,7 +36,7 @@ SAMPLES = [
 @pytest.fixture
 def run(db: None) -> Run:
     """An ended run whose results were read: postgresql, pressure, a cost, totals, and the log of V15."""
-    found: Run = populate.team()["ok_run"]
+    found: Run = filled.team()["ok_run"]
     Run.objects.filter(pk=found.pk).update(ingested_at=None)
     found.measurements.all().delete()
     found.series.all().delete()

@@ -12,12 +12,12 @@ from django.urls import reverse
 
 from apps.accounts.models import Role
 from apps.campaigns.models import Artefact, Run
-from tests import populate
+from tests import filled, populate
 
 
 @pytest.fixture
 def team(client: Client, db: None) -> dict[str, Any]:
-    made = populate.team()
+    made = filled.team()
     client.force_login(made["operator"])
     return made
 

@@ -21,7 +21,7 @@ from apps.campaigns import live
 from apps.campaigns.models import Run, RunEvent
 from apps.results import codec, fold, ingest, news, queries, samples, series, thin, timeline
 from apps.results.models import Block
-from tests import populate
+from tests import filled
 
 BEGAN = 1795273600.0
 SYSBENCH_LINE = (
@@ -129,7 +129,7 @@ def sample(t: float, source: str = "memory", step: str = "measure", **values: fl
 @pytest.fixture
 def run(db: None) -> Run:
     """A run that goes on, without any sample yet."""
-    found: Run = populate.team()["live_run"]
+    found: Run = filled.team()["live_run"]
     found.events.filter(kind__in=("sample", "measuring")).delete()
     tell(found, ("measuring", {"step": "measure", "began": BEGAN}))
     return found
@@ -328,7 +328,7 @@ def newest_afterwards(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("newest_afterwards")
 def test_stored_series_are_converted_there_and_back() -> None:
-    run = populate.team()["live_run"]
+    run = filled.team()["live_run"]
     table = {"t": np.arange(5000.0), "MemFree": np.arange(5000.0) * 0.5, "odd": np.full(5000, np.nan)}
     fold.append(run, "measure", "memory", table)
 

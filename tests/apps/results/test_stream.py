@@ -17,7 +17,7 @@ from apps.campaigns.models import Run, RunEvent
 from apps.results import hub as hubs
 from apps.results import live_views, news
 from apps.results.hub import AGAIN, BEAT, Hub, Word
-from tests import populate
+from tests import filled
 
 
 class Told:
@@ -140,7 +140,7 @@ def test_the_thread_ends_with_its_last_viewer(make_hub: Callable[[int], Hub]) ->
 
 @pytest.fixture
 def team(transactional_db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 @pytest.fixture
