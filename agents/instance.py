@@ -29,7 +29,7 @@ class Instance:
         self.major = int(re.split(r"[.a-z]", self.version)[0])
 
     def _version(self) -> str:
-        shown = self._system.run([str(self.bin_dir / "postgres"), "--version"])
+        shown = self._run([str(self.bin_dir / "postgres"), "--version"], {})
         found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
         if shown.code or not found:
             raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")

@@ -5,9 +5,11 @@ Everything else in the agent reads and writes the host through a `System`, so th
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PAGE_KB = PAGE_BYTES // 1024
 READ_BYTES = 1 << 16
+MOST_BYTES = 64 << 20  # of a file that is read whole
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,14 @@ def parse_stat(text: str) -> Process:
     return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]))
 
 
+def _above(path: str) -> set[str]:
+    """An absolute path and every directory above it."""
+    found = {path}
+    while path != (path := os.path.dirname(path)):
+        found.add(path)
+    return found
+
+
 class Reader:
     """A file of /proc or /sys that is read again and again: kept open, it costs a tenth of what opening it does."""
 
@@ -105,13 +116,19 @@ class System:
     """The real machine."""
 
     def read(self, path: str) -> str:
-        """Text of a file; OSError as the kernel gives it."""
+        """Text of a regular file of at most 64 MiB; OSError as the kernel gives it, or EINVAL, EFBIG."""
         # Files of /proc are read by the hundred each second: the bare calls cost half of what open() does.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # O_NONBLOCK: a FIFO that another account put in the place of a file would stop us.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            parts = []
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            parts, size = [], 0
             while data := os.read(fd, READ_BYTES):
                 parts.append(data)
+                size += len(data)
+                if size > MOST_BYTES:
+                    raise OSError(errno.EFBIG, f"larger than {MOST_BYTES >> 20} MiB", path)
         finally:
             os.close(fd)
         return b"".join(parts).decode("utf-8", errors="replace")
@@ -195,6 +212,19 @@ class System:
         except OSError:
             return None
         return Stat(found.st_uid, found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def owners(self, path: str) -> Optional[frozenset[int]]:
+        """Uids that could change a program: owners of the file and of the directories above it, as named and as
+        resolved. None when a group, or everybody, could."""
+        found = set()
+        for place in _above(path) | _above(os.path.realpath(path)):
+            about = os.stat(place)
+            sticky = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
+            by_group = about.st_mode & stat.S_IWGRP and about.st_gid != 0
+            if not sticky and (by_group or about.st_mode & stat.S_IWOTH):
+                return None
+            found.add(about.st_uid)
+        return frozenset(found)
 
     def space(self, path: str) -> Optional[tuple[int, int]]:
         """Size of the file system at `path`, and what is free for us, in kB; None where it cannot be asked."""

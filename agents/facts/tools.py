@@ -20,6 +20,7 @@ PACKAGED = ("numactl",)  # says its version only from 2.0.17 on
 # 15.18, 2.38.1, 19devel; numastat has but a date.
 VERSION = re.compile(r"\d+(\.\d+)+\w*|\b\d+(devel|beta\d+|rc\d+)|\b\d{8}\b")
 PG_HOME = "/usr/lib/postgresql"
+NOBODY = 65534  # the group of a program that is run as another account
 
 
 def tools(system: System) -> dict[str, dict[str, Any]]:
@@ -95,11 +96,25 @@ class Versions:
         asked = ([self._system.which(tool), *query, name] for tool, query in queries.items())
         return next(filter(None, (self._first(argv) for argv in asked if argv[0])), "")
 
+    def _identity(self, program: str) -> Optional[dict[str, Any]]:
+        """Who may ask a program for its version: root only what root alone can change, else the one account that can.
+        None when several can: then it is not run."""
+        if self._system.euid() != 0:
+            return {}
+        owners = self._system.owners(program)
+        others = [] if owners is None else sorted(owners - {0})
+        if owners is None or len(others) > 1:
+            return None
+        return {"user": others[0], "group": NOBODY, "groups": ()} if others else {}
+
     def _first(self, argv: list[str]) -> Optional[str]:
         """The first version in what a program says, "" when there is none; None when it says nothing in time."""
         try:
-            shown = self._system.run(argv, limit_s=5.0)
-        except HostFailure:
+            identity = self._identity(argv[0])
+            shown = self._system.run(argv, limit_s=5.0, **identity) if identity is not None else None
+        except (HostFailure, OSError):
             return None
+        if shown is None:
+            return ""
         found = VERSION.search(shown.stdout + shown.stderr)
         return found.group(0) if found else ""

@@ -58,6 +58,9 @@ class FakeSystem(System):
     def stat(self, path: str) -> Stat | None:
         return Stat(0, len(self.files.get(path, "")), 0, 1) if self.exists(path) else None
 
+    def owners(self, path: str) -> frozenset[int]:
+        return frozenset({0})
+
     def space(self, path: str) -> tuple[int, int] | None:
         return 1000, 400
 

@@ -1,0 +1,113 @@
+"""What a local account plants on a host is never run, or waited for, by root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.facts.clusters import clusters
+from agents.facts.tools import Versions
+from agents.instance import Instance
+from agents.processes import Account
+from agents.system import System
+
+pytestmark = [pytest.mark.needs("root"), pytest.mark.fast]
+MALLORY, OTHER = 54321, 54322
+# Says a version, and leaves the uid that it ran with.
+PROGRAM = """#!/bin/sh
+id -u > {mark}
+echo 'postgres (PostgreSQL) 16.4'
+"""
+
+
+@pytest.fixture
+def planted() -> Iterator[Path]:
+    """A program named postgres that Mallory owns, in Mallory's directory below /tmp."""
+    root = Path(tempfile.mkdtemp(prefix="planted-"))
+    root.chmod(0o755)
+    program = root / "postgres"
+    program.write_text(PROGRAM.format(mark=root / "ran"))
+    program.chmod(0o755)
+    os.chown(root, MALLORY, MALLORY)
+    os.chown(program, MALLORY, MALLORY)
+    yield program
+    shutil.rmtree(root)
+
+
+def ran_as(program: Path) -> str:
+    """The uid that it ran with; "" when it did not run."""
+    mark = program.with_name("ran")
+    return mark.read_text().strip() if mark.exists() else ""
+
+
+def test_a_program_of_an_account_is_asked_for_its_version_as_that_account(planted: Path) -> None:
+    version = Versions(System()).of(str(planted))
+
+    assert (version, ran_as(planted)) == ("16.4", str(MALLORY))
+
+
+def test_a_program_that_two_accounts_can_change_is_not_run(planted: Path) -> None:
+    os.chown(planted, OTHER, OTHER)
+
+    version = Versions(System()).of(str(planted))
+
+    assert (version, ran_as(planted)) == ("", "")
+
+
+@pytest.mark.parametrize("name", ["postgres", "."], ids=["the program", "its directory"])
+def test_a_program_that_everybody_can_change_is_not_run(planted: Path, name: str) -> None:
+    (planted.parent / name).chmod(0o777)
+
+    version = Versions(System()).of(str(planted))
+
+    assert (version, ran_as(planted)) == ("", "")
+
+
+def test_a_link_to_a_program_of_root_is_followed_as_the_owner_of_the_link(planted: Path) -> None:
+    """Mallory could lead it elsewhere between a check and the start."""
+    planted.unlink()
+    planted.symlink_to("/bin/true")
+
+    assert Versions(System())._identity(str(planted)) == {"user": MALLORY, "group": 65534, "groups": ()}
+
+
+def test_a_cluster_asks_its_server_for_the_version_as_its_own_account(planted: Path) -> None:
+    account = Account("mallory", user=MALLORY, group=MALLORY)
+
+    cluster = Instance(System(), str(planted.parent), account)
+
+    assert (cluster.version, ran_as(planted)) == ("16.4", str(MALLORY))
+
+
+@pytest.fixture
+def postmaster(planted: Path) -> Iterator[Path]:
+    """A process of Mallory's that calls itself postgres, with its own directory as working directory."""
+    shutil.copy(shutil.which("sleep") or "", planted)
+    (planted.parent / "PG_VERSION").write_text("16\n")
+    process = subprocess.Popen([planted, "60"], cwd=planted.parent, user=MALLORY, group=MALLORY, extra_groups=[])
+    yield planted.parent / "postmaster.pid"
+    process.kill()
+    process.wait()
+
+
+def test_a_fifo_as_lock_file_does_not_stop_the_agent(postmaster: Path) -> None:
+    os.mkfifo(postmaster)
+
+    found = [cluster["data_dir"] for cluster in clusters(System(), [])]
+
+    assert str(postmaster.parent) not in found
+
+
+def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
+    sparse = tmp_path / "postgresql.conf"
+    with sparse.open("wb") as file:
+        file.truncate(1 << 34)
+
+    with pytest.raises(OSError, match="larger than 64 MiB"):
+        System().read(str(sparse))
