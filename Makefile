@@ -10,6 +10,8 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m embedded run --
 SERVER := runtime embedded
 TESTS := $(SERVER) dev
+# A test that hangs fails with the stacks of all threads; its worker is replaced, and the others go on.
+HANGS := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header $(UPGRADE)
 
 export UV_PYTHON_DOWNLOADS := never
@@ -32,10 +34,10 @@ test: .venv-tests ## the fast tests on servers of their own; ARGS goes to pytest
 	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-all: .venv-tests ## every test that one machine can run
-	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(HANGS) $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(ARGS)
 
 test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)

@@ -43,6 +43,7 @@ VOLATILE = {
     "/proc/sys/kernel/random/entropy_avail": "the state of the random generator",
     "/proc/sys/kernel/random/uuid": "another at each read",
     "/proc/sys/kernel/tainted": "what the kernel has gone through",
+    "/proc/sys/net/ipv*/*/veth*": "comes and goes with containers",
     "/proc/sys/net/netfilter/nf_conntrack_count": "counts connections",
     "/proc/sys/vm/stat_refresh": "an order, not a value",
     "/sys/devices/system/cpu/*/cpuidle/state*/above": "counts sleeps",
