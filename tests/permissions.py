@@ -183,6 +183,7 @@ PAGES: dict[str, Rule] = {
     "campaign_action:retry": button(OPERATOR),
     "host_queue": shown(VIEWER),
     "run_action:cancel": button(OPERATOR),
+    "run_action:give-up": button(OPERATOR),
     "dataset_list": shown(VIEWER),
     "dataset_add": form(TUNER),
     "dataset_copy_remove": button(OPERATOR),

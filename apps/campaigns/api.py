@@ -22,7 +22,18 @@ from apps.accounts.asked import whole
 from apps.accounts.models import Role, Team
 from apps.accounts.pages import attachment
 from apps.accounts.services import user_of
-from apps.campaigns import nudges, own_recipes, previews, queries, recipe_hosts, recipes, scripts, services, workloads
+from apps.campaigns import (
+    giving_up,
+    nudges,
+    own_recipes,
+    previews,
+    queries,
+    recipe_hosts,
+    recipes,
+    scripts,
+    services,
+    workloads,
+)
 from apps.campaigns.lifecycle_api import LifecycleActions
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.campaigns.run_serializers import (
@@ -258,8 +269,8 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     queryset = Run.objects.select_related("host", "facts").defer("facts__data").order_by("campaign_id", "position")
     filterset_class = RunFilter
     ordering_fields = ["position", "block", "started_at", "ended_at"]
-    roles = {"cancel": Role.OPERATOR}
-    of_teams = ("cancel",)
+    roles = {"cancel": Role.OPERATOR, "give_up": Role.OPERATOR}
+    of_teams = ("cancel", "give_up")
 
     def get_queryset(self) -> QuerySet[Run]:
         if self.action != "list":
@@ -275,6 +286,14 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
         """Cancel this run; its campaign goes on."""
         run = self.get_object()
         services.cancel_run(run, by=user_of(request))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(request=None, responses=RunSerializer)
+    @action(detail=True, methods=["post"], url_path="give-up")
+    def give_up(self, request: Request, pk: str) -> Response:
+        """End a run under way that its agent does not end: it fails, and its hosts are quarantined."""
+        run = self.get_object()
+        giving_up.give_up_run(run, by=user_of(request))
         return Response(RunSerializer(run).data)
 
     @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)

@@ -6,25 +6,43 @@ A tick may die at any line: the next one finds the run claimed until a time that
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
 from agents.paths import needed
 from apps import logs
-from apps.campaigns import claims, closing, code, copies, fetching, halts, nudges, parts, queue, steps
+from apps.campaigns import (
+    claims,
+    closing,
+    code,
+    copies,
+    fetching,
+    giving_up,
+    halts,
+    nudges,
+    parts,
+    queue,
+    received,
+    steps,
+)
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import PlanError, ProvingError, UnreachableError
+from apps.errors import HostError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0  # events are committed, and a cancel is seen, this often;
+# What malformed input raises. Anything else, such as a lost connection, is tried again by the next tick.
+UNPROCESSABLE = (
+    *(DataError, IntegrityError),
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
 UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
 
 
@@ -38,14 +56,25 @@ def tick(run: Run) -> None:
                 _work(run)
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
+        except received.UnusableError as error:
+            giving_up.abandon(run, error)
         except ProvingError as error:
             _put_off(run, error)
+        except UNPROCESSABLE as error:
+            log.exception("run %s: its tick failed", run.pk)
+            giving_up.abandon(run, received.unusable(f"agent on {run.host}", error))
 
 
 def _put_off(run: Run, error: ProvingError) -> None:
-    """Nobody is to blame while the run restarts its host; else the host is, or whoever the error names."""
-    if _restarting(run):
+    """Try again later: sooner while the run restarts its host. A host that did not come back in time ends the run."""
+    restart = _restart(run)
+    if restart and timezone.now() < restart.ends:
         queue.rearm(run, claims.RESTART_RETRY_S)
+    elif restart and isinstance(error, UnreachableError):
+        contact.mark_unreachable(run.host, error)
+        message = f"did not answer within {restart.limit_s} s of the restart in step {run.step}: {error.message}"
+        hint = "start the host; its agent restores it at the next contact. Then release it"
+        giving_up.abandon(run, HostError(run.host, message, hint=hint))
     elif isinstance(error, UnreachableError):
         contact.mark_unreachable(run.host, error)
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
@@ -53,12 +82,20 @@ def _put_off(run: Run, error: ProvingError) -> None:
         claims.wait(run, error, claims.BUSY_RETRY_S)
 
 
-def _restarting(run: Run) -> bool:
-    """Whether the run has restarted its host, and the time that this may take has not passed."""
+@dataclass(frozen=True)
+class Restart:
+    """A restart of the host by a step of the run, and until when the host has to be back."""
+
+    limit_s: int
+    ends: datetime
+
+
+def _restart(run: Run) -> Restart | None:
+    """The restart that is under way, also one that has taken too long."""
     if run.agent_state != "REBOOTING" or run.agent_state_at is None:
-        return False
+        return None
     limit_s = next(step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step)
-    return timezone.now() < run.agent_state_at + timedelta(seconds=limit_s)
+    return Restart(limit_s, run.agent_state_at + timedelta(seconds=limit_s))
 
 
 def _work(run: Run) -> None:
@@ -164,8 +201,7 @@ def _store(run: Run, whole: bytes) -> None:
 def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it: now,
     or when the host's next run, which waits for this link, has begun there."""
-    sealed, files = fetching.bring(run, link)
-    manifest = json.loads(sealed)
+    sealed, manifest, files = fetching.bring(run, link)
     with transaction.atomic():
         claims.hold(run)
         Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files])

@@ -7,10 +7,10 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from typing import Any
 
-from agents.protocol import checksum
+from apps.campaigns import received
 from apps.campaigns.models import Run, RunPart
 from apps.errors import AgentError, ProvingError
 from apps.hosts import ssh
@@ -41,24 +41,11 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
 
 
 def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
-    """What these lines tell, as fields of an event; without those that are damaged on the host's disk, as they would be
-    at each further look."""
-    records = [_record(line) for line in lines]
-    for line in (line for line, found in zip(lines, records, strict=True) if found is None):
+    """The fields of each event in these lines, without those that are damaged on the host's disk or break the rules."""
+    events = [received.event(line) for line in lines]
+    for line in (line for line, event in zip(lines, events, strict=True) if event is None):
         log.warning("%s: a damaged event: %r", job, line[:80])
-    return [
-        {"at": datetime.fromtimestamp(each["wall"], UTC), **{name: each[name] for name in ("seq", "kind", "data")}}
-        for each in records
-        if each is not None
-    ]
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = json.loads(line)
-        return record if record["crc"] == checksum(record) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+    return [event for event in events if event is not None]
 
 
 def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -75,16 +62,17 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     return Run.Outcome.FAILED, error.as_dict()
 
 
-def bring(job: Run | RunPart, link: ssh.Link) -> tuple[bytes, list[dict[str, Any]]]:
-    """(manifest.json, the files it names with their content) of a sealed job. The small ones come in one answer."""
+def bring(job: Run | RunPart, link: ssh.Link) -> tuple[bytes, dict[str, Any], list[dict[str, Any]]]:
+    """(manifest.json, what it says, the files it names with their content) of a sealed job. The small ones come in one
+    answer. UnusableError for a manifest that breaks the rules."""
     told = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
     near = {path: base64.b64decode(data) for path, data in told.items()}
     sealed = near.get(MANIFEST) or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
-    files = []
-    for file in json.loads(sealed)["files"]:
+    manifest, files = received.manifest(sealed, f"agent on {job.host}"), []
+    for file in manifest["files"]:
         data = near.get(file["path"]) if file["size"] else b""
         files.append(_kept(job, link, file, data))
-    return sealed, files
+    return sealed, manifest, files
 
 
 def _kept(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], near: bytes | None) -> dict[str, Any]:
@@ -121,5 +109,6 @@ def forget_ended(link: ssh.Link) -> None:
     known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
     for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
         sealed = fetch(run, link, MANIFEST, ARTEFACT_BYTES)
-        if json.loads(sealed) == run.manifest:
-            forget(link, str(run.pk), sealed)
+        with suppress(received.UnusableError):
+            if received.manifest(sealed, f"agent on {run.host}") == run.manifest:
+                forget(link, str(run.pk), sealed)

@@ -8,7 +8,6 @@ stands in the events, and every word to an agent may be said twice.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from agents.paths import needed
-from apps.campaigns import claims, closing, code, copies, fetching, queue, steps
+from apps.campaigns import claims, closing, code, copies, fetching, queue, received, steps
 from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
@@ -191,6 +190,8 @@ class Cast:
                     turn(job, why)
                 except PlanError as error:
                     self._refuse(job, error)
+                except received.UnusableError:
+                    raise
                 except ProvingError as error:
                     self._fail(job, error)
 
@@ -323,8 +324,7 @@ class Cast:
     def _collect(self, job: Job, link: ssh.Link) -> None:
         """Its manifest and files; the agent forgets it when they are committed."""
         row = job.row
-        sealed, files = fetching.bring(row, link)
-        manifest = json.loads(sealed)
+        sealed, manifest, files = fetching.bring(row, link)
         with transaction.atomic():
             if self.run.mine().select_for_update().first() is None:
                 raise claims.ClaimLostError

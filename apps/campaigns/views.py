@@ -18,7 +18,18 @@ from apps.accounts.asked import whole
 from apps.accounts.models import Role, Team, User
 from apps.accounts.pages import attempt, keyset_page, needs, of_team, page, spoken, team_asked
 from apps.accounts.services import user_of
-from apps.campaigns import design, lifecycle_views, queries, recipe_views, schedule, scripts, services, steps, workloads
+from apps.campaigns import (
+    design,
+    giving_up,
+    lifecycle_views,
+    queries,
+    recipe_views,
+    schedule,
+    scripts,
+    services,
+    steps,
+    workloads,
+)
 from apps.campaigns.forms import newest_workloads, reachable
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
@@ -234,10 +245,16 @@ def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
 @needs(Role.OPERATOR, somewhere=True)
 def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     run, by = get_object_or_404(Run, pk=pk), user_of(request)
-    if action != "cancel":
+    if action == "give-up":
+        done = "Run given up. Its hosts are quarantined."
+        attempt(request, lambda: giving_up.give_up_run(run, by=by), done)
+    elif action == "cancel":
+        done = (
+            "Cancelled." if run.state == Run.State.QUEUED else "Cancelling: it is being stopped, and its host put back."
+        )
+        attempt(request, lambda: services.cancel_run(run, by=by), done)
+    else:
         raise Http404(action)
-    done = "Cancelled." if run.state == Run.State.QUEUED else "Cancelling: it is being stopped, and its host put back."
-    attempt(request, lambda: services.cancel_run(run, by=by), done)
     return redirect("run_detail", pk)
 
 

@@ -113,6 +113,7 @@ OF_TEAMS: dict[str, Body] = {
     "Campaign.priority": lambda world: {"priority": 5},
     "Campaign.ask_hosts": nothing,
     "Run.cancel": nothing,
+    "Run.give_up": nothing,
     "Decision.create": lambda world: {
         "campaign": str(world.campaign.pk),
         "title": "Two cpus",

@@ -61,6 +61,7 @@ WRITERS = {
     "Campaign.priority": Role.OPERATOR,
     "Campaign.ask_hosts": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
+    "Run.give_up": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
     "Import.say": Role.OPERATOR,
     "Import.commit": Role.OPERATOR,

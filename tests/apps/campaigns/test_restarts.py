@@ -16,7 +16,7 @@ from apps.campaigns import claims, plan, previews, queries, services
 from apps.campaigns.models import Run
 from apps.errors import PlanError
 from apps.hosts.models import Host
-from tests import campaigns, populate
+from tests import campaigns, filled
 from tests.factories import FACTS, browser, end_run, make_campaign, make_host
 
 RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 1800}}
@@ -130,16 +130,19 @@ def test_a_host_that_a_run_restarts_is_not_called_unreachable(restarting: Run) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_after_the_limit_it_is(restarting: Run) -> None:
+def test_after_the_limit_the_run_fails_and_its_host_is_quarantined(restarting: Run) -> None:
     Run.objects.filter(pk=restarting.pk).update(agent_state_at=timezone.now() - timedelta(seconds=1801))
 
     campaigns.step()
 
-    assert Run.objects.get(pk=restarting.pk).host.state == Host.State.UNREACHABLE
+    run = Run.objects.get(pk=restarting.pk)
+    assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
+    assert "did not answer within 1800 s of the restart" in run.error["message"]
+    assert run.host.state == Host.State.QUARANTINED
 
 
 def test_the_run_s_page_says_since_when(client: Client, db: None) -> None:
-    team = populate.team()
+    team = filled.team()
     client.force_login(team["operator"])
     run = team["live_run"]
     at = timezone.now().replace(hour=14, minute=2)

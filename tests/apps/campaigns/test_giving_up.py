@@ -1,0 +1,80 @@
+"""A run that its agent does not end can be ended by a person, or by the server when it cannot process what comes."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import Role
+from apps.campaigns import claims, dispatch, giving_up
+from apps.campaigns.models import Campaign, Run
+from apps.errors import PlanError
+from apps.hosts import leases
+from apps.hosts.models import Host, Lease
+from tests import populate
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> Run:
+    """The first run of a campaign, under way on a host that nobody reaches."""
+    campaign = populate.started(make_user(Role.OPERATOR), populate.host(), name="stuck")
+    run: Run = campaign.runs.order_by("position")[0]
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, started_at=timezone.now())
+    leases.acquire(run.host.machine_id, run.pk, 60)
+    run.refresh_from_db()
+    return run
+
+
+def test_a_run_that_is_given_up_fails_and_its_host_is_quarantined(run: Run) -> None:
+    giving_up.give_up_run(run, by=run.campaign.created_by)
+
+    host = Host.objects.get(pk=run.host_id)
+    assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
+    assert "gave up the run" in run.error["message"]
+    assert host.state == Host.State.QUARANTINED
+    assert str(run.pk) in host.state_reason
+    assert Lease.objects.get(machine_id=host.machine_id).run is None
+
+
+def test_a_tick_of_a_run_that_was_given_up_writes_nothing(run: Run) -> None:
+    run.claim_tick(60)
+
+    giving_up.give_up_run(Run.objects.get(pk=run.pk), by=run.campaign.created_by)
+
+    with pytest.raises(claims.ClaimLostError):
+        claims.look(run)
+
+
+def test_a_queued_run_is_cancelled_and_not_given_up(run: Run) -> None:
+    waiting = run.campaign.runs.filter(state=Run.State.QUEUED)[0]
+
+    with pytest.raises(PlanError, match="cancel a queued one"):
+        giving_up.give_up_run(waiting, by=run.campaign.created_by)
+
+
+def test_the_other_runs_of_the_campaign_wait_for_the_host(run: Run) -> None:
+    giving_up.give_up_run(run, by=run.campaign.created_by)
+
+    campaign = Campaign.objects.get(pk=run.campaign_id)
+    assert campaign.state == Campaign.State.RUNNING
+    assert campaign.runs.filter(state=Run.State.QUEUED).exists()
+
+
+@pytest.mark.parametrize("error", [KeyError("outcome"), ValueError("a NUL"), RecursionError("deep")])
+def test_what_cannot_be_processed_ends_the_run_with_its_cause(
+    run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(run: Run) -> None:
+        raise error
+
+    monkeypatch.setattr(dispatch, "_work", fail)
+    Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now())
+
+    dispatch.tick(run)
+
+    run.refresh_from_db()
+    assert run.outcome == Run.Outcome.FAILED
+    assert type(error).__name__ in run.error["message"]
