@@ -227,8 +227,13 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "apps.results.assets.PlotlyFinder",
 ]
-# Served straight from the finders: no collectstatic is needed to run, production may still do it.
+# Served straight from the finders where collectstatic never ran; it makes names with hashes, and compresses.
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "apps.static_storage.StaticStorage"},
+}
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

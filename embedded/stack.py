@@ -81,6 +81,7 @@ class Stack:
     def start_server(self) -> None:
         """The demo host's SSH server, web, worker, dispatcher and beat. Needs the stores and a migrated database."""
         self.manage("runtime_role", RUNTIME_USER, stdin=self.postgres.runtime_password)
+        self.manage("collectstatic", "--noinput", env=self.static_root)
         self.loopback.prepare()
         self.supervisor.start(self.loopback.service, self.web, self.worker, self.dispatcher, self.beat)
 
@@ -90,14 +91,19 @@ class Stack:
         self.manage(*commands.MIGRATE[1:])
         self.start_server()
 
-    def manage(self, *arguments: str, stdin: str = "") -> str:
+    @property
+    def static_root(self) -> dict[str, str]:
+        """For the web server alone: tests in this checkout must not get the files of an older start."""
+        return {"PROVING_STATIC_ROOT": str(self.state / "static")}
+
+    def manage(self, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
         """Runs `manage.py` as the owner of the database and returns what it printed; StackError with its output on
         failure."""
         argv = [sys.executable, commands.MIGRATE[0], *arguments]
         done = subprocess.run(
             argv,
             cwd=places.CHECKOUT,
-            env={**os.environ, **self.environment()},
+            env={**os.environ, **self.environment(), **(env or {})},
             input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -112,7 +118,8 @@ class Stack:
     @property
     def web(self) -> Service:
         """gunicorn; ready when it has the port, and answers without an error of its own."""
-        return self._python("web", commands.web(f"{ADDRESS}:{self.port}"), self._web_answers, signal.SIGTERM)
+        web = commands.web(f"{ADDRESS}:{self.port}")
+        return self._python("web", web, self._web_answers, signal.SIGTERM, env=self.static_root)
 
     @property
     def worker(self) -> Service:

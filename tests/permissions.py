@@ -203,6 +203,7 @@ PAGES: dict[str, Rule] = {
     "decision_detail": shown(VIEWER),
     "decision_action:accept": button(TUNER),
     "decision_action:reject": button(TUNER),
+    "decision_action:withdraw": button(TUNER),
     "decision_action:confirm": button(OPERATOR),
     "decision_action:renew": button(TUNER),
     "decision_action:comment": button(OPERATOR),

@@ -189,6 +189,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         "create": Role.TUNER,
         "accept": Role.TUNER,
         "reject": Role.TUNER,
+        "withdraw": Role.TUNER,
         "renew": Role.TUNER,
         "confirm": Role.OPERATOR,
         "ask_drift": Role.OPERATOR,
@@ -221,6 +222,12 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def reject(self, request: Request, pk: str) -> Response:
         """Only a proposed one can be rejected."""
         return Response(DecisionSerializer(services.reject_decision(self.get_object(), by=user_of(request))).data)
+
+    @extend_schema(request=None, responses=DecisionSerializer)
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, pk: str) -> Response:
+        """The author takes a proposed one back."""
+        return Response(DecisionSerializer(services.withdraw_decision(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=RenewSerializer, responses=DecisionSerializer)
     @action(detail=True, methods=["post"])

@@ -31,6 +31,7 @@ class Decision(Owned):
         PROPOSED = "proposed"
         ACCEPTED = "accepted"
         REJECTED = "rejected"
+        WITHDRAWN = "withdrawn"
         SUPERSEDED = "superseded"
         EXPIRED = "expired", "expired: look again"
         CONTRADICTED = "contradicted", "contradicted: what should confirm it did not"
@@ -134,6 +135,7 @@ class Event(models.Model):
     class Kind(models.TextChoices):
         ACCEPTED = "accepted", "was accepted"
         REJECTED = "rejected", "was rejected"
+        WITHDRAWN = "withdrawn", "was withdrawn"
         SUPERSEDED = "superseded", "was superseded"
         EXPIRED = "expired", "expired"
         RENEWED = "renewed", "was renewed"

@@ -25,10 +25,11 @@ from apps.tuning import services as tuning
 
 Status = Decision.Status
 Kind = Event.Kind
-# What can become what; a rejected or superseded decision stays what it is.
+# What can become what; a rejected, withdrawn or superseded decision stays what it is.
 FROM = {
     Status.ACCEPTED: (Status.PROPOSED,),
     Status.REJECTED: (Status.PROPOSED,),
+    Status.WITHDRAWN: (Status.PROPOSED,),
     Status.EXPIRED: (Status.ACCEPTED,),
     Status.SUPERSEDED: (Status.PROPOSED, Status.ACCEPTED, Status.EXPIRED, Status.CONTRADICTED),
 }
@@ -156,6 +157,16 @@ def accept_decision(decision: Decision, *, by: User) -> Decision:
 def reject_decision(decision: Decision, *, by: User) -> Decision:
     """Only a proposed one can be rejected."""
     return _move(decision, Status.REJECTED, by=by)
+
+
+@transaction.atomic
+def withdraw_decision(decision: Decision, *, by: User) -> Decision:
+    """Only its author takes a proposal back; others reject it."""
+    require(by, Role.TUNER, "withdraw decision", on=decision)
+    if decision.author_id != by.pk:
+        hint = f"only {decision.author} can withdraw it; you can reject it"
+        raise PlanError("status", f"{by} did not write this decision", hint=hint)
+    return _move(decision, Status.WITHDRAWN, by=by)
 
 
 @transaction.atomic

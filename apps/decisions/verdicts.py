@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from apps.campaigns.models import Campaign
@@ -9,8 +10,10 @@ from apps.decisions.models import Decision, Review
 from apps.decisions.needs import CERTAIN
 from apps.results import queries
 from apps.results.queries import LevelRow
+from apps.results.stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict
+DECISIVE = ("better", "worse", "equivalent", "direction_better", "direction_worse")
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
@@ -30,6 +33,14 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
     if certain:
         return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
     return Verdict.OPEN, "Nothing that both compared is certain in both."
+
+
+def caution(compared: Sequence[tuple[str, bool]]) -> str:
+    """Why a decision on these (verdict, whether it is preliminary) is premature; "" where they carry one."""
+    decisive = [preliminary for verdict, preliminary in compared if verdict in DECISIVE]
+    if not decisive:
+        return "The result is inconclusive: no level is shown to be better, worse or equivalent."
+    return f"The result is preliminary: fewer than {PRELIMINARY_BELOW} runs per level." if all(decisive) else ""
 
 
 def _words(row: LevelRow, then: str) -> str:

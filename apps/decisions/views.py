@@ -19,7 +19,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.pages import attachment, attempt, blame, needs, page, spoken
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm, drifts, feed, replay, services
+from apps.decisions import confirm, drifts, feed, replay, services, verdicts
 from apps.decisions import home as shown
 from apps.decisions import search as everything
 from apps.decisions import timeline as told
@@ -71,7 +71,9 @@ def decision_new(request: HttpRequest) -> HttpResponse:
             messages.success(request, "The decision is proposed, with its evidence frozen.")
             return redirect("decision_detail", decision.pk)
     table = Keeper(campaign).table() if campaign.started_at else None
-    return page(request, "decisions/form.html", {"campaign": campaign, "table": table}, form)
+    compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
+    context = {"campaign": campaign, "table": table, "caution": verdicts.caution(compared)}
+    return page(request, "decisions/form.html", context, form)
 
 
 def _uuid(text: str) -> UUID:
@@ -86,7 +88,9 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
     stale = confirm.stale(decision)
+    frozen = decision.evidence.get("table", {}).get("levels", [])
     context = {
+        "caution": verdicts.caution([(level["verdict"], level.get("preliminary", False)) for level in frozen]),
         "decision": decision,
         "stale": stale,
         "offer": confirm.offer(decision, stale),
@@ -120,6 +124,7 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     acts: dict[str, tuple[Callable[[], Any], str]] = {
         "accept": (lambda: services.accept_decision(decision, by=by), "The decision is accepted."),
         "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
+        "withdraw": (lambda: services.withdraw_decision(decision, by=by), "The decision is withdrawn."),
         "confirm": (
             lambda: confirm.confirm_decision(decision, by=by),
             "The campaign is planned. Look at it, and start it.",

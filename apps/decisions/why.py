@@ -30,7 +30,11 @@ class Behind:
 def behind(setting: str = "", host: Host | None = None, profile: Profile | None = None) -> list[Behind]:
     """Path by path. `setting` is a path or a group of them; `host` has to be in the scope. What was rejected stands
     behind nothing. Three queries."""
-    rows = Decision.objects.exclude(status=Status.REJECTED).exclude(settings={}).select_related("author")
+    rows = (
+        Decision.objects.exclude(status__in=(Status.REJECTED, Status.WITHDRAWN))
+        .exclude(settings={})
+        .select_related("author")
+    )
     rows = rows.prefetch_related("hosts").defer("evidence")
     if host:
         rows = rows.about(host)

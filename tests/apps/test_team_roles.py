@@ -122,6 +122,7 @@ OF_TEAMS: dict[str, Body] = {
     },
     "Decision.accept": nothing,
     "Decision.reject": nothing,
+    "Decision.withdraw": nothing,
     "Decision.renew": nothing,
     "Decision.confirm": nothing,
     "Decision.ask_drift": on_host,
@@ -264,7 +265,7 @@ def test_the_buttons_of_a_host_are_refused_to_outsiders(world: World) -> None:
     ("room", "actions"),
     [
         ("campaign", ("start", "cancel", "priority", "pause", "resume", "retry", "extend", "checks")),
-        ("decision", ("accept", "reject", "confirm", "renew", "comment")),
+        ("decision", ("accept", "reject", "withdraw", "confirm", "renew", "comment")),
         ("team", ("set-member", "remove-member", "take", "give")),
     ],
 )

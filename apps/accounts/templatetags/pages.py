@@ -56,6 +56,7 @@ SIGNS = {
     "unfit": ("bad", "!"),
     "quarantined": ("bad", "✕"),
     "rejected": ("bad", "✕"),
+    "withdrawn": ("idle", DASH),
     "held": ("good", "✓"),
     "put_back": ("good", "✓"),
     "drifted": ("bad", "↯"),

@@ -73,6 +73,7 @@ WRITERS = {
     "Decision.create": Role.TUNER,
     "Decision.accept": Role.TUNER,
     "Decision.reject": Role.TUNER,
+    "Decision.withdraw": Role.TUNER,
     "Decision.renew": Role.TUNER,
     "Decision.confirm": Role.OPERATOR,
     "Feed.create": Role.VIEWER,

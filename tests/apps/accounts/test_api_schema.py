@@ -53,7 +53,7 @@ def test_a_default_is_one_of_the_accepted_values(schema: Any) -> None:
     assert outside == []
 
 
-def test_the_docs_have_no_inline_script() -> None:
+def test_the_docs_have_no_inline_script(db: None) -> None:
     page = Client().get("/api/docs/")
 
     scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page.content.decode(), re.DOTALL)

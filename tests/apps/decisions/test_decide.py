@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Campaign
-from apps.decisions import services
+from apps.decisions import services, verdicts
 from apps.decisions.models import Decision
 from apps.errors import PlanError, RoleError
 from tests.factories import browser, end_run, make_campaign, make_host
@@ -70,6 +72,56 @@ def test_only_a_proposed_decision_is_accepted_or_rejected(tuner: User, campaign:
 
     with pytest.raises(PlanError, match=r"is accepted \(only what is proposed can become rejected"):
         services.reject_decision(accepted, by=tuner)
+
+
+def test_only_its_author_withdraws_a_proposal(tuner: User, admin: User, campaign: Campaign) -> None:
+    written = write(tuner, campaign)
+    with pytest.raises(PlanError, match="you can reject it"):
+        services.withdraw_decision(written, by=admin)
+
+    withdrawn = services.withdraw_decision(written, by=tuner)
+
+    assert withdrawn.status == Status.WITHDRAWN
+    assert [event.kind for event in withdrawn.events.all()] == ["withdrawn"]
+    with pytest.raises(PlanError, match="is withdrawn"):
+        services.accept_decision(withdrawn, by=admin)
+
+
+def test_both_doors_withdraw_and_the_page_asks_first(client: Client, tuner: User, campaign: Campaign) -> None:
+    first, second = write(tuner, campaign), write(tuner, campaign, title="Another")
+    client.force_login(tuner)
+
+    page = client.get(reverse("decision_detail", args=[first.pk])).content.decode()
+    client.post(reverse("decision_action", args=[first.pk, "withdraw"]))
+    answer = browser(tuner).post(f"/api/v1/decisions/{second.pk}/withdraw/")
+
+    assert "Accept this decision?" in page and "Withdraw this proposal?" in page
+    assert (Decision.objects.get(pk=first.pk).status, answer.json()["status"]) == ("withdrawn", "withdrawn")
+
+
+@pytest.mark.parametrize(
+    ("compared", "caution"),
+    [
+        ([], "inconclusive"),
+        ([("", False), ("undetectable", False)], "inconclusive"),
+        ([("", False), ("points_only", True)], "inconclusive"),
+        ([("", False), ("better", True)], "preliminary: fewer than 5 runs"),
+        ([("better", False), ("undetectable", False)], ""),
+        ([("equivalent", False)], ""),
+    ],
+)
+def test_a_decision_on_a_weak_result_is_cautioned(compared: list[tuple[str, bool]], caution: str) -> None:
+    said = verdicts.caution(compared)
+
+    assert caution in said and bool(said) == bool(caution)
+
+
+def test_the_form_warns_about_a_preliminary_result(client: Client, tuner: User, campaign: Campaign) -> None:
+    client.force_login(tuner)
+
+    page = client.get(reverse("decision_new"), {"campaign": campaign.pk}).content.decode()
+
+    assert "The result is preliminary" in page
 
 
 def test_of_two_who_act_on_an_old_page_one_is_told(tuner: User, campaign: Campaign) -> None:
