@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.datasets import DATASETS
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
-from apps.campaigns import data
+from apps.campaigns import data, ranges
 from apps.campaigns.steps import Step
 from apps.errors import PlanError
-from apps.tuning import fields
+from apps.tuning import fields, gucs
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
@@ -80,6 +80,25 @@ def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
     lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
     # A form sends the lines of a script as every other line of the web.
     return [Row(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
+
+
+def spread(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[Row]:
+    """The rows, with a row for each level where one names several values of a number, such as "1, 4, 16"."""
+    schemas = roots(steps, dataset)
+    return [
+        replace(row, value=value)
+        for row in rows
+        for value in (ranges.expanded(row.value) if not row.level and _is_number(row.path, schemas) else [row.value])
+    ]
+
+
+def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a path takes a single number, so that a comma in its value can only stand between several."""
+    name = path.removeprefix("settings.postgresql.")
+    if name != path:
+        return gucs.catalogue().get(name, {}).get("vartype") in ("integer", "real")
+    kinds = fields.schema_of(path, schemas).get("type", "string")
+    return "string" not in kinds and ("integer" in kinds or "number" in kinds)
 
 
 def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:

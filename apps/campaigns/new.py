@@ -129,7 +129,7 @@ class Draft:
         """The draft campaign; None when something is wrong, which then stands beside its field or row."""
         if not self.form.is_valid():
             return None
-        factors = design.factors_of(self.rows, self.steps, self.dataset)
+        factors = self._factors()
         try:
             if self.source:
                 left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
@@ -142,6 +142,11 @@ class Draft:
         except PlanError as error:
             self._blame(error, factors)
             return None
+
+    def _factors(self) -> list[dict[str, Any]]:
+        """As typed; a row with several values becomes a row for each."""
+        self.rows = design.spread(self.rows, self.steps, self.dataset)
+        return design.factors_of(self.rows, self.steps, self.dataset)
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
         """Of create_campaign. PlanError where a line beside the rows means nothing."""
@@ -168,7 +173,7 @@ class Draft:
         if not self.form.is_valid():
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
-        factors = design.factors_of(self.rows, self.steps, self.dataset)
+        factors = self._factors()
         try:
             return self._planned({**self._fields(factors, by), "recipe": self.name})
         except PlanError as error:

@@ -89,6 +89,8 @@ class DryRunForm(forms.Form):
         host = self.fields["host"]
         assert isinstance(host, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         host.queryset = Host.objects.filter(facts_history__isnull=False).distinct()
+        if not self.is_bound and not self.initial.get("host") and len(offered := list(host.queryset[:2])) == 1:
+            self.initial["host"] = offered[0].pk
 
     def clean(self) -> dict[str, Any]:
         """`revision` is the one named, or the latest."""

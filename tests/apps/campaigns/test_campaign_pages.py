@@ -85,7 +85,11 @@ def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[s
     [
         ({"path": ["settings.cpu_affinity.server", "sysctl.vm", ""]}, 1, "sets nothing"),
         ({"value": ["0", "99", ""]}, 1, "Cpus that are online"),
-        ({"path": ["settings.cpu_affinity.server", "settings.postgresql.work_mem", ""]}, 1, "is no number"),
+        (
+            {"path": ["settings.cpu_affinity.server", "settings.postgresql.work_mem", ""], "value": ["0", "much", ""]},
+            1,
+            "is no number",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_level_stands_in_its_row(

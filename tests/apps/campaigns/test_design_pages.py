@@ -129,6 +129,15 @@ def test_a_row_may_name_the_step_of_a_workload_of_one_step(client: Client, typed
     assert [level["set"] for level in factor["levels"]] == [{path: 8}, {path: 16}]
 
 
+def test_one_row_may_name_several_levels_of_a_number(client: Client, typed: dict[str, Any]) -> None:
+    rows = {"factor": ["pool"], "level": [""], "path": [POOL], "value": ["128MB..512MB x2"]}
+
+    client.post(reverse("campaign_new"), typed | rows | {"conditions": "", "factor_orders": ""})
+
+    (factor,) = Campaign.objects.get().factors
+    assert [level["label"] for level in factor["levels"]] == ["128MB", "256MB", "512MB"]
+
+
 @pytest.mark.parametrize("path", ["steps.measure.clients", "workload.clients"])
 def test_an_option_that_its_tool_refuses_marks_its_row(client: Client, typed: dict[str, Any], path: str) -> None:
     rows = {"factor": ["clients"] * 2, "level": ["", ""], "path": [path] * 2, "value": ["8", "sixteen"]}

@@ -147,6 +147,15 @@ def test_a_dry_run_of_what_does_not_exist_names_it(
     assert message in page and "Not saved" not in page
 
 
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_the_only_host_is_chosen_already(client: Client, tuner: User, hosts: int) -> None:
+    made = [populate.host(f"bench-{place}") for place in range(hosts)]
+
+    form = client.get(reverse("dry_run")).context["dry"]
+
+    assert form["host"].value() == (made[0].pk if hosts == 1 else None)
+
+
 def test_an_export_is_a_download_named_after_profile_revision_and_host(client: Client, tuner: User) -> None:
     profile, host = populate.profile(tuner), populate.host()
 

@@ -1,0 +1,74 @@
+"""Several levels of a numeric factor in one value: "1, 4, 16", "128MB..8GB x2" or "10..50 +10". Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from apps.tuning.gucs import MEMORY, TIME
+
+MOST = 50
+_NUMBER, _UNIT = r"-?\d+(?:\.\d+)?", r"[A-Za-z]*"
+LIST = re.compile(rf"{_NUMBER}\s*{_UNIT}(\s*,\s*{_NUMBER}\s*{_UNIT})+")
+RANGE = re.compile(
+    rf"(?P<first>{_NUMBER})\s*(?P<unit>{_UNIT})\s*\.\.\s*(?P<last>{_NUMBER})\s*(?P<last_unit>{_UNIT})"
+    rf"\s*(?P<how>[x+])\s*(?P<step>{_NUMBER})\s*(?P<step_unit>{_UNIT})"
+)
+
+
+def expanded(text: str) -> list[str]:
+    """The values in their order; `text` alone where it is one value, or more than MOST."""
+    if LIST.fullmatch(text):
+        values = [part.strip() for part in text.split(",")]
+    elif found := RANGE.fullmatch(text):
+        values = _values(found) or [text]
+    else:
+        values = [text]
+    return list(dict.fromkeys(values)) if len(values) <= MOST else [text]
+
+
+def _values(found: re.Match[str]) -> list[str]:
+    """Empty where the units do not fit each other, or the steps lead nowhere."""
+    last_unit = found["last_unit"] or found["unit"]
+    units = _units(found["unit"] or last_unit, last_unit, found["step_unit"])
+    if units is None or (found["how"] == "x" and found["step_unit"]):
+        return []
+    first = Decimal(found["first"]) * units.get(found["unit"] or last_unit, 1)
+    last = Decimal(found["last"]) * units.get(last_unit, 1)
+    step = Decimal(found["step"])
+    if found["how"] == "+":
+        step *= units.get(found["step_unit"] or found["unit"] or last_unit, 1)
+    return [_written(value, units, last_unit) for value in _steps(first, last, found["how"], step)]
+
+
+def _units(*given: str) -> Mapping[str, int] | None:
+    """The table that has all of them; {} where there is one unit at most, which is in none."""
+    named = {unit for unit in given if unit}
+    for table in (MEMORY, TIME):
+        if named and named <= table.keys():
+            return table
+    return {} if len(named) < 2 else None
+
+
+def _steps(first: Decimal, last: Decimal, how: str, step: Decimal) -> Iterator[Decimal]:
+    """At most one more than MOST, so that too many are noticed."""
+    if step <= (1 if how == "x" else 0) or (how == "x" and first <= 0):
+        return
+    value = first
+    for _ in range(MOST + 1):
+        if value > last:
+            return
+        yield value
+        value = value * step if how == "x" else value + step
+
+
+def _written(value: Decimal, units: Mapping[str, int], unit: str) -> str:
+    """ "1GB" rather than "1024MB": in the largest unit that needs no fraction."""
+    whole = [name for name in units if value % units[name] == 0]
+    if whole:
+        largest = max(whole, key=lambda name: units[name])
+        return f"{value / units[largest]:f}{largest}" if value else f"0{unit}"
+    number = value / units.get(unit, 1)
+    text = f"{number:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + unit

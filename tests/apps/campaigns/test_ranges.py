@@ -1,0 +1,57 @@
+"""Several levels in one row of the form: lists and ranges of numbers, and what is no such thing."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.campaigns import design
+from apps.campaigns.ranges import expanded
+from apps.campaigns.steps import single
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1, 4, 16", ["1", "4", "16"]),
+        ("128MB,1GB", ["128MB", "1GB"]),
+        ("128MB..1GB x2", ["128MB", "256MB", "512MB", "1GB"]),
+        ("1..16 x4", ["1", "4", "16"]),
+        ("10..50 +20", ["10", "30", "50"]),
+        ("0.5..1.5 +0.5", ["0.5", "1", "1.5"]),
+        ("500ms..2s +500ms", ["500ms", "1s", "1500ms", "2s"]),
+        ("4, 4", ["4"]),
+        ("16", ["16"]),
+        ("on", ["on"]),
+        ("1..16", ["1..16"]),
+        ("1..16 x1", ["1..16 x1"]),
+        ("8..1 x2", ["8..1 x2"]),
+        ("1MB..8s x2", ["1MB..8s x2"]),
+        ("1..1000 +1", ["1..1000 +1"]),
+        ("", [""]),
+    ],
+)
+def test_a_value_is_one_level_or_several(text: str, values: list[str]) -> None:
+    assert expanded(text) == values
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "count"),
+    [
+        ("settings.postgresql.shared_buffers", "1GB..4GB x2", 3),
+        ("workload.clients", "1, 4, 16", 3),
+        ("settings.cpu_affinity.server", "0,1", 1),
+        ("settings.postgresql.shared_preload_libraries", "a, b", 1),
+    ],
+)
+def test_only_the_values_of_numbers_are_spread_over_levels(path: str, value: str, count: int) -> None:
+    rows = design.spread([design.Row("factor", "", path, value)], single("pgbench", {}))
+
+    (factor,) = design.factors_of(rows, single("pgbench", {}))
+
+    assert len(factor["levels"]) == count
+
+
+def test_a_row_with_a_label_stays_one_level() -> None:
+    row = design.Row("clients", "few", "workload.clients", "1, 4")
+
+    assert design.spread([row], single("pgbench", {})) == [row]
