@@ -40,7 +40,7 @@ def caution(compared: Sequence[tuple[str, bool]]) -> str:
     decisive = [preliminary for verdict, preliminary in compared if verdict in DECISIVE]
     if not decisive:
         return "The result is inconclusive: no level is shown to be better, worse or equivalent."
-    return f"The result is preliminary: fewer than {PRELIMINARY_BELOW} runs per level." if all(decisive) else ""
+    return f"The result is preliminary: some levels have fewer than {PRELIMINARY_BELOW} runs." if all(decisive) else ""
 
 
 def _words(row: LevelRow, then: str) -> str:

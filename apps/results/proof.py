@@ -139,11 +139,8 @@ def report(
 
 
 def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
-    """Never in effect, where the run ended because of that before any check."""
-    if error is None or setting.status != UNPROVEN:
-        return setting
-    sentence = f"{setting.name} should have been {error.get('wanted')} and was {error.get('found')}."
-    return replace(setting, status=NEVER, sentence=sentence)
+    """Never in effect, where the run ended because of that before any check; the error of the run says why."""
+    return setting if error is None or setting.status != UNPROVEN else replace(setting, status=NEVER, sentence="")
 
 
 def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
@@ -158,7 +155,7 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
         return f"Not verified{'' if ended else ' yet'}: {names}."
     if status == DRIFTED:
         return f"{names} changed during the run, so the run does not count. {bad[0].sentence}"
-    return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}"
+    return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}".rstrip()
 
 
 def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:

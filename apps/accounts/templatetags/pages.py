@@ -221,7 +221,7 @@ def _scalar(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(_scalar, value)) or "none"
-    return "none" if value is None or value == {} else str(value)
+    return "none" if value in (None, "", {}) else str(value)
 
 
 @register.filter

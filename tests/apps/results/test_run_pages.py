@@ -96,7 +96,7 @@ def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: 
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
     settings = settings_of(client, run).content.decode()
 
-    assert page.count(wanted) == page.count(found) == 1
+    assert [text.count(each) for text in (page, settings) for each in (wanted, found)] == [1, 1, 1, 1]
     assert "not verified" not in settings and "never in effect" in settings
 
 
