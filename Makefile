@@ -57,12 +57,13 @@ bench: .venv-tests ## what settings, orchestration, observation and long series 
 docs: .venv-docs ## the documents as a site in var/site; a dead link fails
 	@$(RUN) sh -c '$(BIN)/python -m tests.site && $(BIN)/python -m pytest -m docs -q -n 0 tests/site $(ARGS)'
 
-lint: .venv-tests ## style, types, who may import whom, templates, the agent's Python floor
+lint: .venv-tests ## style, types, who may import whom, templates, words, the agent's Python floor
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(RUN) $(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/djlint --quiet --lint templates
+	$(BIN)/python -m tests.language
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- agents
 

@@ -307,7 +307,7 @@ page that only shows answers a POST as it does a GET, and changes nothing by it.
 
 Each role includes the ones before it. A token of the API has a role of its own, and never more than its owner.
 
-The columns are roles in the house. Where the last one says *the role there*, the thing is looked at: on what is a
+The columns are roles in the instance. Where the last one says *the role there*, the thing is looked at: on what is a
 team's the role in that team counts instead, for a campaign in the team of each of its hosts ([teams.md](teams.md)).
 """
 PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"

@@ -213,7 +213,7 @@ def values(schema: dict[str, Any]) -> str:
 HEAD = """\
 # Settings
 
-What can be set on a host, how it is proven, and how it is put back. Made by `python -m tests.settings_table` from the
+What can be set on a host, how it is proven, and how it is restored. Made by `python -m tests.settings_table` from the
 catalogue `agents/settings` and from the tests that carry the mark `proves`. Never edit it by hand: a test compares.
 
 - *Discover*: asked, where the agent can tell the present value in the words of a profile; else the facts tell it.

@@ -28,7 +28,7 @@ class Numa(Setting):
     title = "NUMA policy"
     help = "Starts PostgreSQL under numactl with a memory policy, bound to the cpus of nodes, or both"
     unit = "policy and node list"
-    risk = "none: ends with the processes (weights are put back)"
+    risk = "none: ends with the processes (weights are restored)"
     tools = ("numactl",)
     schema = {
         "type": "object",

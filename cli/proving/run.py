@@ -82,7 +82,7 @@ def start(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 
 
 def cancel(ctx: typer.Context, campaign: str, json: Json = False) -> None:
-    """End a campaign early; its hosts are put back as they were."""
+    """End a campaign early; its hosts are restored as they were."""
     _act(of(ctx), campaign, "cancel")
 
 

@@ -63,7 +63,7 @@ def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: C
     page = answer.content.decode()
     assert "All 4 settings were in effect" in page
     assert "/proc/PID/numa_maps" in page and "node 1" in page and "2.1 GiB" in page
-    assert "Everything that this run changed was put back" in page
+    assert "Every change of this run was restored" in page
 
 
 def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Clien
 
 
 def test_a_closed_loop_is_called_one_on_its_page_and_by_the_api(client: Client, team: dict[str, Any]) -> None:
-    run, said = team["ok_run"], "Closed loop in step measure: a client begins a transaction when its last one has ended"
+    run, said = team["ok_run"], "Closed loop in step measure: a client starts a transaction when its previous one ends"
 
     assert said in client.get(reverse("run_detail", args=[run.pk])).content.decode()
     assert client.get(f"/api/v1/runs/{run.pk}/").json()["loops"] == {"measure": "closed"}
