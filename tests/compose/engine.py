@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.compose import plugins
@@ -39,7 +39,7 @@ class EngineError(Exception):
 class Engine:
     """How to call an engine. `is_own`: started for the tests."""
 
-    environment: dict[str, str]
+    environment: dict[str, str] = field(repr=False)  # may hold passwords, and a failing test shows this
     is_own: bool
 
     def docker(

@@ -41,7 +41,7 @@ class Stack:
     engine: Engine
     folder: Path
     port: int = 0
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def prepare(cls, engine: Engine, folder: Path) -> Stack:
