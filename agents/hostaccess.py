@@ -1,7 +1,7 @@
 """Where a script or SQL of a user's own reaches out of its database: shells of pgbench, programs of COPY. Pure.
 
-This gives a clear refusal before anything runs. It is no protection: SQL can hide such a command. Only users who may run
-commands bring scripts, because the load is superuser of its cluster.
+This gives a clear refusal before anything runs. It is no protection: SQL can hide such a command. Only users who may
+run commands bring scripts, because the load is superuser of its cluster.
 """
 
 from __future__ import annotations

@@ -97,5 +97,5 @@ def dirty(run: Run) -> Trouble:
     run.save()
     keys = [{"key": POOL["key"], "original": "0", "ours": "2150", "found": "1871"}]
     contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, ["postmaster (pid 4711) does not end"])
-    contact.quarantine(run.host, f"run {run.pk} could not put back: {POOL['key']}")
+    contact.quarantine(run.host, f"run {run.pk} could not restore: {POOL['key']}")
     return Trouble.objects.get(run=run.pk)

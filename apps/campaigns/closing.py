@@ -41,7 +41,7 @@ def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
         problems = [each for each in unproven if not any(left["key"] in each for left in keys)]
         contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
         what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
-        contact.quarantine(run.host, f"run {run.pk} could not put back: {what}")
+        contact.quarantine(run.host, f"run {run.pk} could not restore: {what}")
 
 
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:

@@ -205,7 +205,7 @@ def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse
     if action == "start":
         _start(request, campaign, by)
     elif action == "cancel":
-        done = "Cancelled. What runs is being stopped, and its host put back."
+        done = "Campaign cancelled. Stopping the active run and restoring its host."
         attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
     elif action == "priority":
         done = "Its place in the queue changed."
@@ -249,9 +249,7 @@ def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
         done = "Run given up. Its hosts are quarantined."
         attempt(request, lambda: giving_up.give_up_run(run, by=by), done)
     elif action == "cancel":
-        done = (
-            "Cancelled." if run.state == Run.State.QUEUED else "Cancelling: it is being stopped, and its host put back."
-        )
+        done = "Run cancelled." if run.state == Run.State.QUEUED else "Stopping the run and restoring its host."
         attempt(request, lambda: services.cancel_run(run, by=by), done)
     else:
         raise Http404(action)

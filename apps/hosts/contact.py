@@ -107,7 +107,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
     if hello["dirty"]:
         report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
-        quarantine(host, f"settings of run {hello['dirty'][0]} could not be put back")
+        quarantine(host, f"settings of run {hello['dirty'][0]} could not be restored")
     for run in hello["conflicts"]:
         report(host, run, Trouble.Kind.CONFLICT)
 
@@ -139,12 +139,12 @@ def release_host(host: Host) -> None:
 
 @transaction.atomic
 def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
-    did = [f"run {status['run']}: {words}" for status in recovered for words in status.get("did") or ["put back"]]
-    left = f"still not put back after run {', '.join(dirty)}; see that run's manifest in {host.spool_dir}/jobs/"
+    did = [f"run {status['run']}: {words}" for status in recovered for words in status.get("did") or ["restored"]]
+    left = f"still not restored after run {', '.join(dirty)}; see that run's manifest in {host.spool_dir}/jobs/"
     state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
     Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
     mended = host.troubles.filter(kind=Trouble.Kind.DIRTY, closed_at=None).exclude(run__in=dirty)
-    resolution = "; ".join(did) or "the agent found nothing left to put back"
+    resolution = "; ".join(did) or "the agent found nothing left to restore"
     mended.update(closed_at=timezone.now(), closed_by=host.release_requested_by, resolution=resolution)
     audit(None, "host.restored", host, after={"recovered": recovered, "dirty": dirty})
 

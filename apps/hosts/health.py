@@ -37,7 +37,7 @@ def judge(told: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: 
     return [
         *(_space(each, limits) for each in told["space"]),
         _clock(at, limits),
-        _left(hello["dirty"], "values that were not put back", "nothing"),
+        _left(hello["dirty"], "values that were not restored", "nothing"),
         _left(hello["conflicts"], "values left to somebody else", ""),
         _units(hello["units"]),
         *([_heat(told["celsius"], limits)] if told["celsius"] is not None else []),

@@ -231,8 +231,8 @@ def is_number(value: Any) -> bool:
 
 @register.filter
 def words(state: str) -> str:
-    """not_put_back -> "not put back"."""
-    return str(state).replace("_", " ")
+    """not_put_back -> "not restored"."""
+    return str(state).replace("put_back", "restored").replace("_", " ")
 
 
 @register.filter

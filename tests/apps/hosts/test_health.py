@@ -52,7 +52,7 @@ def test_a_host_that_is_fine_fails_nothing() -> None:
         ({}, {}, health.Clock(-3.5, 0.1), "clock: 3.50 s behind the server's"),
         ({"celsius": 99.0}, {}, EXACT, "hottest thermal zone: 99 °C"),
         ({}, {"units": "outdated"}, EXACT, "units of the agent: outdated, wanted current"),
-        ({}, {"dirty": ["0123456789"]}, EXACT, "values that were not put back: of run 01234567"),
+        ({}, {"dirty": ["0123456789"]}, EXACT, "values that were not restored: of run 01234567"),
     ],
 )
 def test_what_fails_is_told_in_words(told: dict[str, Any], hello: dict[str, Any], at: health.Clock, says: str) -> None:

@@ -71,7 +71,7 @@ def test_a_release_closes_what_is_dirty_and_says_what_was_done(host: Host, admin
     host.refresh_from_db()
     trouble = host.troubles.get()
     assert (host.state, host.release_requested_at) == (Host.State.READY, None)
-    assert (trouble.closed_by, trouble.resolution) == (admin, "the agent found nothing left to put back")
+    assert (trouble.closed_by, trouble.resolution) == (admin, "the agent found nothing left to restore")
 
 
 def test_a_release_leaves_conflicts_to_people(host: Host) -> None:
