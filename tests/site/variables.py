@@ -72,6 +72,8 @@ CLI = {
     "PROVING_PATIENCE_S": "for how many seconds a server that does not answer is tried again; 10 unless set",
 }
 TESTS = {
+    "PROVING_COMPOSE_DIR": "directory of the engine that the tests start; `/var/tmp/proving-compose` unless set",
+    "PROVING_COMPOSE_KEEP": "1 keeps the images of that engine, so that the next start takes a minute less",
     "PROVING_LAB_DIR": "directory of the lab's image, key and disks; `/var/tmp/proving-lab` unless set",
     "PROVING_LAB_ACCEL": "`kvm` or `tcg`; unless set, KVM where a probe guest boots with it, else TCG",
     "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",

@@ -188,7 +188,7 @@ class TestOnARealHost:
         assert campaign.runs.filter(state=Run.State.QUEUED).count() == campaign.runs.count()
         page = browser(admin).get(f"/hosts/{host.name}/").content.decode()
         assert "free space for" in page
-        assert "goes on by itself after the first check that is fine again" in page
+        assert "queued runs resume after the next successful check" in page
 
         contact.check_host(host)
 
