@@ -9,6 +9,8 @@ from apps.results.models import Within
 from apps.results.queries import CampaignTable
 from apps.results.timeline import Axis
 
+LEAST_FLOOR = 0.01  # in percent; less is rounding
+
 
 def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
     """A grey band around the baseline's mean, in which levels that are the same differ, and the words that tell it."""
@@ -19,7 +21,8 @@ def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
     ratio = 1 + floor / 100
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": mean / ratio, "y1": mean * ratio, "layer": "below"}
     shape = band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}}
-    return [shape], f"Grey: noise floor, ±{floor:.2g} % around the baseline"
+    size = f"±{floor:.2g} %" if floor >= LEAST_FLOOR else f"below ±{LEAST_FLOOR} %"
+    return [shape], f"Grey: noise floor, {size} around the baseline"
 
 
 def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:

@@ -112,6 +112,14 @@ def test_a_band_around_the_baseline_shows_what_noise_alone_does() -> None:
     assert "noise floor, ±2 % around the baseline" in drawn["xaxis"]["title"]["text"]
 
 
+def test_a_noise_floor_that_is_only_rounding_is_called_so() -> None:
+    floor = replace(table(level("a", 100.0), level("b", 200.0)), noise_floor_percent=9.9e-14)
+
+    title = charts.level_chart(floor, charts.LIGHT)["layout"]["xaxis"]["title"]["text"]
+
+    assert "noise floor, below ±0.01 % around the baseline" in title
+
+
 def test_a_logarithmic_axis_has_whole_labels() -> None:
     labels = dict(zip(LOGARITHMIC["tickvals"], LOGARITHMIC["ticktext"], strict=True))
 
