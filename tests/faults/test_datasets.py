@@ -8,7 +8,6 @@ each word in the database's comment of what is done.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sys
@@ -79,7 +78,7 @@ class House:
         for pgdata in self.data_dir.glob("*/pgdata"):
             while victims := working_in(system, str(pgdata)):
                 for process in victims:
-                    os.kill(process.pid, signal.SIGKILL)
+                    system.kill(process.pid, signal.SIGKILL)  # one may end meanwhile
                 system.sleep(0.01)
 
     def recover(self) -> None:
