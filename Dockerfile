@@ -33,6 +33,9 @@ WORKDIR /srv/proving-ground
 COPY manage.py pyproject.toml ./
 COPY agents agents
 COPY apps apps
+COPY common common
+COPY readers readers
+COPY stats stats
 COPY static static
 COPY templates templates
 COPY deploy/backup-loop deploy/

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from apps.wording import percent, signed, verdict_word
+from common.wording import percent, signed, verdict_word
 from embedded import places
 from embedded.client import Client
 from embedded.errors import StackError

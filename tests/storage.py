@@ -12,8 +12,8 @@ from apps.campaigns import queue, services
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import paths
 from apps.hosts.models import Host
-from apps.results import measure
 from apps.results.models import Measurement
+from readers import measure
 
 FAST = "/srv/pg"
 SAMPLES = Path(__file__).parent / "samples"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.settings import SETTINGS, Setting
-from apps.results.formats import FORMATS
+from readers.formats import FORMATS
 from tests import settings_table
 from tests.site.variables import COMPOSE
 

@@ -7,7 +7,7 @@ import socket
 
 from django.conf import settings
 
-from apps.errors import HostError, PlanError
+from common.errors import HostError, PlanError
 
 # Where clouds keep metadata outside of the link-local networks: AWS by IPv6, Alibaba.
 METADATA = ("fd00:ec2::254", "100.100.100.200")

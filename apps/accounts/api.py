@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from apps.accounts import people, services
 from apps.accounts.idempotency import SecretResponse
 from apps.accounts.models import ApiToken, Role, Team, User
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):

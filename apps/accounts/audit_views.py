@@ -9,7 +9,7 @@ from django.urls import path
 from apps.accounts import records
 from apps.accounts.models import Role, User
 from apps.accounts.pages import keyset_page, needs, page, spoken
-from apps.errors import PlanError
+from common.errors import PlanError
 
 SHOWN = 100
 

@@ -31,7 +31,7 @@ from django.utils import timezone
 
 from apps.accounts import sealed
 from apps.accounts.services import audit
-from apps.errors import HostError, PlanError
+from common.errors import HostError, PlanError
 
 FORMAT = 1
 DUMP, MANIFEST = "database.dump", "manifest.json"

@@ -16,7 +16,7 @@ from apps.accounts.forms import ChannelForm
 from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import require, user_of
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 LOG = 100
 FIELDS = ("name", "address", "events")

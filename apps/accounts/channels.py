@@ -15,7 +15,7 @@ from apps.accounts import mail, notify, vault, webhook
 from apps.accounts.events import KINDS, TEST
 from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 
 
 def create(*, by: User, name: str, kind: str, address: str, events: Iterable[str]) -> tuple[Channel, str]:

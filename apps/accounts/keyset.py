@@ -14,7 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessThan
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 M = TypeVar("M", bound=Model)
 HINT = "take it from `next` or `previous` of an answer, or leave it out to begin anew"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.mail import EmailMessage
 
-from apps.errors import HostError, PlanError
+from common.errors import HostError, PlanError
 
 
 def check() -> None:

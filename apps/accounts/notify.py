@@ -21,7 +21,7 @@ from django.utils import timezone
 from apps.accounts import mail, vault, waking, webhook
 from apps.accounts.events import KINDS
 from apps.accounts.models import Channel, Delivery
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 # Longer than a try can take: only a worker that died leaves one behind.
 CLAIM_S = 60

@@ -19,7 +19,7 @@ from apps.accounts import keyset
 from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.errors import PlanError, ProvingError, RoleError
+from common.errors import PlanError, ProvingError, RoleError
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=Model)

@@ -15,7 +15,7 @@ from django.utils.http import urlsafe_base64_encode
 from apps.accounts import mail
 from apps.accounts.models import Credential, Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError, ProvingError
+from common.errors import PlanError, ProvingError
 
 AGAIN_S = 300  # nobody's mailbox is filled by somebody who presses a button
 

@@ -20,7 +20,7 @@ from apps.accounts.attempts import FORGOTTEN
 from apps.accounts.models import Credential, Role, User
 from apps.accounts.pages import attempt, blame, needs, page, spoken, too_often
 from apps.accounts.services import audit, user_of
-from apps.errors import PlanError, ProvingError
+from common.errors import PlanError, ProvingError
 
 
 class InviteForm(forms.Form):

@@ -16,7 +16,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import APIView, exception_handler
 
 from apps.accounts.rest import TokenAuthentication
-from apps.errors import HostError, PlanError, ProvingError, RoleError
+from common.errors import HostError, PlanError, ProvingError, RoleError
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.asked import first_moment, last_moment
 from apps.accounts.models import AuditEntry
-from apps.errors import PlanError
+from common.errors import PlanError
 
 HEAD = ("at", "actor", "action", "target", "before", "after")
 SYSTEM = "system"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db import connection, transaction
 from psycopg import sql
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 APPENDED = ("accounts_auditentry",)
 READ = ("django_migrations",)

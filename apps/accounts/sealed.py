@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection, models, transaction
 
 from apps.accounts.services import audit
-from apps.errors import PlanError
 from apps.keys import fingerprint
+from common.errors import PlanError
 
 SUFFIX = "_encrypted"
 PUT_FIRST = (

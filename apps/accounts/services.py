@@ -13,7 +13,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, AuditEntry, Credential, Membership, Role, Team, Thing, User
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 
 
 def user_of(request: HttpRequest | Request) -> User:

@@ -17,7 +17,7 @@ from apps.accounts.asked import whole
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.pages import attempt, blame, needs, page
 from apps.accounts.services import user_of
-from apps.errors import PlanError
+from common.errors import PlanError
 
 # Kind -> the page that lists its things; ?team= leaves those of a team.
 LISTS = {

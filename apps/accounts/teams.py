@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.asked import whole
 from apps.accounts.models import Membership, Owned, Role, Team, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError
+from common.errors import PlanError
 
 # Words for what may be a team's; the rooms to the right have the models.
 OF_TEAMS = ("host", "profile", "workload", "dataset", "decision")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 
-from apps.errors import HostError
+from common.errors import HostError
 
 
 def _box() -> MultiFernet:

@@ -19,7 +19,7 @@ from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.forms import TokenForm
 from apps.accounts.models import ApiToken, Role
 from apps.accounts.pages import attempt, blame, needs, page, too_often
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm, secret: str = "") -> HttpResponse:

@@ -12,7 +12,7 @@ import threading
 from urllib.parse import SplitResult, urlsplit
 
 from apps.accounts import addresses
-from apps.errors import HostError, PlanError
+from common.errors import HostError, PlanError
 
 LIMIT_S = 10.0  # from the connection to the head of the answer
 

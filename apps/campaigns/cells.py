@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from apps.campaigns.factors import Cell, Factor, by_dependence, text_of
-from apps.errors import PlanError
+from common.errors import PlanError
 
 DESIGNS = ("factorial", "one_at_a_time", "list", "latin_square", "random_sample")
 MOST = 20_000

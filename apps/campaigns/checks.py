@@ -18,9 +18,9 @@ from agents.workloads import WORKLOADS
 from apps.campaigns import placement, roles
 from apps.campaigns.models import Campaign, DataCopy
 from apps.campaigns.placement import Preview
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.tuning import gucs
+from common.errors import PlanError
 
 OK, DOUBTFUL, FAILED = "ok", "doubtful", "failed"
 STALE = timedelta(days=7)

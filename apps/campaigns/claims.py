@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from apps.campaigns import queue
 from apps.campaigns.models import Campaign, Run
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from apps.accounts.services import require_commands, who_grants
 from apps.campaigns import recipes
 from apps.campaigns.models import Run
 from apps.campaigns.steps import CHECKPOINT
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from agents.datasets import DATASETS, RESETS
 from agents.errors import Unplannable
 from agents.planning import plan_dataset
 from apps.campaigns.steps import Step
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 PGBENCH = "pgbench"
 ROOT = "dataset."

@@ -20,7 +20,7 @@ from apps.campaigns import datasets, preparing
 from apps.campaigns.dataset_forms import ABOUT_RESETS, DataSetForm, PrepareForm
 from apps.campaigns.forms import newest_datasets
 from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 
 SHOWN_USES = 50
 

@@ -12,7 +12,7 @@ from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import code, data
 from apps.campaigns.models import DataSet
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 @transaction.atomic

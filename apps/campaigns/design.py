@@ -16,8 +16,8 @@ from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
 from apps.campaigns import data, ranges
 from apps.campaigns.steps import Step
-from apps.errors import PlanError
 from apps.tuning import fields, gucs
+from common.errors import PlanError
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}

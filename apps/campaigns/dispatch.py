@@ -32,8 +32,8 @@ from apps.campaigns import (
     steps,
 )
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.errors import HostError, PlanError, ProvingError, UnreachableError
 from apps.hosts import consents, contact, leases, links, paths, ssh
+from common.errors import HostError, PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
 

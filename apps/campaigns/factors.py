@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 ROOTS = ("settings", "workload", "steps", "dataset", "target")
 ORDERS = ("", "ascending", "descending")

@@ -12,8 +12,8 @@ from typing import Any
 
 from apps.campaigns import received
 from apps.campaigns.models import Run, RunPart
-from apps.errors import AgentError, ProvingError
 from apps.hosts import ssh
+from common.errors import AgentError, ProvingError
 
 log = logging.getLogger(__name__)
 

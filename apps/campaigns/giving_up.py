@@ -8,8 +8,8 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns import closing
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.errors import AgentError, PlanError, ProvingError
 from apps.hosts import contact, leases
+from common.errors import AgentError, PlanError, ProvingError
 
 HINT = "check what the run changed on the host, then release the host"
 

@@ -13,7 +13,7 @@ from apps.accounts.services import audit, require
 from apps.campaigns import code, halts, previews, services
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.queries import NOT_OK
-from apps.errors import PlanError
+from common.errors import PlanError
 
 # What a clone takes over: every choice, but none of what became of them.
 CHOICES = (

@@ -16,7 +16,7 @@ from apps.accounts.pages import attempt, blame, needs, page, sentence
 from apps.accounts.services import require, user_of
 from apps.campaigns import design, lifecycle, validity
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 
 
 def pause(request: HttpRequest, campaign: Campaign, by: User) -> None:

@@ -16,9 +16,9 @@ from apps.campaigns.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_s
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.plan import Planned
 from apps.campaigns.steps import Step, metrics, single
-from apps.errors import PlanError, RoleError
 from apps.hosts import paths
 from apps.hosts.models import Host
+from common.errors import PlanError, RoleError
 
 
 def _source(key: str) -> Campaign | None:

@@ -8,8 +8,8 @@ from typing import Any
 from agents.protocol import MEASURE, REBOOT
 from agents.workloads import WORKLOADS
 from apps.campaigns.steps import CHECKPOINT, Step
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 DAY_S = 86_400
 WINDOW_S, WITHIN, LIMIT_S = 5, 0.02, 600

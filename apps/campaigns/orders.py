@@ -10,8 +10,8 @@ from agents.protocol import canonical
 from agents.settings import SETTINGS
 from apps.campaigns.cells import drawing, square_of
 from apps.campaigns.factors import Cell, Factor
-from apps.errors import PlanError
 from apps.tuning import gucs
+from common.errors import PlanError
 
 ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
 CLUSTER, SERVER = "cluster", "server"

@@ -15,7 +15,7 @@ from apps.accounts.services import audit, require
 from apps.campaigns import code, recipes
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import dump, parse
-from apps.errors import PlanError
+from common.errors import PlanError
 
 Recipe = recipes.Recipe
 

@@ -22,9 +22,9 @@ from django.utils.crypto import salted_hmac
 from agents.paths import needed
 from apps.campaigns import claims, closing, code, copies, fetching, queue, received, steps
 from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
-from apps.errors import PlanError, ProvingError, UnreachableError
 from apps.hosts import contact, leases, links, paths, ssh
 from apps.hosts.models import Facts, Host
+from common.errors import PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
 

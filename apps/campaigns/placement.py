@@ -12,9 +12,9 @@ from typing import Any
 
 from apps.campaigns.models import Campaign
 from apps.campaigns.plan import Planned
-from apps.errors import PlanError
 from apps.hosts import changes, windows
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 Plans = Mapping[Host, Sequence[Planned]]
 

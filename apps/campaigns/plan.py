@@ -15,8 +15,8 @@ from apps.campaigns import data, nuisance, orders, steps
 from apps.campaigns.cells import cells
 from apps.campaigns.factors import ROOTS, Cell, Factor, Level, text_of
 from apps.campaigns.factors import read as read_factors
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 __all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factors", "resolve", "seconds"]
 

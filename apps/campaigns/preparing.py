@@ -11,9 +11,9 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import data, plan, previews, services, targets
 from apps.campaigns.models import Campaign, DataCopy, DataSet
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
+from common.errors import PlanError
 
 
 @transaction.atomic

@@ -17,9 +17,9 @@ from agents.workloads import WORKLOADS
 from apps.campaigns import data, own_recipes, placement, plan, queries, roles, steps, targets
 from apps.campaigns.models import Campaign
 from apps.campaigns.placement import Preview
-from apps.errors import PlanError
 from apps.hosts import paths
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 
 def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.protocol import OUTCOMES, STATES, checksum
-from apps.errors import AgentError
+from common.errors import AgentError
 
 HINT = "the host is quarantined: look at its spool before you release it"
 KINDS = {

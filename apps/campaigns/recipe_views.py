@@ -19,8 +19,8 @@ from apps.accounts.services import user_of
 from apps.campaigns import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
 from apps.campaigns.recipes.reading import LARGEST
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 
 class RecipeForm(forms.Form):

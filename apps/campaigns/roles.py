@@ -13,9 +13,9 @@ from agents.workloads import WORKLOADS
 from apps.accounts import addresses
 from apps.campaigns import plan
 from apps.campaigns.models import Campaign, RunPart
-from apps.errors import HostError, PlanError
 from apps.hosts import paths
 from apps.hosts.models import Host
+from common.errors import HostError, PlanError
 
 NAMES = ("client", "standbys", "addresses", "port")
 PORT = 55432  # not 5432, where a PostgreSQL of the host's owner may listen

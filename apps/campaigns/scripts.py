@@ -12,9 +12,9 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns import targets
 from apps.campaigns.steps import Step
-from apps.errors import AgentError, HostError, PlanError
 from apps.hosts import contact
 from apps.hosts.models import Host
+from common.errors import AgentError, HostError, PlanError
 
 # Steps that a request may carry: even with the longest scripts they fit a frame.
 BATCH = 16

@@ -29,9 +29,9 @@ from apps.campaigns import (
     workloads,
 )
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
-from apps.errors import PlanError
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
+from common.errors import PlanError
 
 MOST_PRIORITY = 100
 

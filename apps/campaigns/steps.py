@@ -12,8 +12,8 @@ from agents.errors import Unplannable
 from agents.protocol import COOL, MEASURE, REBOOT, ROLES
 from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 Step = dict[str, Any]
 STEP = {

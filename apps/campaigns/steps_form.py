@@ -20,8 +20,8 @@ from apps.accounts.forms import OfTeam
 from apps.accounts.pages import blame
 from apps.campaigns.scripts import Complaint
 from apps.campaigns.steps import Step, single
-from apps.errors import PlanError
 from apps.tuning import fields
+from common.errors import PlanError
 
 ABOUT_ROLES = "prepare, warm and cool are looked at as well; only what is measured yields results"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 UNTIL = {
     "width": "the interval of a comparison is narrower than asked",

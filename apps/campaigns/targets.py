@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents import planning
-from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
 from apps.tuning import gucs
+from common.errors import PlanError
 
 Facts = Mapping[str, Any]
 OLDEST = 10  # its pg_stat_activity tells clients from workers

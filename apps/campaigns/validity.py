@@ -9,9 +9,9 @@ from apps.accounts.services import require
 from apps.campaigns import placement, previews, scripts
 from apps.campaigns.checks import DOUBTFUL, FAILED, OK, Check, of_host, rows, specs_on
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError
 from apps.hosts import contact
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 AREAS = {
     "settings": "privileges",

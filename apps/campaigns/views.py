@@ -34,8 +34,8 @@ from apps.campaigns.forms import newest_workloads, reachable
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.new import Draft
 from apps.campaigns.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
-from apps.errors import PlanError, ProvingError
 from apps.hosts.models import Host
+from common.errors import PlanError, ProvingError
 
 SHOWN = 50
 

@@ -11,7 +11,7 @@ from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import code, steps
 from apps.campaigns.models import Workload
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 @transaction.atomic

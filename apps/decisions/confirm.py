@@ -17,8 +17,8 @@ from apps.decisions import conditions, needs, standing
 from apps.decisions.history import note
 from apps.decisions.models import Decision, Event, Review, Standing
 from apps.decisions.verdicts import say
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 Verdict = Review.Verdict
 OVER = (Campaign.State.FINISHED, Campaign.State.CANCELLED)

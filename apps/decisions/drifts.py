@@ -17,9 +17,9 @@ from apps.decisions import drift, living
 from apps.decisions.conditions import conditions
 from apps.decisions.drift import Row
 from apps.decisions.models import Decision, Standing
-from apps.errors import PlanError
 from apps.hosts import contact
 from apps.hosts.models import Facts, Host
+from common.errors import PlanError
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import stats
 from apps.decisions import replay
-from apps.results import stats
-from apps.results.stats.model import PRELIMINARY_BELOW
-from apps.results.stats.power import ALPHA
+from stats.model import PRELIMINARY_BELOW
+from stats.power import ALPHA
 
 CERTAIN = ("better", "worse", "equivalent")
 MOST = 200

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.results import stats
+import stats
 
 # Percentages that were computed from the same numbers, by another release of a library.
 SAME_WITHIN = 0.005

@@ -16,7 +16,7 @@ from django.db import connection
 from django.urls import reverse
 
 from apps.campaigns import own_recipes
-from apps.errors import PlanError
+from common.errors import PlanError
 
 MOST = 50
 RANKED = 500

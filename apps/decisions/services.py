@@ -17,11 +17,11 @@ from apps.campaigns.models import Campaign
 from apps.decisions import living, standing
 from apps.decisions.history import note
 from apps.decisions.models import Comment, Decision, Event
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
 from apps.tuning import rules
 from apps.tuning import services as tuning
+from common.errors import PlanError
 
 Status = Decision.Status
 Kind = Event.Kind

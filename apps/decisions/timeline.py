@@ -17,8 +17,8 @@ from apps.accounts.models import Team
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 
 SHOWN = 100
 # Of one moment decisions come first, as the newest.

@@ -10,7 +10,7 @@ from apps.decisions.models import Decision, Review
 from apps.decisions.needs import CERTAIN
 from apps.results import queries
 from apps.results.queries import LevelRow
-from apps.results.stats.model import PRELIMINARY_BELOW
+from stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict
 DECISIVE = ("better", "worse", "equivalent", "direction_better", "direction_worse")

@@ -26,12 +26,12 @@ from apps.decisions import timeline as told
 from apps.decisions import why as reasons
 from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results.keeper import Keeper
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile
+from common.errors import PlanError
 
 
 @needs(Role.VIEWER)

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
-from apps.errors import PlanError
 from apps.hosts.models import ClusterConsent, Host
+from common.errors import PlanError
 
 May = ClusterConsent.May
 

@@ -18,9 +18,9 @@ from agents.protocol import digest
 from apps.accounts.events import KINDS
 from apps.accounts.notify import notify
 from apps.accounts.services import audit
-from apps.errors import ProvingError
 from apps.hosts import changes, health, ssh
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
+from common.errors import ProvingError
 
 ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
 BEAT_S = 10.0  # between two looks at which hosts are due for a check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncssh
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 def generate(comment: str) -> tuple[str, str]:

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Condition, Timer
 
-from apps.errors import HostError, ProvingError
 from apps.hosts import ssh
 from apps.hosts.models import Host
+from common.errors import HostError, ProvingError
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError
 from apps.hosts.models import AllowedPath, Host
 from apps.hosts.topology import file_system
+from common.errors import PlanError
 
 Kind = AllowedPath.Kind
 # Allowed as a whole, these would allow everything that a host lives from.

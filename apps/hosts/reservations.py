@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError
 from apps.hosts.models import Host, Reservation
+from common.errors import PlanError
 
 MOST_DAYS = 30
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 from apps.accounts import addresses, vault
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import HostError, PlanError
 from apps.hosts import contact, keys, ssh, tasks, windows
 from apps.hosts.models import Host, HostKey, Identity, Trouble
+from common.errors import HostError, PlanError
 
 # All that decides which machine and account a contact reaches, and what is executed there first. One who may change
 # it with a key that opens other hosts too would reach those.

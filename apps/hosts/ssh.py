@@ -24,8 +24,8 @@ from django.db import connection as database
 
 from agents import build, protocol
 from apps.accounts import addresses, vault
-from apps.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 from apps.hosts.models import Host
+from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
 T = TypeVar("T")
 

@@ -20,10 +20,10 @@ from apps.accounts.asked import whole
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attempt, blame, needs, of_team, page
 from apps.accounts.services import user_of
-from apps.errors import PlanError, ProvingError
 from apps.hosts import changes, consents, paths, reservations, services, topology, windows
 from apps.hosts.forms import HostForm, IdentityForm, WindowsForm, words
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
+from common.errors import PlanError, ProvingError
 
 SHOWN_VERSIONS = 10
 TROUBLES = 50

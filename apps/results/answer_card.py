@@ -10,8 +10,8 @@ from typing import Literal
 from apps.results.headline import headline, missing
 from apps.results.queries import CampaignTable, LevelRow
 from apps.results.sentences import Tone, tone_of
-from apps.results.stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
-from apps.wording import verdict_word
+from common.wording import verdict_word
+from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
 WEEK_S = 7 * 86400.0

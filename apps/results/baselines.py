@@ -11,16 +11,16 @@ from uuid import UUID
 
 import orjson
 
+import stats
 from agents.protocol import digest
 from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Facts, Host
-from apps.results import stats
 from apps.results.kept import kept, program, revived
 from apps.results.models import Measurement
 from apps.results.sentences import Judgement
-from apps.results.stats.over_time import FEWEST
+from common.errors import PlanError
+from stats.over_time import FEWEST
 
 # Of a host's runs, the newest; and of what was repeated, what was run most often.
 NEWEST, MOST = 1000, 5

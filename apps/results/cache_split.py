@@ -11,8 +11,8 @@ from typing import Any
 
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.recipes.scale import spelled
-from apps.results.formats.huge_page_csv import HUGEPAGE_ERROR
 from apps.tuning import gucs
+from readers.others.huge_page_csv import HUGEPAGE_ERROR
 
 BLOCKS = ("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit")
 LATENCIES = (("idx1", "latency_avg"), ("seq", "elapsed_mean"), ("idx2", "latency_avg"))

@@ -16,14 +16,15 @@ from django.db.models import Avg, Count, F, Q, QuerySet
 from django.http import QueryDict
 from django.urls import reverse
 
+import stats
 from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
-from apps.results import differences, stats
+from apps.results import differences
 from apps.results.differences import Difference, Ran
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
+from common.errors import PlanError
 
 KINDS = {
     "run": "run:ID",

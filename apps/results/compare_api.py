@@ -10,7 +10,7 @@ from rest_framework import serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.results import stats
+import stats
 from apps.results.compare import KINDS, MOST, Compared, read
 
 ASKED = [

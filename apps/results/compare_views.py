@@ -14,10 +14,10 @@ from django.views.decorators.cache import cache_control
 from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import UNPROCESSABLE, needs, page, spoken
-from apps.errors import PlanError
 from apps.results import charts, exports, shared_cells
 from apps.results.answers import as_json
 from apps.results.compare import KINDS, Compared, read
+from common.errors import PlanError
 
 FIGURES = {"runs": charts.runs_chart, "interval": charts.interval_chart, "ecdf": charts.ecdf_chart}
 PLACE_DIGITS = 5

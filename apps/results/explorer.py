@@ -11,11 +11,11 @@ from uuid import UUID
 
 import numpy as np
 
+import stats
 from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
-from apps.results import stats
 from apps.results.models import Measurement
+from common.errors import PlanError
 
 # Axes that are no factors; no factor's name begins so.
 ORDER, BLOCK, HOST = "@order", "@block", "@host"

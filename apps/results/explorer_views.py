@@ -16,11 +16,11 @@ from django.views.decorators.cache import cache_control
 from apps.accounts.models import Role
 from apps.accounts.pages import UNPROCESSABLE, needs, page, spoken
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError
 from apps.results import charts, explorer, exports
 from apps.results.answers import width_of
 from apps.results.keeper import Keeper
 from apps.results.kept import revived
+from common.errors import PlanError
 
 
 @needs(Role.VIEWER)

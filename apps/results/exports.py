@@ -20,10 +20,10 @@ from pyarrow import parquet
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
 from apps.campaigns.steps import measured
 from apps.results import cache_split, samples
-from apps.results.formats.huge_page_csv import COLUMNS
-from apps.results.formats.table import FORMULA
 from apps.results.imports.reading import FIGURES, OUTPUTS
 from apps.results.models import Measurement, Series
+from readers.others.huge_page_csv import COLUMNS
+from readers.table import FORMULA
 
 CSV = "text/csv; charset=utf-8"
 CHUNK = 500

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import stats
 from apps.campaigns.models import Run
-from apps.results import stats
 
 
 @dataclass(frozen=True)

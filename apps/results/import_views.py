@@ -13,13 +13,13 @@ from django.urls import path
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page, sentence, spoken
 from apps.accounts.services import user_of
-from apps.errors import PlanError, RoleError
 from apps.results import services
 from apps.results.import_forms import ImportForm, columns_of, said_of
 from apps.results.imports.columns import USES
 from apps.results.imports.understand import Understood
 from apps.results.models import Import
 from apps.results.transfer import check_length, contents
+from common.errors import PlanError, RoleError
 
 SHOWN_RUNS = 200
 SHOWN_NOTES = 100

@@ -13,10 +13,11 @@ from django.utils import timezone
 
 from apps.campaigns import steps
 from apps.campaigns.models import Run, RunPart
-from apps.errors import WorkloadError
-from apps.results import fold, looks, measure, within
-from apps.results.formats.postgresql_log import Checkpoint, parse_checkpoints
+from apps.results import fold, looks, within
 from apps.results.models import Mark, Measurement, Within
+from common.errors import WorkloadError
+from readers import measure
+from readers.postgres.server_log import Checkpoint, parse_checkpoints
 
 SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"

@@ -17,7 +17,6 @@ from agents.protocol import digest
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Break, Progress, breaks, progress
 from apps.campaigns.schedule import Counts, counts
-from apps.errors import PlanError
 from apps.results import charts, queries
 from apps.results.judgements import judgements
 from apps.results.kept import json_of, keep, kept, program, revived, there
@@ -25,6 +24,7 @@ from apps.results.models import Kept
 from apps.results.queries import CampaignTable
 from apps.results.sentences import Judgement, by_topic, key_findings
 from apps.results.summary import SummaryTable, summary_table
+from common.errors import PlanError
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
 FILLED_FROM = 500

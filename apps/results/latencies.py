@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from agents.histogram import middle_of
 from apps.campaigns.models import Run
-from apps.errors import ProvingError
-from apps.results.formats.latency import LatencyReport, parse_latency
-from apps.results.measure import fio
 from apps.results.timeline import Axis, began_of
+from common.errors import ProvingError
+from readers.latency import LatencyReport, parse_latency
+from readers.measure import fio
 
 FILES = r"^out/[^/]+/(latency|fio)\.json$"
 SLOT_BITS = 4

@@ -11,12 +11,12 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max, Min, Q
 
+import stats
 from apps.campaigns import halts, steps
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.stopping import Rule, read
-from apps.errors import PlanError
-from apps.results import stats
 from apps.results.models import Look, Measurement
+from common.errors import PlanError
 
 
 def look_due() -> None:

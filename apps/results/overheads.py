@@ -11,7 +11,7 @@ from uuid import UUID
 from agents.protocol import digest
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
-from apps.results.stats import Overhead, Timed, overhead
+from stats import Overhead, Timed, overhead
 
 EVENTS, LOST = "tracer events", "tracer lost records"
 # What was traced took so long, and happened so often: the first of each that a step yields.

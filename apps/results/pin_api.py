@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.errors import PlanError
 from apps.results import pins, places
 from apps.results.models import Pin
+from common.errors import PlanError
 
 
 class PinSerializer(serializers.ModelSerializer[Pin]):

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Role
 from apps.accounts.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, spoken
 from apps.accounts.services import user_of
-from apps.errors import PlanError
 from apps.results import pins, places
 from apps.results.models import Pin
+from common.errors import PlanError
 
 SHOWN = 50
 

@@ -11,9 +11,9 @@ from django.db.models import CharField, QuerySet
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError
 from apps.results import places
 from apps.results.models import Pin
+from common.errors import PlanError
 
 MOST = 60  # charts on the dashboard
 WAYS = {"up": -1, "down": 1}

@@ -19,10 +19,10 @@ from django.urls import Resolver404, resolve, reverse
 
 from apps.accounts.asked import whole
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import compare, explorer, latencies, series, spreads, timeline
 from apps.results.baselines import baselines
+from common.errors import PlanError
 
 Key = UUID | str | None
 LONGEST = 2000  # letters of an address

@@ -11,15 +11,16 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Count, QuerySet
 
+import stats
 from apps.campaigns import plan, steps
 from apps.campaigns.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results import fold, looks, stats
+from apps.results import fold, looks
 from apps.results.headline import headline, missing
 from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
 from apps.results.models import Measurement
 from apps.results.overheads import tracer_overheads
-from apps.results.stats.model import POINTS_ONLY_BELOW
+from stats.model import POINTS_ONLY_BELOW
 
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6

@@ -16,7 +16,6 @@ from apps.accounts.services import audit, require, save
 from apps.campaigns import steps
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.campaigns.workloads import imported_workload
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
 from apps.results.imports import files, mapping
@@ -25,6 +24,7 @@ from apps.results.imports.reading import FIGURES
 from apps.results.imports.understand import FoundRun, Note, Understood, problem, understand
 from apps.results.models import Import, ImportedFile, Measurement
 from apps.tuning.models import Revision
+from common.errors import PlanError
 
 BATCH = 1000
 KEPT_NOTES = 1000

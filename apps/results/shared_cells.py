@@ -12,10 +12,10 @@ import numpy as np
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Q
 
+import stats
 from apps.campaigns.models import Campaign, Workload
-from apps.results import stats
 from apps.results.compare import Compared, What, Wide, common, name_of, words_of
-from apps.results.stats.model import POINTS_ONLY_BELOW
+from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
 AT_ONCE = 200  # levels of a CSV

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.errors import ProvingError
-from apps.results.formats.histogram import FINEST, Histogram
-from apps.results.measure import fio
 from apps.results.models import Measurement
 from apps.results.queries import labels_of
+from common.errors import ProvingError
+from readers.histogram import FINEST, Histogram
+from readers.measure import fio
 
 MARKS = (50.0, 99.0, 99.9)
 MOST_PARTS = 160  # of one outline: about as many as can be told apart

@@ -14,10 +14,10 @@ from agents.settings import SETTINGS
 from apps.campaigns import checks, previews, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.campaigns.queries import runs_listed
-from apps.errors import PlanError
 from apps.hosts import topology
 from apps.results import proof, queries, samples, series
 from apps.results.timeline import Axis
+from common.errors import PlanError
 
 TAIL_BYTES = 20_000
 MOST_ROWS = 300

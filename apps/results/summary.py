@@ -9,10 +9,10 @@ from uuid import UUID
 
 import numpy as np
 
+import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns import steps
 from apps.campaigns.models import Campaign, Run
-from apps.results import stats
 from apps.results.hosts import block_numbers, joint
 from apps.results.models import Measurement
 from apps.results.queries import labels_of, runs_on

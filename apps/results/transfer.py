@@ -10,9 +10,9 @@ from django.http.response import HttpResponseBase
 from django.utils.datastructures import MultiValueDict
 
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.results.downloads import Export
 from apps.results.imports.files import LARGEST_UPLOAD
+from common.errors import PlanError
 
 
 def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:

@@ -17,6 +17,7 @@ from django.utils.http import quote_etag
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition
 
+import stats
 from apps.accounts.asked import whole
 from apps.accounts.models import Role
 from apps.accounts.pages import needs, page
@@ -36,7 +37,6 @@ from apps.results import (
     samples,
     series,
     spread_views,
-    stats,
     story,
     timeline,
     within,

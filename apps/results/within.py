@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns import steps
 from apps.campaigns.models import Run
-from apps.results import samples, stats
+from apps.results import samples
 from apps.results.fold import Table
 from apps.results.models import Mark, Measurement, Within
 from apps.results.sentences import Judgement
-from apps.results.stats.model import Floats
-from apps.wording import percent
+from common.wording import percent
+from stats.model import Floats
 
 # The throughput of a load: the columns of its generator's source that add up to it.
 RATES = {name: workload.rates for name, workload in WORKLOADS.items() if workload.rates}

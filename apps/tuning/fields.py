@@ -14,8 +14,8 @@ from django import forms
 from jsonschema import Draft202012Validator
 
 from apps import documents
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 FILE = Path(__file__).with_name("gucs.json")
 MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from agents.settings import SETTINGS
-from apps.errors import PlanError
 from apps.tuning import gucs
+from common.errors import PlanError
 
 Settings = dict[str, dict[str, Any]]
 

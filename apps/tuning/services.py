@@ -12,13 +12,13 @@ from agents.protocol import digest
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
-from apps.errors import PlanError
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.tuning import effects, rules
 from apps.tuning.effects import DryRun
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
+from common.errors import PlanError
 
 
 @transaction.atomic

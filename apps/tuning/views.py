@@ -14,11 +14,11 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.pages import attachment, blame, needs, of_team, page, spoken
 from apps.accounts.services import require, user_of
-from apps.errors import PlanError, ProvingError, RoleError
 from apps.tuning import rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm
 from apps.tuning.models import Profile, Revision
+from common.errors import PlanError, ProvingError, RoleError
 
 
 @needs(Role.VIEWER)

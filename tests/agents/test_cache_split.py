@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from apps.results.measure import measure
+from readers.measure import measure
 
 from .driver import Connection, of
 

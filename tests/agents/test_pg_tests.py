@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agents.workloads import WORKLOADS, Context
-from apps.errors import WorkloadError
-from apps.results.measure import measure
+from common.errors import WorkloadError
+from readers.measure import measure
 
 from .driver import Connection, of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents import steady
 from agents.errors import Unplannable
 from agents.planning import plan_steps
-from apps.results.stats import within
+from stats import within
 
 
 def ended_at(rates: list[float], window_s: float = 5, share: float = 0.02) -> float | None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents.workloads import WORKLOADS
-from apps.results.measure import measure
+from readers.measure import measure
 
 from .conftest import postgres_processes
 from .driver import Connection, of

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from apps.campaigns.recipes.reading import parse
 from apps.documents import DEEPEST, read_json, read_yaml
-from apps.errors import FormatError, PlanError
 from apps.results.imports.files import File
 from apps.results.imports.manifest import read_manifest
+from common.errors import FormatError, PlanError
 
 BRACKETS = "[" * 100_000
 QUICK_S = 5.0

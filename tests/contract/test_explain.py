@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from apps.errors import FormatError
-from apps.results.formats.explain import parse_explain
-from apps.results.formats.explain_plan import DEEPEST, Buffers
+from common.errors import FormatError
+from readers.explain.output import parse_explain
+from readers.explain.plan import DEEPEST, Buffers
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 FORMATS = ("text", "json", "yaml", "xml")

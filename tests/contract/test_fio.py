@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.fio import parse_fio
+from common.errors import FormatError
+from readers.fio.report import parse_fio
 from tests.contract.test_formats import SAMPLES
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.fio_job import JobFile, parse_fio_job
+from common.errors import FormatError
+from readers.fio.job import JobFile, parse_fio_job
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

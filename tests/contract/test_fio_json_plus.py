@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.fio import Histogram, Report, parse_fio
-from apps.results.formats.fio_log import log_unit, parse_fio_log
+from common.errors import FormatError
+from readers.fio.log import log_unit, parse_fio_log
+from readers.fio.report import Histogram, Report, parse_fio
 
 LATENCY = {"min": 10, "max": 4000, "mean": 20.0, "stddev": 1.0}
 

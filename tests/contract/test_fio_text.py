@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.fio import parse_fio
-from apps.results.formats.fio_text import Disk, GroupRate, TextReport, parse_fio_text
+from common.errors import FormatError
+from readers.fio.report import parse_fio
+from readers.fio.text import Disk, GroupRate, TextReport, parse_fio_text
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 FOUR_GROUPS = (SAMPLES / "document002-fio-essd.out").read_bytes()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from apps.errors import FormatError
+from common.errors import FormatError
 from tests.contract.readers import READERS
 
 SAMPLES = Path(__file__).parents[1] / "samples"

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.errors import FormatError
-from apps.results.formats import FORMATS
-from apps.results.formats.guess import as_json, guess
+from common.errors import FormatError
+from readers.formats import FORMATS
+from readers.guess import as_json, guess
 from tests.contract.readers.kinds import KINDS
 from tests.contract.test_formats import EXPECTED, SAMPLES
 

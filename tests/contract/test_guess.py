@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats import FORMATS
-from apps.results.formats.guess import as_json, guess, read
+from common.errors import FormatError
+from readers.formats import FORMATS
+from readers.guess import as_json, guess, read
 from tests.contract.readers.kinds import KINDS
 from tests.contract.test_formats import EXPECTED, SAMPLES
 

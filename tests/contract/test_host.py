@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from agents.settings import numa_maps as agent_numa_maps
-from apps.errors import FormatError
-from apps.results.formats.cpuinfo import parse_cpuinfo
-from apps.results.formats.lscpu import cpu_list, parse_lscpu
-from apps.results.formats.meminfo import HugePages, parse_meminfo
-from apps.results.formats.numa_maps import parse_numa_maps
-from apps.results.formats.numactl import Node, parse_numactl_hardware, parse_numactl_show
-from apps.results.formats.numastat import parse_numastat
-from apps.results.formats.stap import Query, parse_stap
+from common.errors import FormatError
+from readers.host.cpuinfo import parse_cpuinfo
+from readers.host.lscpu import cpu_list, parse_lscpu
+from readers.host.meminfo import HugePages, parse_meminfo
+from readers.host.numa_maps import parse_numa_maps
+from readers.host.numactl import Node, parse_numactl_hardware, parse_numactl_show
+from readers.host.numastat import parse_numastat
+from readers.others.stap import Query, parse_stap
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 HARDWARE = """\

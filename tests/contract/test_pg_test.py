@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.pg_test_fsync import TABLES, Rate, parse_pg_test_fsync
-from apps.results.formats.pg_test_timing import Bucket, Duration, parse_pg_test_timing
+from common.errors import FormatError
+from readers.postgres.pg_test_fsync import TABLES, Rate, parse_pg_test_fsync
+from readers.postgres.pg_test_timing import Bucket, Duration, parse_pg_test_timing
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 FSYNC = (SAMPLES / "pg_test_fsync-15.out").read_text()

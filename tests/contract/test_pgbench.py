@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.pgbench import parse_summary
-from apps.results.formats.pgbench_aggregate import AggregateLog, merge, parse_aggregate
-from apps.results.formats.pgbench_log import LAG, LAG_OR_RETRIES, RETRIES, parse_log
-from apps.results.formats.pgbench_stderr import parse_stderr
+from common.errors import FormatError
+from readers.pgbench.aggregate import AggregateLog, merge, parse_aggregate
+from readers.pgbench.log import LAG, LAG_OR_RETRIES, RETRIES, parse_log
+from readers.pgbench.stderr import parse_stderr
+from readers.pgbench.summary import parse_summary
 from tests.contract.test_formats import SAMPLES
 
 

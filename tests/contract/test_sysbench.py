@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.sysbench import parse_sysbench, parse_sysbench_prepare
+from common.errors import FormatError
+from readers.others.sysbench import parse_sysbench, parse_sysbench_prepare
 from tests.contract.test_formats import SAMPLES
 
 # The second half of a report as 1.1 prints it.

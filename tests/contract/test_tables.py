@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.errors import FormatError
-from apps.results.formats.huge_page_csv import COLUMNS, parse_huge_page_csv
+from common.errors import FormatError
+from readers.others.huge_page_csv import COLUMNS, parse_huge_page_csv
 
 ROW = "71,128MB,131072,0.175,36.389,0.103,0,5406,0,603,2026-11-21T00:57:32+00:00"
 

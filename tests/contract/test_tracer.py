@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.errors import FormatError
-from apps.results.formats.tracer import Traced, parse_bpftrace, parse_perf_stat, parse_perf_trace, parse_strace
-from apps.results.measure import Measurement, measure
-from apps.results.measure.tracer import measure_tracer
+from common.errors import FormatError
+from readers.measure import Measurement, measure
+from readers.measure.tracer import measure_tracer
+from readers.others.tracer import Traced, parse_bpftrace, parse_perf_stat, parse_perf_trace, parse_strace
 
 STRACE = b"""% time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------

@@ -9,9 +9,9 @@ import pytest
 
 from apps.accounts.models import User
 from apps.campaigns.models import Run
-from apps.errors import PlanError
 from apps.hosts import consents, contact
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns
 from tests.lab.conftest import differences, look, wait
 from tests.lab.machines.machine import Machine

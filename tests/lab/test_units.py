@@ -11,9 +11,9 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns import claims
 from apps.campaigns.models import Run
-from apps.errors import PlanError
 from apps.hosts import services, ssh
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns
 from tests.lab.conftest import BASE, differences, look, wait
 from tests.lab.machines.machine import Machine

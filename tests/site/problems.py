@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from agents import errors as agent_errors
-from apps import errors
 from apps.accounts.problems import HINTS, STATUS, Problem
+from common import errors
 from tests.site import markdown
 
 TOLD = re.compile(r"[├└]── (\w+)\s+(.+)")  # a line of the tree in agents/errors.py
@@ -18,7 +18,7 @@ HEAD = """\
 
 Every error says what is wrong, with which field or host, and what to do next. It is of one of four kinds, by who is to
 blame: *plan* (what was asked), *host* (the machine), *agent* (our own program there), *workload* (the tool that ran).
-Made from `apps/errors.py`, `agents/errors.py` and what the API answers. For exit codes of `proving` see
+Made from `common/errors.py`, `agents/errors.py` and what the API answers. For exit codes of `proving` see
 [its help](command-line.md#exit-codes).
 
 ## A problem of the API

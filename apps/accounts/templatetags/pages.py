@@ -12,7 +12,7 @@ from django import template
 
 from apps.accounts.models import Role, Thing, User
 from apps.accounts.pages import spoken
-from apps.wording import signed, verdict_word
+from common.wording import signed, verdict_word
 
 register = template.Library()
 DASH = "\u2013"

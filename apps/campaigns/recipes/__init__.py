@@ -14,7 +14,7 @@ from apps.campaigns.recipes.reading import parse
 from apps.campaigns.recipes.reference import BIN_DIR, REFERENCE
 from apps.campaigns.recipes.scale import scaled
 from apps.campaigns.steps import Step
-from apps.errors import PlanError
+from common.errors import PlanError
 
 Recipe = dict[str, Any]
 # What a recipe may say of its design; elsewhere that of every campaign stands.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, memory_kb, parse_cpus, rows_that_fit, spelled
-from apps.errors import PlanError
 from apps.hosts.topology import file_system
+from common.errors import PlanError
 
 Facts = dict[str, Any]
 Levels = Sequence[tuple[str, Any]]

@@ -17,8 +17,8 @@ from apps.campaigns.orders import ORDERS
 from apps.campaigns.plan import REBOOTS
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.documents import StrictLoader, read_yaml
-from apps.errors import PlanError
 from apps.tuning import rules
+from common.errors import PlanError
 
 Recipe = dict[str, Any]
 LARGEST = 64 * 1024  # bytes of a file

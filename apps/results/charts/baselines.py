@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.results.baselines import Baseline
 from apps.results.charts.themes import Figure, Theme, layout
-from apps.results.stats import Change
+from stats import Change
 
 KNOWN, UNKNOWN = "known reason", "no known reason"
 MOST_TOLD = 4  # changes with words of their own: more would stand on each other, and the page lists them

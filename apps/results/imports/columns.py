@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.workloads import WORKLOADS
-from apps.errors import FormatError
-from apps.results.formats.table import Table, is_time, named, number, plain
+from common.errors import FormatError
+from readers.table import Table, is_time, named, number, plain
 
 Use = Mapping[str, Any]
 USES = ("factor", "figure", "time", "started", "block", "outcome", "error", "ignore")

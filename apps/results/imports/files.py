@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 MOST_FILES = 5000
 LARGEST_UPLOAD = 64 * 1024**2

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from apps.documents import read_yaml
-from apps.errors import FormatError
-from apps.results.formats.table import decode, moment, plain, read_table
 from apps.results.imports.files import File
 from apps.results.imports.names import BLOCK
+from common.errors import FormatError
+from readers.table import decode, moment, plain, read_table
 
 NAMES = ("manifest.csv", "manifest.yaml", "manifest.yml")
 LARGEST = 8 * 1024**2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.errors import PlanError
 from apps.results.imports.columns import USES
 from apps.tuning import rules
+from common.errors import PlanError
 
 _TEXT = {"type": "string", "maxLength": 120}
 _USE = {

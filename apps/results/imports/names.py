@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from apps.errors import PlanError
+from common.errors import PlanError
 
 # Fields of a pattern or columns of a manifest that are no factors.
 BLOCK = ("n", "block", "repetition")

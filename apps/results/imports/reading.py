@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.errors import FormatError, WorkloadError
-from apps.results.formats.guess import guess
-from apps.results.formats.table import Row, Table, moment, plain
 from apps.results.imports.columns import Use
 from apps.results.imports.files import File
 from apps.results.imports.manifest import Entry, block
-from apps.results.measure import MEASURE, Measurement, measure
+from common.errors import FormatError, WorkloadError
+from readers.guess import guess
+from readers.measure import MEASURE, Measurement, measure
+from readers.table import Row, Table, moment, plain
 
 FIGURES = "figures"
 ROW = "row.csv"

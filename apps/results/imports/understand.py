@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from apps.campaigns.plan import MAX_RUNS
-from apps.errors import FormatError, PlanError, ProvingError
-from apps.results.formats.table import Table, read_table
 from apps.results.imports import columns, manifest, names, reading
 from apps.results.imports import mapping as said
 from apps.results.imports.files import File
 from apps.results.imports.manifest import Entry, Manifest
 from apps.results.imports.reading import Reading
+from common.errors import FormatError, PlanError, ProvingError
+from readers.table import Table, read_table
 
 STEP = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 LONE_STEP = "measure"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
+import stats
 from apps.campaigns import factors, steps
 from apps.campaigns.cells import MOST, cells, every
 from apps.campaigns.factors import Cell
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import median_s
-from apps.results import stats
 from apps.results.hosts import joint
 from apps.results.queries import CampaignTable, LevelRow
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
+import stats
 from apps.campaigns.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results import queries, stats
+from apps.results import queries
 from apps.results.judgements.asked import NAMED, Asked
 from apps.results.queries import LevelRow
 from apps.results.sentences import Judgement, Tone
-from apps.results.stats.model import figure
-from apps.wording import percent, signed
+from common.wording import percent, signed
+from stats.model import figure
 
 WEEK_H = 168
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import stats
 from apps.campaigns.factors import text_of
-from apps.errors import PlanError
-from apps.results import stats
 from apps.results.judgements.asked import Asked, and_of, counted
 from apps.results.sentences import Judgement, Tone, tone_of
+from common.errors import PlanError
 
 
 def effects(asked: Asked) -> Iterator[Judgement]:

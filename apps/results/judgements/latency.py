@@ -9,14 +9,14 @@ from uuid import UUID
 
 from django.db.models import Q
 
+import stats
 from apps.campaigns import steps
 from apps.campaigns.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results import stats
 from apps.results.judgements.asked import Asked, counted, first_of
 from apps.results.models import Measurement
 from apps.results.sentences import Judgement, tone_of
-from apps.results.stats.latency import fewest
+from stats.latency import fewest
 
 P99, P99_DELTA = "p99", 0.05
 

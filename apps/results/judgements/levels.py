@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from apps.results import stats
+import stats
 from apps.results.judgements.asked import Asked, first_of
 from apps.results.queries import LevelRow
 from apps.results.sentences import Judgement, tone_of
-from apps.results.stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
-from apps.wording import percent, signed
+from common.wording import percent, signed
+from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 # A comparison of the best two asks for a range of all levels, whose tables end at about so many.
 MOST_RANKED = 20

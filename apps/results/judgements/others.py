@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
+import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns import steps
 from apps.campaigns.models import Run
-from apps.results import stats
 from apps.results.judgements.asked import Asked, counted, first_of
 from apps.results.models import Measurement
 from apps.results.sentences import Judgement
-from apps.results.stats.model import POINTS_ONLY_BELOW
-from apps.wording import percent
+from common.wording import percent
+from stats.model import POINTS_ONLY_BELOW
 
 FALSE_SHARE = 0.05
 # A scan of more takes longer than a page may; the summary has them all.

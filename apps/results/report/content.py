@@ -18,7 +18,7 @@ from apps.results.judgements import judgements
 from apps.results.queries import CampaignTable, LevelRow
 from apps.results.sentences import Judgement
 from apps.results.summary import SummaryTable, summary_table
-from apps.wording import verdict_word
+from common.wording import verdict_word
 
 MOST_FAILED = 50
 METHOD = (

@@ -12,10 +12,10 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError
 from apps.results import charts, explorer
 from apps.results.assets import NAME
 from apps.results.report.content import Report, mean, relative, report_of, verdict
+from common.errors import PlanError
 
 LEVELS_PX = 420
 DRAW = """

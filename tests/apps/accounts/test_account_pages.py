@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.pages import spoken
-from apps.errors import HostError, PlanError, ProvingError
+from common.errors import HostError, PlanError, ProvingError
 from tests import populate
 
 

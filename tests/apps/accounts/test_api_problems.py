@@ -12,7 +12,7 @@ from rest_framework.test import APIClient, APIRequestFactory
 from rest_framework.views import APIView
 
 from apps.accounts.models import User
-from apps.errors import AgentError, HostError, PlanError, RoleError
+from common.errors import AgentError, HostError, PlanError, RoleError
 from tests.factories import browser, make_host
 
 SHAPE = {"title", "status", "field", "hint", "blame"}

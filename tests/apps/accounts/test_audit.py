@@ -8,7 +8,7 @@ from django.db import DatabaseError, connection, transaction
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.services import audit, issue_token
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError
+from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host
 
 

@@ -21,10 +21,10 @@ from django.db.migrations.recorder import MigrationRecorder
 from apps.accounts import backup, sealed, vault
 from apps.accounts.models import AuditEntry, Role
 from apps.campaigns.models import Campaign
-from apps.errors import HostError, PlanError
 from apps.hosts.models import Identity
 from apps.keys import fingerprint
 from apps.results import downloads, exports
+from common.errors import HostError, PlanError
 from tests import populate
 
 ROOT = Path(__file__).resolve().parents[3]

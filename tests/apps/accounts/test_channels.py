@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.accounts import channels, notify
 from apps.accounts.models import AuditEntry, Channel, Delivery, Role, User
 from apps.accounts.vault import decrypt
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 from tests.factories import browser, make_user
 
 URL = "http://127.0.0.1:9/hooks/secret-part"

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts import keyset
 from apps.accounts.models import Role, User
-from apps.errors import PlanError
+from common.errors import PlanError
 from tests.factories import browser, make_user
 
 pytestmark = pytest.mark.django_db

@@ -26,8 +26,8 @@ from apps.accounts import channels, mail, notify, webhook
 from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns import halts, queue
 from apps.campaigns.models import Run
-from apps.errors import HostError, PlanError, UnreachableError
 from apps.hosts import contact
+from common.errors import HostError, PlanError, UnreachableError
 from tests.apps.accounts.receivers import closed_port, hook, post_office
 from tests.factories import make_campaign, make_host
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.accounts import people, tasks
 from apps.accounts.models import AuditEntry, Role, Session, User
 from apps.accounts.services import issue_token
-from apps.errors import PlanError
+from common.errors import PlanError
 from tests import populate
 
 NEW = "a longer horse battery"

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from apps.accounts import runtime_role
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.services import audit
-from apps.errors import PlanError
+from common.errors import PlanError
 from tests.factories import make_host, make_user
 
 NAME = "role_of_a_test"

@@ -17,11 +17,11 @@ from apps.campaigns import services as campaigns
 from apps.campaigns import workloads
 from apps.campaigns.models import Campaign, Workload
 from apps.campaigns.steps import single
-from apps.errors import PlanError, RoleError
 from apps.hosts import reservations
 from apps.hosts.models import Host
 from apps.hosts.services import add_host, archive_host, change_host
 from apps.tuning.services import create_profile, revise
+from common.errors import PlanError, RoleError
 from tests.factories import (
     FACTORS,
     OPTIONS,

@@ -13,7 +13,7 @@ from apps.campaigns.steps import patch
 from apps.hosts import paths
 from apps.hosts.models import Host
 from apps.results import exports
-from apps.results.formats.huge_page_csv import parse_huge_page_csv
+from readers.others.huge_page_csv import parse_huge_page_csv
 from tests import campaigns
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("host_wide")]

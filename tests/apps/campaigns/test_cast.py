@@ -13,9 +13,9 @@ from apps.accounts.models import Role, User
 from apps.campaigns import previews, services
 from apps.campaigns.forms import CampaignForm
 from apps.campaigns.models import Campaign, RunPart
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import exports
+from common.errors import PlanError
 from tests.factories import FACTS, make_host, make_user, make_workload
 
 Hosts = dict[str, Host]

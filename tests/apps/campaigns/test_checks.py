@@ -16,8 +16,8 @@ from apps.campaigns.checks import Check
 from apps.campaigns.models import Campaign
 from apps.campaigns.steps import single
 from apps.campaigns.workloads import save_workload
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import machine
 from tests.factories import FACTS, browser, make_campaign, make_host, make_profile, make_workload
 

@@ -11,8 +11,8 @@ from apps.accounts import services as accounts
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns import services, workloads
 from apps.campaigns.steps import single
-from apps.errors import PlanError, RoleError
 from apps.hosts.models import Host
+from common.errors import PlanError, RoleError
 from tests import campaigns
 from tests.factories import browser, make_user
 

@@ -8,9 +8,9 @@ from apps.accounts.models import User
 from apps.campaigns import datasets, preparing, recipes, services, workloads
 from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
 from apps.campaigns.steps import single
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
+from common.errors import PlanError
 from tests import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,8 +13,8 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.campaigns import design, plan, previews, queries, recipes, services, words
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import populate
 from tests.factories import browser, make_campaign, make_host
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.campaigns import cells, factors, orders, plan
 from apps.campaigns.steps import single
-from apps.errors import PlanError
+from common.errors import PlanError
 
 BASE: dict[str, Any] = {
     "target": None,

@@ -13,10 +13,10 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import claims, dispatch, fetching, queue, services
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts import leases
 from apps.hosts.models import Host, Lease
 from apps.results import queries
+from common.errors import PlanError
 from tests import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)

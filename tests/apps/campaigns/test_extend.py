@@ -12,8 +12,8 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.campaigns import lifecycle, plan, previews
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.results import queries
+from common.errors import PlanError
 from tests.factories import browser, make_campaign
 
 ALL_CPUS: dict[str, Any] = {"label": "4 cpus", "set": {"settings.cpu_affinity.server": "0-3"}}

@@ -8,9 +8,9 @@ from django.utils import timezone
 from apps.accounts.models import Role
 from apps.campaigns import claims, dispatch, giving_up
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts import leases
 from apps.hosts.models import Host, Lease
+from common.errors import PlanError
 from tests import populate
 from tests.factories import make_user
 

@@ -8,8 +8,8 @@ import pytest
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns, machine
 from tests.factories import make_host
 

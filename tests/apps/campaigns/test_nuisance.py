@@ -11,8 +11,8 @@ from apps.accounts.models import User
 from apps.campaigns import nuisance, plan
 from apps.campaigns.models import Run
 from apps.campaigns.steps import Step, single
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns
 from tests.factories import browser
 

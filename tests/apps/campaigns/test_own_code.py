@@ -11,8 +11,8 @@ from apps.accounts.models import Role, User
 from apps.campaigns import code, datasets, lifecycle, own_recipes, preparing, recipes, services, workloads
 from apps.campaigns.models import Campaign
 from apps.campaigns.steps import single
-from apps.errors import PlanError, RoleError
 from apps.hosts.models import Host
+from common.errors import PlanError, RoleError
 from tests import campaigns
 from tests.factories import browser, make_recipe, make_user
 

@@ -14,7 +14,7 @@ from apps.accounts.services import allow_commands
 from apps.campaigns import own_recipes, previews, recipe_hosts, recipes, services
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import LARGEST, dump, parse
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 from tests import machine
 from tests.factories import browser, make_campaign, make_host, make_profile, make_user, script
 

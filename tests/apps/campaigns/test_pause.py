@@ -12,10 +12,10 @@ from apps.accounts.models import Role, User
 from apps.campaigns import claims, halts, lifecycle, queue, services
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError, RoleError
 from apps.hosts import leases
 from apps.hosts.models import Host, Lease
 from apps.results import queries
+from common.errors import PlanError, RoleError
 from tests import campaigns
 from tests.factories import end_run, make_campaign, make_user
 

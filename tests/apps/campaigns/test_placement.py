@@ -14,11 +14,11 @@ from apps.campaigns import previews, queue
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks
 from apps.campaigns.schedule import by_host
-from apps.errors import PlanError
 from apps.hosts import reservations
 from apps.hosts.models import Facts, Host
 from apps.results.queries import campaign_table, evidence
 from apps.results.summary import summary_table
+from common.errors import PlanError
 from tests.factories import FACTS, browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db

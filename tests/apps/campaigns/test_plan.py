@@ -9,7 +9,7 @@ import pytest
 
 from apps.campaigns import plan, steps
 from apps.campaigns.steps import single
-from apps.errors import PlanError
+from common.errors import PlanError
 
 BASE: dict[str, Any] = {
     "target": None,

@@ -15,9 +15,9 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns import claims, dispatch, queue, services, tasks
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.schedule import schedule
-from apps.errors import PlanError
 from apps.hosts import reservations
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns
 from tests.factories import browser, end_run, make_campaign, make_host, make_user
 

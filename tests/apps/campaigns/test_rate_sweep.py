@@ -9,9 +9,9 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns import recipes, services, workloads
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
 from apps.results import queries
+from common.errors import PlanError
 from tests import campaigns
 from tests.factories import make_host
 

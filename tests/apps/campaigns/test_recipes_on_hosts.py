@@ -11,8 +11,8 @@ from agents.system import System
 from apps.accounts.models import User
 from apps.campaigns import previews, recipe_hosts, recipes, services
 from apps.campaigns.recipes.levels import GENERATORS
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from embedded.postgres import bin_dir
 from tests import machine
 from tests.factories import make_host

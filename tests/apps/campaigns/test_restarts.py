@@ -14,8 +14,8 @@ from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns import claims, plan, previews, queries, services
 from apps.campaigns.models import Run
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns, filled
 from tests.factories import FACTS, browser, end_run, make_campaign, make_host
 

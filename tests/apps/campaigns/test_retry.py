@@ -9,8 +9,8 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.campaigns import lifecycle, queue
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.results import queries
+from common.errors import PlanError
 from tests.factories import browser, end_run, make_campaign
 
 

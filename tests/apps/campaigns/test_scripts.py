@@ -12,8 +12,8 @@ from apps.accounts.models import User
 from apps.campaigns import services, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.steps import single
-from apps.errors import PlanError
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import campaigns
 from tests.factories import browser
 

@@ -13,11 +13,11 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns import recipes, services, steps, workloads
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts import contact, paths
 from apps.hosts.models import Host
 from apps.results import series
 from apps.results.summary import summary_table
+from common.errors import PlanError
 from tests import campaigns
 from tests.factories import FACTS, make_host
 

@@ -11,9 +11,9 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.campaigns import dispatch, previews, targets
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import machine
 from tests.factories import browser, make_campaign, make_host, make_user
 

@@ -15,7 +15,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Campaign
 from apps.decisions import services, verdicts
 from apps.decisions.models import Decision
-from apps.errors import PlanError, RoleError
+from common.errors import PlanError, RoleError
 from tests.factories import browser, end_run, make_campaign, make_host
 
 Status = Decision.Status

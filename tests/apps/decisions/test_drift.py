@@ -15,9 +15,9 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions import drift, drifts, services, why
 from apps.decisions.models import Decision
-from apps.errors import PlanError
 from apps.hosts import contact
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests.factories import FACTS, browser, make_campaign, make_host, make_profile
 
 SWAPPINESS = Path("/proc/sys/vm/swappiness")

@@ -15,10 +15,10 @@ from apps.campaigns.models import Campaign
 from apps.decisions import confirm, needs, upkeep
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
-from apps.errors import PlanError
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
+from common.errors import PlanError
 from tests.factories import FACTS, browser, end_run, make_campaign, make_host
 
 ONE_CPU, TWO_CPUS = 1000.0, 1900.0

@@ -14,8 +14,8 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions import replay, services, upkeep
 from apps.decisions.models import Decision, Standing
-from apps.errors import PlanError
 from apps.hosts.services import change_host, remove_host
+from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host
 
 Status = Decision.Status

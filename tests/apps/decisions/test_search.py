@@ -13,8 +13,8 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions import search, services
 from apps.decisions.models import Decision
-from apps.errors import PlanError
 from apps.tuning.models import Profile
+from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
 
 HUGE = {"postgresql": {"shared_buffers": "16GB"}, "huge_pages": {"use": "on", "pool": 9000}}

@@ -16,7 +16,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions import services, timeline
 from apps.decisions.models import Decision, Event, FeedToken
 from apps.decisions.timeline import Asked
-from apps.errors import PlanError
+from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host
 
 ATOM = "{http://www.w3.org/2005/Atom}"

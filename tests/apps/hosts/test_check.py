@@ -9,9 +9,9 @@ import asyncssh
 import pytest
 
 from apps.accounts.models import User
-from apps.errors import HostError, PlanError, RoleError
 from apps.hosts import contact, services, ssh
 from apps.hosts.models import Host, HostKey
+from common.errors import HostError, PlanError, RoleError
 from tests import machine, remote
 from tests.factories import make_host
 

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.errors import PlanError
 from apps.hosts import consents
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import machine, populate
 from tests.factories import browser, make_host, make_user
 

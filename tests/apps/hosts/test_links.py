@@ -15,9 +15,9 @@ import pytest
 
 from agents.spool import Spool
 from agents.system import System
-from apps.errors import HostError, PlanError, UnreachableError
 from apps.hosts import links, ssh
 from apps.hosts.models import Host, HostKey
+from common.errors import HostError, PlanError, UnreachableError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

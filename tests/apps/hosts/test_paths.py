@@ -8,9 +8,9 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.errors import PlanError
 from apps.hosts import paths
 from apps.hosts.models import Host
+from common.errors import PlanError
 from tests import populate
 from tests.factories import browser, make_user
 

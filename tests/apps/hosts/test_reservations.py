@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.errors import PlanError, RoleError
 from apps.hosts import reservations
 from apps.hosts.models import Host, Reservation
+from common.errors import PlanError, RoleError
 from tests.factories import browser, make_host, make_user
 
 pytestmark = pytest.mark.django_db

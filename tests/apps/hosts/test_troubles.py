@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.errors import PlanError, RoleError
 from apps.hosts import contact, services
 from apps.hosts.models import Host, Trouble
+from common.errors import PlanError, RoleError
 from tests import filled, populate
 from tests.factories import browser, make_host
 

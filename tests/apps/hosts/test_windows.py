@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.errors import PlanError
 from apps.hosts.windows import Calendar, read, shown
+from common.errors import PlanError
 
 HOUR = 3600.0
 NIGHTS = {"days": [0, 1, 2, 3, 4], "from": "20:00", "to": "06:00"}

@@ -13,8 +13,8 @@ from apps.accounts.models import User
 from apps.campaigns import recipes, services, workloads
 from apps.campaigns.models import Campaign, Run
 from apps.results import exports
-from apps.results.formats.huge_page_csv import COLUMNS, parse_huge_page_csv
 from apps.results.models import Measurement
+from readers.others.huge_page_csv import COLUMNS, parse_huge_page_csv
 from tests import machine
 from tests.apps.results.test_import import imported
 from tests.factories import browser, make_campaign, make_host

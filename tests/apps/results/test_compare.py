@@ -12,11 +12,11 @@ from django.urls import reverse
 from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.hosts.models import Facts
 from apps.results import charts, queries
 from apps.results.compare import compare
 from apps.results.models import Measurement
+from common.errors import PlanError
 from tests import split
 from tests.factories import browser, make_campaign
 from tests.machine import facts, kernel

@@ -14,9 +14,9 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
 from apps.results import charts, explorer
 from apps.results.models import Measurement
+from common.errors import PlanError
 from tests import split
 
 pytestmark = pytest.mark.django_db

@@ -14,11 +14,11 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns.models import Campaign
-from apps.errors import PlanError, RoleError
 from apps.hosts import services as hosts
 from apps.hosts.models import Host
 from apps.results import services, transfer
 from apps.results.models import Import
+from common.errors import PlanError, RoleError
 from tests.apps.results.test_import import SAID, imported, rows, sample
 from tests.factories import browser, make_user, script
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from apps.errors import PlanError
 from apps.results.imports import files, names
 from apps.results.imports.files import gather
 from apps.results.imports.understand import Understood, understand
+from common.errors import PlanError
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PGBENCH = (SAMPLES / "pgbench-15-progress.out").read_bytes()

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from agents.histogram import Histogram
 from agents.workloads.transaction_log import Reduction
-from apps.errors import FormatError
-from apps.results.formats import histogram as fio
-from apps.results.formats.latency import parse_latency, parse_load
-from apps.results.formats.pgbench_aggregate import parse_aggregate
-from apps.results.measure import measure
-from apps.results.stats.latency import fewest
-
-from .test_measure import by_name, sample
+from common.errors import FormatError
+from readers import histogram as fio
+from readers.latency import parse_latency, parse_load
+from readers.measure import measure
+from readers.pgbench.aggregate import parse_aggregate
+from stats.latency import fewest
+from tests.contract.test_measure import by_name, sample
 
 LOG = b"".join(b"0 %d %d %d 1700000000 %06d 3\n" % (n, n * 25, n % 2, n) for n in range(1, 4001))
 

@@ -10,12 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from scipy import stats as distributions
 
+import stats
 from apps.accounts.models import User
 from apps.campaigns import halts, lifecycle, previews, queue
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError
-from apps.results import ingest, looks, queries, stats
-from apps.results.stats import sequential
+from apps.results import ingest, looks, queries
+from common.errors import PlanError
+from stats import sequential
 from tests.factories import browser, end_run, make_campaign
 
 ONE, TWO = {"server cpus": "1 cpu"}, {"server cpus": "2 cpus"}

@@ -14,7 +14,7 @@ from agents.protocol import digest
 from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.results import ingest, observed, series
 from tests import filled
-from tests.apps.results.test_postgresql_log import V15
+from tests.contract.test_server_log import V15
 
 BEGAN = 1795273630.0  # of the measured step, in the log's seconds: after the first checkpoint, before the second
 COSTS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.errors import PlanError
-from apps.results.stats import Timed, overhead
+from common.errors import PlanError
+from stats import Timed, overhead
 
 
 def test_the_published_figures_give_the_published_overhead() -> None:

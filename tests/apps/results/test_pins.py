@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns.models import Campaign, Run
-from apps.errors import PlanError, RoleError
 from apps.results import pins, places
 from apps.results.models import Pin
+from common.errors import PlanError, RoleError
 from tests import pinned, populate, split
 from tests.apps.results.test_baselines import QUIET, repeated
 from tests.factories import browser, make_host, make_user

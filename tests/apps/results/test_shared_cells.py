@@ -9,9 +9,10 @@ from django.test import Client
 from django.urls import reverse
 from scipy import stats as scipy_stats
 
+import stats
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import shared_cells, stats
+from apps.results import shared_cells
 from apps.results.compare import Compared, compare
 from apps.results.models import Measurement
 from tests import split

@@ -15,11 +15,12 @@ from django.urls import reverse
 from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results import charts, measure, spreads
-from apps.results.formats.fio import parse_fio
-from apps.results.formats.histogram import Histogram
-from apps.results.measure import fio
+from apps.results import charts, spreads
 from apps.results.models import Measurement
+from readers import measure
+from readers.fio.report import parse_fio
+from readers.histogram import Histogram
+from readers.measure import fio
 from tests import split, storage
 from tests.factories import make_campaign
 

@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agents.settings import SETTINGS
-from apps.errors import PlanError
 from apps.tuning import fields
+from common.errors import PlanError
 
 QUEUE = {"type": "object", "properties": {"scheduler": {"type": "string"}}, "additionalProperties": False}
 SHAPES: dict[str, Any] = {

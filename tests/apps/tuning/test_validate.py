@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.errors import PlanError
 from apps.tuning import gucs, rules
+from common.errors import PlanError
 
 
 @pytest.mark.parametrize(

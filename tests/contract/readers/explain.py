@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.explain import parse_explain, parse_psql_error
-from apps.results.formats.explain_plan import Plan
+from readers.explain.output import parse_explain, parse_psql_error
+from readers.explain.plan import Plan
 
 
 def plans_values(raw: bytes) -> dict[str, Any]:

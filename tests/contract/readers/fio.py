@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.fio import Direction, Latency, Spread, parse_fio, parse_fio_stderr
-from apps.results.formats.fio_job import parse_fio_job
-from apps.results.formats.fio_text import Disk, GroupRate, TextJob, parse_fio_text
+from readers.fio.job import parse_fio_job
+from readers.fio.report import Direction, Latency, Spread, parse_fio, parse_fio_stderr
+from readers.fio.text import Disk, GroupRate, TextJob, parse_fio_text
 from tests.contract.readers.values import told
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.cpuinfo import parse_cpuinfo
-from apps.results.formats.lscpu import parse_lscpu
-from apps.results.formats.meminfo import parse_meminfo
-from apps.results.formats.numa_maps import Mapping, parse_numa_maps
-from apps.results.formats.numactl import parse_numactl_hardware, parse_numactl_show
-from apps.results.formats.numastat import parse_numastat
+from readers.host.cpuinfo import parse_cpuinfo
+from readers.host.lscpu import parse_lscpu
+from readers.host.meminfo import parse_meminfo
+from readers.host.numa_maps import Mapping, parse_numa_maps
+from readers.host.numactl import parse_numactl_hardware, parse_numactl_show
+from readers.host.numastat import parse_numastat
 
 
 def cpuinfo_values(raw: bytes) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.pg_test_fsync import Rate, parse_pg_test_fsync
-from apps.results.formats.pg_test_timing import parse_pg_test_timing
+from readers.postgres.pg_test_fsync import Rate, parse_pg_test_fsync
+from readers.postgres.pg_test_timing import parse_pg_test_timing
 
 
 def fsync_values(raw: bytes) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.pgbench import EXCLUDING, RECONNECTING, WITHOUT_INITIAL, Script, parse_summary
-from apps.results.formats.pgbench_aggregate import parse_aggregate
-from apps.results.formats.pgbench_log import Transaction, parse_log
-from apps.results.formats.pgbench_stderr import parse_init, parse_stderr
+from readers.pgbench.aggregate import parse_aggregate
+from readers.pgbench.log import Transaction, parse_log
+from readers.pgbench.stderr import parse_init, parse_stderr
+from readers.pgbench.summary import EXCLUDING, RECONNECTING, WITHOUT_INITIAL, Script, parse_summary
 from tests.contract.readers.values import told
 
 KINDS_OF_DEFINITION = {WITHOUT_INITIAL: "without_initial_connection", RECONNECTING: "including_reconnections"}

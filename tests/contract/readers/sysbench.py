@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
+from readers.others.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
 
 INTERVAL_NAMES = {"read_per_s": "read", "write_per_s": "write", "other_per_s": "other"}
 

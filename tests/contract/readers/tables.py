@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from apps.results.formats.huge_page_csv import parse_huge_page_csv
+from readers.others.huge_page_csv import parse_huge_page_csv
 
 
 def huge_page_values(raw: bytes) -> dict[str, Any]:

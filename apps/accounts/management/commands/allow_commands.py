@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts import services
 from apps.accounts.models import User
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts import backup
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 
 class Command(BaseCommand):

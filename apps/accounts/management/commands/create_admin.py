@@ -9,7 +9,7 @@ from django.db import transaction
 
 from apps.accounts import services
 from apps.accounts.models import Role, User
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 class Command(BaseCommand):

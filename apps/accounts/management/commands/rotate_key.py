@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts import sealed
-from apps.errors import ProvingError
+from common.errors import ProvingError
 
 
 class Command(BaseCommand):

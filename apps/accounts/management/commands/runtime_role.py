@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts import runtime_role
-from apps.errors import PlanError
+from common.errors import PlanError
 
 
 class Command(BaseCommand):

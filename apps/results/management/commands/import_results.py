@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import User
 from apps.documents import read_json
-from apps.errors import ProvingError
 from apps.results import services
 from apps.results.imports.understand import Understood
 from apps.results.models import Import
+from common.errors import ProvingError
 
 SAID = ("name", "question", "host", "metric", "delta", "pattern")
 

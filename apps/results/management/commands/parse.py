@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from apps.errors import FormatError
-from apps.results.formats import FORMATS
-from apps.results.formats.guess import as_json, read
+from common.errors import FormatError
+from readers.formats import FORMATS
+from readers.guess import as_json, read
 
 MOST_BYTES = 1 << 30
 

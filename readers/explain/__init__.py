@@ -1,0 +1,1 @@
+"""EXPLAIN in text, JSON, YAML and XML."""

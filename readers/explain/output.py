@@ -1,0 +1,81 @@
+"""EXPLAIN of PostgreSQL 9.0 to 18, in text, JSON, YAML or XML, bare or as psql shows it, one plan or several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from common.errors import FormatError
+from readers.explain.plan import WHERE, Explain, Plan
+from readers.explain.text import parse_text
+from readers.explain.tree import parse_json, parse_xml, parse_yaml
+from readers.text import lines_of
+
+_RULER = re.compile(r"-*\s*")
+_ROWS = re.compile(r"\([0-9]{1,9} rows?\)\s*")
+_ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC):  (?P<message>.+)")
+
+
+@dataclass(frozen=True)
+class PsqlError:
+    """What psql printed instead of a result."""
+
+    error: str
+    lines: tuple[str, ...]
+
+
+def parse_explain(raw: bytes) -> Explain:
+    """All plans of an output. Raises FormatError where there is none, it is cut, or psql printed an error in it."""
+    lines = lines_of(raw, WHERE)
+    error = next((match for match in map(_ERROR.match, lines) if match), None)
+    if error:
+        raise FormatError(
+            WHERE, f"it failed: {error['message'].strip()[:300]}", hint="give the output of a whole EXPLAIN"
+        )
+    read = [_read(first, block) for first, block in _blocks(lines)]
+    plans = [plan for _, found in read for plan in found]
+    if not plans:
+        raise FormatError(WHERE, "no plan in it", hint="give the output of EXPLAIN")
+    return Explain(read[0][0], tuple(plans))
+
+
+def parse_psql_error(raw: bytes) -> PsqlError:
+    """The first error that psql printed. Raises FormatError where there is none."""
+    lines = [line.rstrip() for line in lines_of(raw, "psql") if line.strip()]
+    match = next((match for match in map(_ERROR.match, lines) if match), None)
+    if match is None:
+        raise FormatError("psql", "no error in it", hint='expected a line that begins with "ERROR:"')
+    return PsqlError(match["message"].strip(), tuple(lines))
+
+
+def _read(first: int, block: list[str]) -> tuple[str, tuple[Plan, ...]]:
+    head = next((line.strip() for line in block if line.strip()), "")
+    where = f"{WHERE}, line {first}"
+    if head.startswith(("[", "{")):
+        return "json", parse_json("\n".join(block).strip(), where)
+    if head.startswith("<"):
+        return "xml", parse_xml("\n".join(block), where)
+    if head.startswith(("- Plan:", "- Query Text:", "Plan:", "Query Text:")):
+        return "yaml", parse_yaml(block, first)
+    return "text", parse_text(block, first)
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """The results in the output, each with the number of its first line: what psql frames by a heading and a count of
+    rows, or all lines where it frames nothing."""
+    heads = [number for number, line in enumerate(lines) if line.strip() == "QUERY PLAN"]
+    for head in heads:
+        start = head + 1
+        # The heading's spaces and the ruler may each be as wide as several lines of the terminal.
+        while start < len(lines) and _RULER.fullmatch(lines[start]):
+            start += 1
+        end = next((n for n in range(start, len(lines)) if _ROWS.fullmatch(lines[n])), len(lines))
+        yield start + 1, [_unframed(line) for line in lines[start:end]]
+    if not heads:
+        yield 1, lines
+
+
+def _unframed(line: str) -> str:
+    """A line of psql's table as the server sent it: psql ends each but the last line of a value with a plus."""
+    return line.rstrip().removesuffix("+").rstrip().removeprefix(" ")

@@ -1,0 +1,218 @@
+"""EXPLAIN (FORMAT TEXT) of PostgreSQL 9.0 to 18. Source: ExplainNode() in src/backend/commands/explain.c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.errors import FormatError
+from readers.explain.plan import DEEPEST, WHERE, Buffers, Node, Plan, canonical
+from readers.text import NUMBER, shown
+
+# Rows and costs are doubles, and may be of many digits.
+FIGURE = r"[0-9]{1,40}(?:\.[0-9]{1,15})?"
+_COUNT = r"[0-9]{1,18}"
+
+# A terminal may have broken the line at any space, hence ` ?`.
+_COST = (
+    rf"\(cost=(?P<startup_cost>{FIGURE})\.\.(?P<total_cost>{FIGURE}) ?rows=(?P<plan_rows>{FIGURE}) ?"
+    rf"width=(?P<plan_width_bytes>{_COUNT})\)"
+)
+_ACTUAL = (
+    rf"\((?:never executed(?P<never>)|actual "
+    rf"(?:time=(?P<actual_startup_ms>{NUMBER})\.\.(?P<actual_total_ms>{NUMBER}) ?)?"
+    rf"rows=(?P<actual_rows>{FIGURE}) ?loops=(?P<loops>{_COUNT}))\)"
+)
+_FIGURES = re.compile(rf"(?:{_COST})? ?(?:{_ACTUAL})?")
+_OPENING = re.compile(r" {1,2}\((?:cost=|actual |never )")
+_ARROW = "->  "
+
+_NAME = r'(?:"[^"]*"|[^\s"])+'
+_LABEL = re.compile(rf"(?P<node_type>.+?)(?: using (?P<index>{_NAME}))?(?: on (?P<relation>{_NAME})(?: {_NAME})?)?")
+
+_LAST_WORD = re.compile(
+    r"(?:^| )(?:\w*(?:Aggregate|SetOp)|Append|BitmapAnd|BitmapOr|Delete|Gather|Group|Hash|Insert|Join|Limit|LockRows|"
+    r"Loop|Materialize|Memoize|Merge|ProjectSet|Result|Scan|Sort|Union|Unique|Update|WindowAgg)"
+    r"(?: Backward|(?: (?:Except|Intersect)(?: All)?)| \([^()]*\))?$"
+)
+_BUFFERS = re.compile(r"(shared|local|temp)((?: (?:hit|read|dirtied|written)=[0-9]{1,18})+)")
+_TIMINGS = re.compile(rf"(?:(?:shared|local|temp|shared/local) )?((?: ?(?:read|write)={NUMBER})+)")
+_PAIR = re.compile(r"(\w+)=([0-9.]+)")
+_SETTING = re.compile(r"([\w.]{1,100}) = '((?:[^']|'')*)'")
+_WAL_BYTES = re.compile(rf"\bbytes=({_COUNT})\b")
+_TIME = re.compile(rf"({NUMBER}) ms")
+_TIMES = {
+    "planning time": "planning_ms",
+    "execution time": "execution_ms",
+    "total runtime": "total_runtime_ms",
+}
+_SECTIONS = ("Planning:", "JIT:")
+LONGEST_LABEL = 1000
+_INTS = ("plan_width_bytes", "loops")
+
+
+@dataclass
+class _Draft:
+    """A node whose children are still to come; `column` is where its label begins."""
+
+    column: int
+    fields: dict[str, Any]
+    details: list[tuple[str, str]] = field(default_factory=list)
+    children: list[_Draft] = field(default_factory=list)
+
+    def node(self) -> Node:
+        children = tuple(child.node() for child in self.children)
+        return Node(**self.fields, details=tuple(self.details), children=children)
+
+
+@dataclass
+class _Reader:
+    """Walks the lines once. `path` leads from the root of the plan that is being read to its last node."""
+
+    plans: list[Plan] = field(default_factory=list)
+    path: list[_Draft] = field(default_factory=list)
+    summary: dict[str, Any] = field(default_factory=dict)
+    section: str = ""  # after the nodes: planning or JIT
+
+    def line(self, line: str, where: str) -> None:
+        text = line.lstrip(" ")
+        column = len(line) - len(text)
+        if text.startswith(_ARROW):
+            self._child(text.removeprefix(_ARROW), column + len(_ARROW), where)
+        elif not self.path or (_OPENING.search(text) and column <= self.path[0].column):
+            self.close()
+            self.path = [_Draft(column, _root(text, where))]
+        else:
+            self._detail(text, column, where)
+
+    def close(self) -> None:
+        """End the plan, if one is open."""
+        if self.path:
+            self.plans.append(Plan(self.path[0].node(), **self.summary))
+        self.path, self.summary, self.section = [], {}, ""
+
+    def _child(self, text: str, column: int, where: str) -> None:
+        while self.path and self.path[-1].column >= column:
+            self.path.pop()
+        if not self.path or self.section:
+            raise FormatError(where, f"{shown(text)} has no node above it", hint="the plan is cut or edited")
+        if len(self.path) >= DEEPEST:
+            raise FormatError(where, f"it is deeper than {DEEPEST} nodes", hint="it is not a plan")
+        draft = _Draft(column, _label_and_figures(text, where))
+        self.path[-1].children.append(draft)
+        self.path.append(draft)
+
+    def _detail(self, text: str, column: int, where: str) -> None:
+        key, _, value = text.partition(":")
+        value = value.strip()
+        node = self.path[-1]
+        if key.lower() in _TIMES:
+            self.summary[_TIMES[key.lower()]] = _milliseconds(value, where)
+        elif key == "Settings":
+            self.summary["settings"] = tuple((name, said.replace("''", "'")) for name, said in _SETTING.findall(value))
+        elif text in _SECTIONS:
+            self.section = text
+        elif key == "Buffers" and self.section == "Planning:":
+            self.summary["planning_buffers"] = _buffers(value, where)
+        elif column == node.column + 2 and not self.section:
+            # Deeper lines are those of single workers; the node's own have theirs included.
+            self._of_node(node, key, value, where)
+
+    def _of_node(self, node: _Draft, key: str, value: str, where: str) -> None:
+        if key == "Buffers":
+            node.fields["buffers"] = _buffers(value, where)
+        elif key == "I/O Timings":
+            node.fields |= _timings(value, where)
+        elif key == "WAL":
+            found = _WAL_BYTES.search(value)
+            node.fields["wal_bytes"] = int(found[1]) if found else 0
+        else:
+            node.details.append((canonical(key), value))
+
+
+def parse_text(lines: list[str], first: int) -> tuple[Plan, ...]:
+    """The plans in these lines, of which the first is line `first` of the output. Raises FormatError."""
+    reader = _Reader()
+    for number, line in _joined(lines, first):
+        if line.strip():
+            reader.line(line, f"{WHERE}, line {number}")
+    reader.close()
+    return tuple(reader.plans)
+
+
+def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers; what a terminal broke inside a node's figures is put together again."""
+    number = 0
+    while number < len(lines):
+        start, line = number, lines[number].rstrip()
+        number += 1
+        opening = _OPENING.search(line)
+        while opening and line.count("(", opening.start()) > line.count(")", opening.start()) and number < len(lines):
+            line += lines[number].strip()
+            number += 1
+            if number - start > 4:
+                break
+        yield first + start, line
+
+
+def _root(text: str, where: str) -> dict[str, Any]:
+    fields = _label_and_figures(text, where)
+    # With COSTS off any line could be a node, so that its name has to tell.
+    if "total_cost" in fields or "loops" in fields or _LAST_WORD.search(fields["node_type"]):
+        return fields
+    raise FormatError(where, f"{shown(text)} is not the node of a plan", hint="give the output of EXPLAIN")
+
+
+def _label_and_figures(text: str, where: str) -> dict[str, Any]:
+    opening = _OPENING.search(text)
+    label, rest = (text[: opening.start()], text[opening.start() :].strip()) if opening else (text, "")
+    figures, named = _FIGURES.fullmatch(rest), _LABEL.fullmatch(label.strip()[:LONGEST_LABEL])
+    if figures is None or named is None:
+        raise FormatError(where, f"cannot read the node {shown(text)}", hint="the plan is cut, edited or localised")
+    groups = figures.groupdict()
+    fields: dict[str, Any] = {"loops": 0} if groups.pop("never") is not None else {}
+    fields |= {name: _figure(name, said) for name, said in groups.items() if said is not None}
+    return fields | _names(label.strip(), named)
+
+
+def _figure(name: str, said: str) -> float | int:
+    return int(said) if name in _INTS else float(said)
+
+
+def _names(label: str, named: re.Match[str]) -> dict[str, Any]:
+    found = {name: said for name, said in named.groupdict().items() if said is not None}
+    if found["node_type"].endswith("Bitmap Index Scan"):
+        found["index"] = found.pop("relation", "")
+    return {"label": label[:LONGEST_LABEL], **found}
+
+
+def _buffers(said: str, where: str) -> Buffers:
+    counts: dict[str, int] = {}
+    for part in said.split(", "):
+        match = _BUFFERS.fullmatch(part)
+        if match is None:
+            raise FormatError(where, f"cannot read the buffers {shown(said)}", hint="the plan is cut or edited")
+        counts |= {f"{match[1]}_{what}": int(count) for what, count in _PAIR.findall(match[2])}
+    counts.pop("temp_hit", None)
+    counts.pop("temp_dirtied", None)
+    return Buffers(**counts)
+
+
+def _timings(said: str, where: str) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for part in said.split(", "):
+        match = _TIMINGS.fullmatch(part)
+        if match is None:
+            raise FormatError(where, f"cannot read the I/O timings {shown(said)}", hint="the plan is cut or edited")
+        for what, ms in _PAIR.findall(match[1]):
+            totals[f"io_{what}_ms"] = totals.get(f"io_{what}_ms", 0.0) + float(ms)
+    return totals
+
+
+def _milliseconds(said: str, where: str) -> float:
+    match = _TIME.fullmatch(said)
+    if match is None:
+        raise FormatError(where, f"{shown(said)} is not a time", hint='expected a number and "ms"')
+    return float(match[1])

@@ -1,0 +1,1 @@
+"""fio's report, job file, logs and normal output."""

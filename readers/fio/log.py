@@ -1,0 +1,85 @@
+"""fio's logs over time: write_bw_log, write_iops_log, write_lat_log, of 2.x and 3.x.
+
+Source: flush_samples() in fio's iolog.c, "Log File Formats" in its manual, and logs of real runs. What a value is
+stands in the file's name only (`x_bw.1.log`), hence log_unit(). A row: time in ms, value, direction, block size,
+[offset with log_offset], [priority in newer releases, hexadecimal with log_prio]; with log_avg_msec it is one row a
+window and direction, and its block size and offset are 0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from common.errors import FormatError
+from readers.text import places, unreadable
+
+WHERE = "fio log"
+DIRECTIONS = ("read", "write", "trim")
+_UNITS = {"bw": "KiB/s", "iops": "IOPS", "lat": "ns", "clat": "ns", "slat": "ns"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of one direction, in the order of the log: milliseconds since the job's start, and values."""
+
+    direction: str
+    time_ms: tuple[int, ...]
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Log:
+    """`series` has the directions that did I/O. `cut`: the last row is not whole, and left out."""
+
+    series: tuple[Series, ...]
+    cut: bool
+
+    def direction(self, name: str) -> Series | None:
+        return next((one for one in self.series if one.direction == name), None)
+
+
+def log_unit(file_name: str) -> tuple[str, str] | None:
+    """What a log of this name holds, and in which unit: `x_clat.1.log` -> ("clat", "ns"). Latencies are nanoseconds
+    from 3.0 on, and were microseconds. None for the name of another file, of clat_hist's histograms too."""
+    found = re.search(r"_(bw|iops|slat|clat|lat)(?:\.[0-9]{1,9})?\.log$", file_name)
+    return (found[1], _UNITS[found[1]]) if found else None
+
+
+_ROW = re.compile(
+    r"(?P<time>[0-9]{1,18}), (?P<value>[0-9]{1,18}), (?P<direction>[012]), [0-9]{1,18}"
+    r"(?:, [0-9]{1,18})?(?:, (?:[0-9]{1,9}|0x[0-9a-f]{4,8}))?"
+)
+_COLUMNS_OF_HISTOGRAM = 100
+
+
+@dataclass
+class _Columns:
+    time_ms: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+
+
+def parse_fio_log(raw: bytes) -> Log:
+    """Read one log. Raises FormatError for an empty one, and for a row other than the last that is not fio's."""
+    columns: dict[str, _Columns] = {}
+    lines, cut = places(raw, WHERE), False
+    for place, line in lines:
+        row = _ROW.fullmatch(line)
+        if row:
+            found = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
+            found.time_ms.append(int(row["time"]))
+            found.values.append(int(row["value"]))
+        elif next(lines, None):
+            raise _refusal(place, line)
+        else:
+            cut = True
+    if not columns:
+        raise FormatError(WHERE, "no row in it", hint="fio writes no rows for latencies that its engine has not")
+    ordered = (name for name in DIRECTIONS if name in columns)
+    return Log(tuple(Series(n, tuple(columns[n].time_ms), tuple(columns[n].values)) for n in ordered), cut)
+
+
+def _refusal(place: str, line: str) -> FormatError:
+    if line.count(",") > _COLUMNS_OF_HISTOGRAM:
+        return FormatError(place, "it is a histogram's row", hint="give the bw, iops or lat log, or fio's JSON+")
+    return unreadable(place, line)

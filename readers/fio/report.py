@@ -1,0 +1,345 @@
+"""fio's JSON and JSON+ of 2.x and 3.x.
+
+Source: show_thread_status_json() and add_ddir_status_json() in fio's stat.c, and samples of real runs. Latencies are
+`clat` in microseconds up to 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` came beside it. Both are
+told by the keys themselves, never by the version. Percentiles and bins are `clat`'s, or `lat`'s with lat_percentiles.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from common.errors import FormatError
+from readers.histogram import Histogram
+from readers.text import lines_of, shown
+
+WHERE = "fio JSON"
+DIRECTIONS = ("read", "write", "trim", "mixed")
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One of slat, clat, lat or sync: nanoseconds. `percentiles_ns`: percentage -> ns. `histogram` is JSON+'s."""
+
+    min_ns: float
+    max_ns: float
+    mean_ns: float
+    stddev_ns: float
+    samples: int | None = None
+    percentiles_ns: tuple[tuple[float, int], ...] = ()
+    histogram: Histogram | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of the rates that fio sampled during the run, one sample each half second and job unless told otherwise."""
+
+    min: float
+    max: float
+    mean: float
+    stddev: float
+    samples: int | None
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """`percent` of the I/Os took from `low_ns` to less than `high_ns`, as fio rounds it: a few are told as 0.01."""
+
+    low_ns: float
+    high_ns: float
+    percent: float
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
+    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s."""
+
+    io_bytes: int
+    bw_kib_s: int
+    iops: float
+    runtime_ms: int
+    total_ios: int
+    slat: Latency | None
+    clat: Latency | None
+    lat: Latency | None
+    bw_share_pct: float | None = None
+    bw_kib_s_spread: Spread | None = None
+    iops_spread: Spread | None = None
+
+    @property
+    def main_latency(self) -> Latency | None:
+        """Of clat and lat the one that has percentiles, which is clat unless lat_percentiles was set."""
+        with_percentiles = (one for one in (self.clat, self.lat) if one and one.percentiles_ns)
+        return next(with_percentiles, self.clat or self.lat)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None.
+
+    `mixed` is all directions together, in place of them or beside them (unified_rw_reporting). `buckets` are what
+    every JSON has: the completion latencies of all directions together, without a gap.
+    """
+
+    name: str
+    groupid: int
+    error: int
+    read: Direction | None
+    write: Direction | None
+    trim: Direction | None
+    mixed: Direction | None
+    sync: Latency | None
+    usr_cpu_pct: float | None
+    sys_cpu_pct: float | None
+    buckets: tuple[Bucket, ...] = field(default=(), kw_only=True)
+
+    @property
+    def directions(self) -> dict[str, Direction]:
+        """Those that did I/O, by name."""
+        found = {name: getattr(self, name) for name in DIRECTIONS}
+        return {name: one for name, one in found.items() if one is not None}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The last document of the output; `documents` counts them (more than one with --status-interval)."""
+
+    version: str
+    jobs: tuple[Job, ...]
+    disks: tuple[str, ...]
+    documents: int
+    other_lines: tuple[str, ...]
+
+    @property
+    def groups(self) -> dict[int, tuple[Job, ...]]:
+        """groupid -> its jobs. Groups ran one after the other (stonewall), the jobs of one at the same time."""
+        numbers = sorted({job.groupid for job in self.jobs})
+        return {number: tuple(job for job in self.jobs if job.groupid == number) for number in numbers}
+
+
+def parse_fio(raw: bytes) -> Report:
+    """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
+    documents, other_lines = _documents(lines_of(raw, WHERE))
+    if not documents:
+        raise FormatError(WHERE, "no JSON document in it", hint="fio ended before its report; see its stderr")
+    last = documents[-1]
+    version = last.get("fio version")
+    jobs = last.get("jobs")
+    if not isinstance(version, str) or not isinstance(jobs, list):
+        raise FormatError(WHERE, "the document has no 'fio version' or no 'jobs'", hint="it is not fio's report")
+    return Report(
+        version=version.removeprefix("fio-"),
+        jobs=tuple(_job(_object(job, f"jobs[{index}]"), f"jobs[{index}]") for index, job in enumerate(jobs)),
+        disks=_disks(last.get("disk_util", [])),
+        documents=len(documents),
+        other_lines=tuple(other_lines),
+    )
+
+
+def parse_fio_stderr(raw: bytes) -> tuple[str, ...]:
+    """The lines of fio's stderr that say something."""
+    return tuple(line.rstrip() for line in lines_of(raw, "fio stderr") if line.strip())
+
+
+def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Every document that begins with a brace at a line's start, and the other lines (warnings, the text report)."""
+    decoder = json.JSONDecoder(parse_constant=_constant)
+    documents, others, number = [], [], 0
+    while number < len(lines):
+        if not lines[number].startswith("{"):
+            others.append(lines[number])
+            number += 1
+            continue
+        document, used = _document(decoder, lines, number)
+        documents.append(document)
+        number += used
+    return documents, [line.rstrip() for line in others if line.strip()]
+
+
+def _document(decoder: json.JSONDecoder, lines: list[str], first: int) -> tuple[dict[str, Any], int]:
+    """The document that begins at line `first` and its lines; fio closes it by a brace on a line of its own."""
+    end = next((n for n in range(first, len(lines)) if lines[n].rstrip() == "}" or n == len(lines) - 1), first)
+    text = "\n".join(lines[first : end + 1])
+    where = f"{WHERE}, line {first + 1}"
+    try:
+        document, used = decoder.raw_decode(text)
+    except RecursionError:
+        raise FormatError(where, "it is nested too deeply", hint="it is not fio's report") from None
+    except ValueError as error:
+        raise FormatError(
+            where, f"the JSON is cut or damaged: {error}", hint="the run was killed, or the output edited"
+        ) from None
+    rest = text[used:].strip()
+    if rest:
+        raise FormatError(where, f"{shown(rest)} follows the JSON", hint="the output was edited")
+    return document, end - first + 1
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a figure")
+
+
+def _job(job: Object, where: str) -> Job:
+    name = job.get("jobname")
+    if not isinstance(name, str):
+        raise FormatError(WHERE, f"{where} has no jobname", hint="it is not fio's report")
+    directions = {key: _direction(job.get(key), f"{where}.{key}") for key in DIRECTIONS}
+    return Job(
+        name=name,
+        groupid=_integer(job, "groupid", where, default=0),
+        error=_integer(job, "error", where, default=0),
+        sync=_latency(_section(job, "sync", where), "lat", f"{where}.sync"),
+        usr_cpu_pct=_optional(job, "usr_cpu", where),
+        sys_cpu_pct=_optional(job, "sys_cpu", where),
+        buckets=tuple(_buckets(job, where)),
+        **directions,
+    )
+
+
+def _direction(value: Any, where: str) -> Direction | None:
+    if value is None:
+        return None
+    found = _object(value, where)
+    total_ios = _integer(found, "total_ios", where)
+    if total_ios == 0:
+        return None
+    return Direction(
+        io_bytes=_integer(found, "io_bytes", where) * (1 if "io_kbytes" in found else 1024),
+        bw_kib_s=_integer(found, "bw", where),
+        iops=_number(found, "iops", where),
+        runtime_ms=_integer(found, "runtime", where),
+        total_ios=total_ios,
+        slat=_latency(found, "slat", where),
+        clat=_latency(found, "clat", where),
+        lat=_latency(found, "lat", where),
+        bw_share_pct=_optional(found, "bw_agg", where),
+        bw_kib_s_spread=_spread(found, ("bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"), where),
+        iops_spread=_spread(found, ("iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"), where),
+    )
+
+
+def _spread(found: Object, keys: tuple[str, ...], where: str) -> Spread | None:
+    """None where nothing was sampled, as in a run of less than half a second; samples are counted since 3.0."""
+    *figures, counted = keys
+    if not all(found.get(key) for key in (figures[1], counted) if key in found) or figures[1] not in found:
+        return None
+    lowest, highest, mean, stddev = (_number(found, key, where) for key in figures)
+    return Spread(lowest, highest, mean, stddev, _integer(found, counted, where) if counted in found else None)
+
+
+def _latency(parent: Object, name: str, where: str) -> Latency | None:
+    """`name`_ns as it stands, or `name` in microseconds; None when it is missing or counted nothing."""
+    key, factor = (f"{name}_ns", 1) if f"{name}_ns" in parent else (name, 1000)
+    where = f"{where}.{key}"
+    found = _section(parent, key, where)
+    samples = _integer(found, "N", where) if "N" in found else None
+    if not found or samples == 0:
+        return None
+    return Latency(
+        min_ns=_number(found, "min", where) * factor,
+        max_ns=_number(found, "max", where) * factor,
+        mean_ns=_number(found, "mean", where) * factor,
+        stddev_ns=_number(found, "stddev", where) * factor,
+        samples=samples,
+        percentiles_ns=_percentiles(_section(found, "percentile", where), factor, where),
+        histogram=_histogram(_section(found, "bins", where), factor, f"{where}.bins"),
+    )
+
+
+_BUCKETS = (("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000))  # before 3.0 the first is not there
+
+
+def _buckets(job: Object, where: str) -> Iterator[Bucket]:
+    """Each key is where its bucket ends; the last, ">=2000" ms, has no end. Only those from the first to the last that
+    counted something."""
+    found, low = list[Bucket](), 0.0
+    for name, factor in _BUCKETS:
+        for key in _section(job, name, where):
+            high = math.inf if key.startswith(">=") else _key(key, f"{where}.{name}") * factor
+            found.append(Bucket(low, high, _number(job[name], key, f"{where}.{name}")))
+            low = high
+    counted = [place for place, bucket in enumerate(found) if bucket.percent]
+    return iter(found[counted[0] : counted[-1] + 1] if counted else [])
+
+
+def _percentiles(found: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
+    # Up to 3.1 unused places of the list are filled with "0.00" : 0.
+    pairs = ((_key(key, where), _integer(found, key, where) * factor) for key in found)
+    return tuple(sorted((percentage, ns) for percentage, ns in pairs if percentage > 0))
+
+
+_INDEXED = ("FIO_IO_U_PLAT_BITS", "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR")
+
+
+def _histogram(found: Object, factor: int, where: str) -> Histogram | None:
+    """Bins by their latency or, in the first releases with JSON+, by number, with the constants that give it."""
+    counted = {key: count for key in found if key not in _INDEXED and (count := _integer(found, key, where))}
+    bits = _integer(found, _INDEXED[0], where, default=-1)
+    if bits > 16:
+        raise FormatError(WHERE, f"{where}.{_INDEXED[0]} is {bits}", hint="fio has 6")
+    values = {key: _key(key, where) if bits < 0 else _middle(int(_key(key, where)), bits) for key in counted}
+    bins = sorted((round(values[key] * factor), count) for key, count in counted.items())
+    return Histogram(tuple(bins), factor) if bins else None
+
+
+def _middle(number: int, bits: int) -> float:
+    """Of the bin of this number: each doubling of the latency has 2^bits bins, the first two are one unit wide."""
+    doubling, place = divmod(number, 1 << bits)
+    if doubling > 64:
+        raise FormatError(WHERE, f"there is no bin {number}", hint="fio has 1216 or 1856 of them")
+    return number if doubling < 2 else ((1 << bits) + place + 0.5) * (1 << (doubling - 1))
+
+
+_NUMERAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+
+
+def _key(text: str, where: str) -> float:
+    if not _NUMERAL.fullmatch(text):
+        raise FormatError(WHERE, f"{where} has the key {shown(text)}", hint="expected a number")
+    return float(text)
+
+
+def _object(value: Any, where: str) -> Object:
+    if not isinstance(value, dict):
+        raise FormatError(WHERE, f"{where} is {shown(json.dumps(value))}", hint="expected an object")
+    return value
+
+
+def _section(parent: Object, key: str, where: str) -> Object:
+    return _object(parent[key], f"{where}.{key}") if key in parent else {}
+
+
+def _number(parent: Object, key: str, where: str) -> float:
+    value = parent.get(key)
+    # bool is an int to Python, not to fio; the bound keeps every later product finite.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 <= value <= 1e18) or math.isnan(value):
+        raise FormatError(WHERE, f"{where}.{key} is {shown(json.dumps(value))}", hint="expected a number from 0 up")
+    return float(value)
+
+
+def _integer(parent: Object, key: str, where: str, default: int | None = None) -> int:
+    if default is not None and key not in parent:
+        return default
+    value = _number(parent, key, where)
+    if not value.is_integer():
+        raise FormatError(WHERE, f"{where}.{key} is {value}", hint="expected a whole number")
+    return int(parent[key])
+
+
+def _optional(parent: Object, key: str, where: str) -> float | None:
+    return _number(parent, key, where) if key in parent else None
+
+
+def _disks(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise FormatError(WHERE, "disk_util is not a list", hint="it is not fio's report")
+    names = (_object(disk, f"disk_util[{index}]").get("name") for index, disk in enumerate(value))
+    return tuple(name for name in names if isinstance(name, str))

@@ -1,0 +1,67 @@
+"""Which format an output is in, and its reading as JSON: what `manage.py parse` and the import of old results do."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from agents.histogram import Histogram
+from common.errors import FormatError
+from readers.formats import FORMATS
+
+WHERE = "this output"
+_HEAD = 1 << 16  # bytes; every tool says what it is before
+_BOM = b"\xef\xbb\xbf"
+
+
+def guess(raw: bytes) -> str:
+    """The kind of an output, by its content alone. Raises FormatError where no format fits, or several do."""
+    head = raw[:_HEAD].removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not head.strip():
+        raise FormatError(WHERE, "it is empty", hint="the tool printed nothing, or into another file")
+    fitting = [kind for kind, one in FORMATS.items() if one.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise FormatError(WHERE, f"it may be {' or '.join(fitting)}", hint=f"say which: {', '.join(fitting)}")
+    raise FormatError(WHERE, "no known tool prints this", hint=f"say what it is, one of {', '.join(FORMATS)}")
+
+
+def read(raw: bytes, kind: str = "") -> tuple[str, object]:
+    """(kind, result) of an output, its kind guessed where none is given. Raises FormatError."""
+    kind = kind or guess(raw)
+    if kind not in FORMATS:
+        raise FormatError(kind, "no such kind of output is known", hint=f"expected one of {', '.join(FORMATS)}")
+    return kind, FORMATS[kind].parse(raw)
+
+
+def as_json(result: Any) -> Any:
+    """A result as JSON can carry it: fields that the output does not tell are left out, and plain values that a class
+    derives from its fields are put in."""
+    if is_dataclass(result) and not isinstance(result, type):
+        told = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
+        return {name: as_json(value) for name, value in told.items() if value not in (None, (), {})}
+    if isinstance(result, dict):
+        return {str(key): as_json(value) for key, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [as_json(value) for value in result]
+    if isinstance(result, Histogram):
+        # Its percentiles are told beside it; the numbers of its buckets tell nobody anything.
+        return {name: value for name, value in result.as_json().items() if name != "buckets"}
+    return result.isoformat() if isinstance(result, datetime) else result
+
+
+def _derived(result: object) -> dict[str, Any]:
+    names = [name for name, value in vars(type(result)).items() if isinstance(value, property)]
+    found = {name: getattr(result, name) for name in names}
+    return {name: value for name, value in found.items() if _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    # Views of what the fields hold already would only repeat it.
+    if isinstance(value, dict):
+        return _is_plain(tuple(value.values()))
+    if isinstance(value, tuple):
+        return all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, str | int | float)

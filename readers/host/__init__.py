@@ -1,0 +1,1 @@
+"""What Linux and numactl say about cpus, memory and NUMA nodes."""

@@ -1,0 +1,93 @@
+"""/proc/cpuinfo of x86, with or without lines of topology.
+
+Source: show_cpuinfo() in the kernel's arch/x86/kernel/cpu/proc.c, and samples of real hosts. Some virtual machines have
+no `physical id` and no `core id`: their CPUs are known then, and their sockets are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.errors import FormatError
+from readers.text import INT, places, shown, unreadable
+
+WHERE = "cpuinfo"
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """One logical CPU. `socket` and `core` are the kernel's `physical id` and `core id`."""
+
+    number: int
+    socket: int | None
+    core: int | None
+    siblings: int | None
+    cores_of_socket: int | None
+    apicid: int | None
+    model: str | None
+    mhz: float | None
+    cache_kb: int | None
+
+
+@dataclass(frozen=True)
+class Cpuinfo:
+    cpus: tuple[Cpu, ...]
+
+    @property
+    def sockets(self) -> Mapping[int, tuple[int, ...]] | None:
+        """socket -> its CPUs; None unless all of them tell theirs."""
+        if any(cpu.socket is None for cpu in self.cpus):
+            return None
+        numbers = sorted({cpu.socket for cpu in self.cpus if cpu.socket is not None})
+        return {number: tuple(cpu.number for cpu in self.cpus if cpu.socket == number) for number in numbers}
+
+    @property
+    def threads_per_core(self) -> int | None:
+        """Threads of one core, from what the first CPU says of its socket."""
+        first = self.cpus[0]
+        return first.siblings // first.cores_of_socket if first.siblings and first.cores_of_socket else None
+
+
+def parse_cpuinfo(raw: bytes) -> Cpuinfo:
+    """Read all CPUs. Raises FormatError without one, when a number repeats, and for a line that is not the kernel's."""
+    blocks: list[dict[str, str]] = []
+    for place, line in places(raw, WHERE):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon:
+            raise unreadable(place, line)
+        if name == "processor":
+            blocks.append({})
+        if blocks:
+            blocks[-1][name] = value
+    cpus = tuple(_cpu(block) for block in blocks)
+    if not cpus:
+        raise FormatError(WHERE, "no processor in it", hint="other architectures than x86 are not read; give lscpu's")
+    if len({cpu.number for cpu in cpus}) < len(cpus):
+        raise FormatError(WHERE, "a processor is told twice", hint="give one host's file")
+    return Cpuinfo(cpus)
+
+
+def _cpu(block: dict[str, str]) -> Cpu:
+    number = _integer(block, "processor")
+    if number is None:
+        raise FormatError(WHERE, f"processor is {shown(block['processor'])}", hint="expected a number")
+    cache = block.get("cache size", "").removesuffix(" KB")
+    mhz = block.get("cpu MHz", "")
+    return Cpu(
+        number=number,
+        socket=_integer(block, "physical id"),
+        core=_integer(block, "core id"),
+        siblings=_integer(block, "siblings"),
+        cores_of_socket=_integer(block, "cpu cores"),
+        apicid=_integer(block, "apicid"),
+        model=block.get("model name"),
+        mhz=float(mhz) if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", mhz) else None,
+        cache_kb=int(cache) if re.fullmatch(INT, cache) else None,
+    )
+
+
+def _integer(block: dict[str, str], name: str) -> int | None:
+    value = block.get(name, "")
+    return int(value) if re.fullmatch(INT, value) else None

@@ -1,0 +1,113 @@
+"""lscpu's text and JSON (-J), of util-linux 2.23 to 2.4x, in English.
+
+Source: print_summary() in util-linux's sys-utils/lscpu.c, and samples of real hosts. JSON has the text's names, and
+nests its entries where newer releases write to a terminal. Other languages translate the names: run it with LC_ALL=C.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from common.errors import FormatError
+from readers.text import lines_of, places, shown
+
+WHERE = "lscpu"
+
+
+@dataclass(frozen=True)
+class Lscpu:
+    """What an entry does not tell is None. `nodes_cpus`: NUMA node -> its CPUs. `entries`: all, by lscpu's names."""
+
+    architecture: str
+    cpus: int
+    model: str | None
+    vendor: str | None
+    sockets: int | None
+    cores_per_socket: int | None
+    threads_per_core: int | None
+    numa_nodes: int | None
+    nodes_cpus: tuple[tuple[int, tuple[int, ...]], ...]
+    hypervisor: str | None
+    entries: Mapping[str, str]
+
+
+def parse_lscpu(raw: bytes) -> Lscpu:
+    """Read either form. Raises FormatError without architecture and CPUs, and for an entry that cannot be read."""
+    found = dict(_json_entries(raw) if raw.lstrip()[:1] == b"{" else _text_entries(raw))
+    if "Architecture" not in found or "CPU(s)" not in found:
+        raise FormatError(WHERE, "no architecture or no CPUs in it", hint="give what LC_ALL=C lscpu prints")
+    nodes = ((_NODE.fullmatch(name), value) for name, value in found.items())
+    return Lscpu(
+        architecture=found["Architecture"],
+        cpus=_number(found, "CPU(s)") or 0,
+        model=found.get("Model name"),
+        vendor=found.get("Vendor ID"),
+        # On s390x a socket is within a book, and lscpu counts them so.
+        sockets=_number(found, "Socket(s)"),
+        cores_per_socket=_number(found, "Core(s) per socket"),
+        threads_per_core=_number(found, "Thread(s) per core"),
+        numa_nodes=_number(found, "NUMA node(s)"),
+        nodes_cpus=tuple(sorted((int(node[1]), cpu_list(value)) for node, value in nodes if node)),
+        hypervisor=found.get("Hypervisor vendor"),
+        entries=found,
+    )
+
+
+_NODE = re.compile(r"NUMA node([0-9]{1,6}) CPU\(s\)")
+
+
+def _text_entries(raw: bytes) -> Iterator[tuple[str, str]]:
+    for place, line in places(raw, WHERE):
+        name, colon, value = line.strip().partition(":")
+        if not colon:
+            raise FormatError(place, f"cannot read {shown(line)}", hint="expected name: value")
+        yield name, value.strip()
+
+
+def _json_entries(raw: bytes) -> Iterator[tuple[str, str]]:
+    try:
+        document = json.loads("\n".join(lines_of(raw, WHERE)))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(WHERE, f"the JSON is cut or damaged: {error}", hint="give what lscpu -J prints") from None
+    yield from _flat(document.get("lscpu") if isinstance(document, dict) else None)
+
+
+def _flat(entries: Any) -> Iterator[tuple[str, str]]:
+    """field and data of each entry and of its children."""
+    if not isinstance(entries, list):
+        raise FormatError(WHERE, f"{shown(json.dumps(entries))} is no list", hint="give what lscpu -J prints")
+    for entry in entries:
+        match entry:
+            case {"field": str(name), "data": str() | None as data}:
+                yield name.rstrip(":"), data or ""
+            case _:
+                raise FormatError(WHERE, f"cannot read {shown(json.dumps(entry))}", hint="expected field and data")
+        yield from _flat(entry.get("children", []))
+
+
+def _number(found: Mapping[str, str], name: str) -> int | None:
+    value = found.get(name, "-")
+    if value in ("-", ""):
+        return None
+    if not re.fullmatch("[0-9]{1,9}", value):
+        raise FormatError(WHERE, f"{name} is {shown(value)}", hint="expected a number")
+    return int(value)
+
+
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+MOST_CPUS = 65536
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """0-2,4 -> (0, 1, 2, 4), as the kernel writes lists of CPUs. Raises FormatError for anything else."""
+    found: list[int] = []
+    for part in text.split(",") if text else []:
+        match = _RANGE.fullmatch(part.strip())
+        if match is None or len(found) > MOST_CPUS:
+            raise FormatError(WHERE, f"{shown(text)} is no list of CPUs", hint="expected 0-3,8")
+        found.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(found)

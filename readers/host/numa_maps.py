@@ -1,0 +1,113 @@
+"""/proc/PID/numa_maps, of kernels 2.6 to 6.x.
+
+Source: show_numa_map() in the kernel's fs/proc/task_mmu.c, mpol_to_str() in mm/mempolicy.c, and samples of real
+processes. Older kernels write interleave=0-1 where newer ones write interleave:0-1; two policies have a blank in their
+name. Lines without pages have no page size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from common.errors import FormatError
+from readers.text import INT, unreadable, whole_lines
+
+WHERE = "numa_maps"
+
+# What the kernel calls memory that has no file: System V's, mmap's, POSIX's.
+_SHARED = ("/SYSV", "/dev/zero", "/dev/shm/", "/anon_hugepage", "/memfd")  # noqa: S108
+
+Pages = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One line. `pages`: (node, pages of `page_kb`), in the order of the line."""
+
+    start: int
+    policy: str
+    file: str | None
+    anon_pages: int
+    dirty_pages: int
+    page_kb: int
+    pages: Pages
+
+    @property
+    def total_pages(self) -> int:
+        return sum(count for _, count in self.pages)
+
+    @property
+    def is_shared(self) -> bool:
+        """Memory that processes share, which under any policy of theirs is placed by the policy of its own."""
+        return bool(self.file and self.file.startswith(_SHARED))
+
+
+@dataclass(frozen=True)
+class NumaMaps:
+    """`shared_segment`: the largest shared mapping, hence PostgreSQL's shared memory and not the one-page segment that
+    it keeps beside. `cut`: the last line is not whole, and left out."""
+
+    mappings: tuple[Mapping, ...]
+    shared_segment: Mapping | None
+    cut: bool
+
+    @property
+    def policies(self) -> dict[str, int]:
+        """policy -> mappings that have it."""
+        return dict(Counter(mapping.policy for mapping in self.mappings))
+
+    @property
+    def process_policy(self) -> str | None:
+        """What most mappings of the process itself have; None when it has none but shared ones."""
+        own = Counter(mapping.policy for mapping in self.mappings if not mapping.is_shared)
+        return own.most_common(1)[0][0] if own else None
+
+    @property
+    def kb_per_node(self) -> dict[int, int]:
+        """node -> kB, each line weighted by its page size."""
+        summed: Counter[int] = Counter()
+        for mapping in self.mappings:
+            summed.update({node: count * mapping.page_kb for node, count in mapping.pages})
+        return dict(sorted(summed.items()))
+
+
+_POLICY = r"(?:weighted interleave|prefer \(many\)|[a-z]+)(?:[=:][^ ]*)?"
+_LINE = re.compile(rf"(?P<start>[0-9a-f]{{1,16}}) (?P<policy>{_POLICY})(?P<rest>(?: .*)?)")
+_COUNT = re.compile(rf"(?:N(?P<node>[0-9]{{1,9}})|(?P<name>[A-Za-z_]+))=(?P<count>{INT})")
+# The kernel writes blanks of a name so.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def parse_numa_maps(raw: bytes) -> NumaMaps:
+    """Read a whole file. Raises FormatError for one without a mapping, and for a line that is not the kernel's."""
+    lines, cut = whole_lines(raw, WHERE)
+    mappings = tuple(_mapping(line, place) for place, line in lines)
+    if not mappings:
+        raise FormatError(WHERE, "no mapping in it", hint="the process had ended, or the kernel knows no NUMA")
+    shared = (mapping for mapping in mappings if mapping.is_shared)
+    largest = max(shared, key=lambda mapping: mapping.total_pages * mapping.page_kb, default=None)
+    return NumaMaps(mappings, largest, cut)
+
+
+def _mapping(line: str, place: str) -> Mapping:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise unreadable(place, line)
+    words = match["rest"].split()
+    file = next((word.removeprefix("file=") for word in words if word.startswith("file=")), None)
+    counts = [_COUNT.fullmatch(word) for word in words if "=" in word and not word.startswith("file=")]
+    found = [one for one in counts if one]
+    if len(found) < len(counts):
+        raise unreadable(place, line)
+    values = {one["name"]: int(one["count"]) for one in found if one["name"]}
+    return Mapping(
+        start=int(match["start"], 16),
+        policy=match["policy"],
+        file=_ESCAPED.sub(lambda code: chr(int(code[1], 8)), file) if file else None,
+        anon_pages=values.get("anon", 0),
+        dirty_pages=values.get("dirty", 0),
+        page_kb=values.get("kernelpagesize_kB", 4),
+        pages=tuple((int(one["node"]), int(one["count"])) for one in found if one["node"]),
+    )

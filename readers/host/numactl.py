@@ -1,0 +1,134 @@
+"""numactl --hardware and numactl --show, of numactl 0.9 (no lines of CPUs) to 2.0.
+
+Source: hardware(), print_distances() and show() in numactl.c, and samples of real hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from common.errors import FormatError
+from readers.text import INT, shown, unreadable, whole_lines
+
+WHERE_HARDWARE = "numactl --hardware"
+WHERE_SHOW = "numactl --show"
+
+
+@dataclass(frozen=True)
+class Node:
+    """`cpus` is None where the release does not tell them. A node may have no memory, or no CPUs."""
+
+    number: int
+    cpus: tuple[int, ...] | None
+    size_mb: int | None
+    free_mb: int | None
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """`distances`: a row for each node; empty when they are not told. `missing` names the nodes that are announced
+    and not there, and rows of distances."""
+
+    nodes: tuple[Node, ...]
+    distances: tuple[tuple[int, ...], ...]
+    missing: tuple[str, ...]
+
+
+@dataclass
+class _Hardware:
+    nodes: dict[int, dict[str, str]] = field(default_factory=dict)
+    distances: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    announced: int | None = None
+    told_distances: bool = False
+
+    def line(self, line: str, place: str) -> None:
+        line = line.strip()
+        node, row, announced = _NODE.fullmatch(line), _ROW.fullmatch(line), _AVAILABLE.fullmatch(line)
+        if announced:
+            self.announced = int(announced[1])
+        elif node:
+            facts = self.nodes.setdefault(int(node["number"]), {})
+            if node["fact"] in facts:
+                raise FormatError(place, f"{shown(line)} is told twice", hint="give one host's output at a time")
+            facts[node["fact"]] = node["value"]
+        elif line.startswith("node distances:"):
+            self.told_distances = True
+        elif row and self.told_distances:
+            self.distances[int(row[1])] = tuple(map(int, row[2].split()))
+        elif not line.startswith("node "):
+            raise unreadable(place, line)
+
+    def missing(self) -> tuple[str, ...]:
+        nodes = [] if self.announced in (None, len(self.nodes)) else [f"nodes: {len(self.nodes)} of {self.announced}"]
+        whole = [row for row in self.distances.values() if len(row) == len(self.nodes)]
+        rows = self.told_distances and len(whole) != len(self.nodes)
+        return (*nodes, *(["distances"] if rows else []))
+
+
+_AVAILABLE = re.compile(r"available: ([0-9]{1,6}) nodes? \([0-9,-]{1,2000}\)")
+_NODE = re.compile(r"node (?P<number>[0-9]{1,6}) (?P<fact>cpus|size|free):(?P<value>(?: [0-9]{1,9}){0,8192})(?: MB)?")
+_ROW = re.compile(rf"([0-9]{{1,6}}):((?: +{INT}){{1,1024}})")
+
+
+def parse_numactl_hardware(raw: bytes) -> Hardware:
+    """Read a host's nodes. Raises FormatError without one, and for a line that is not numactl's."""
+    reader = _Hardware()
+    for place, line in whole_lines(raw, WHERE_HARDWARE)[0]:
+        reader.line(line, place)
+    if not reader.nodes:
+        raise FormatError(WHERE_HARDWARE, "no node in it", hint="the host has no NUMA, or the output is cut")
+    nodes = sorted(reader.nodes.items())
+    return Hardware(
+        nodes=tuple(
+            Node(
+                number=number,
+                cpus=tuple(map(int, facts["cpus"].split())) if "cpus" in facts else None,
+                size_mb=_megabytes(facts, "size"),
+                free_mb=_megabytes(facts, "free"),
+            )
+            for number, facts in nodes
+        ),
+        distances=tuple(row for _, row in sorted(reader.distances.items())),
+        missing=reader.missing(),
+    )
+
+
+def _megabytes(facts: dict[str, str], name: str) -> int | None:
+    figures = facts.get(name, "").split()
+    return int(figures[0]) if len(figures) == 1 else None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a process started now would get. `preferred_node` is "current" or a number. None: not told."""
+
+    policy: str
+    preferred_node: str | None
+    physcpubind: tuple[int, ...] | None
+    cpubind: tuple[int, ...] | None
+    nodebind: tuple[int, ...] | None
+    membind: tuple[int, ...] | None
+
+
+def parse_numactl_show(raw: bytes) -> Policy:
+    """Read the policy. Raises FormatError without one, and for a line that is not `name: value`."""
+    told: dict[str, str] = {}
+    for place, line in whole_lines(raw, WHERE_SHOW)[0]:
+        name, colon, value = line.partition(":")
+        if not colon or name in told:
+            raise unreadable(place, line)
+        told[name] = value.strip()
+    if not told.get("policy"):
+        raise FormatError(WHERE_SHOW, "no policy in it", hint="give what numactl --show prints")
+    numbers = {name: _numbers(told, name) for name in ("physcpubind", "cpubind", "nodebind", "membind")}
+    return Policy(told["policy"], told.get("preferred node"), **numbers)
+
+
+def _numbers(told: dict[str, str], name: str) -> tuple[int, ...] | None:
+    if name not in told:
+        return None
+    words = told[name].split()
+    if not all(re.fullmatch(INT, word) for word in words):
+        raise FormatError(WHERE_SHOW, f"{name} is {shown(told[name])}", hint="expected numbers")
+    return tuple(map(int, words))

@@ -1,0 +1,129 @@
+"""What the agent tells of a pgbench step beside its output: latency.json, histograms made of the per-transaction logs,
+and load.json, what was drawn or found before it ran. agents/protocol.py has their shapes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents.histogram import Histogram
+from common.errors import FormatError
+
+VERSION = 1
+HINT = "it is cut, edited or of a newer agent; the raw output of pgbench is not touched by that"
+Loop = Literal["closed", "open"]
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How a step was driven: its loop, its seed, and the rate where that was a share of an earlier step's."""
+
+    loop: Loop
+    random_seed: int | None
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Of the transactions that ended, in us; `words` counts those that have no latency, by what befell them."""
+
+    name: str
+    histogram: Histogram
+    words: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class LatencyReport:
+    """What a step's transactions took. With a `sampling_rate` below 1 all counts are those of the sample."""
+
+    loop: Loop
+    sampling_rate: float
+    lines: int
+    unread: int
+    all: Latencies
+    scripts: tuple[Latencies, ...]
+    lag: Histogram | None
+    retried: int | None
+    retries: int | None
+    slot_s: int
+    slots: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # (second since 1970, ((bucket of 4 bits, times) ...))
+
+
+def parse_latency(raw: bytes) -> LatencyReport:
+    """Raises FormatError when it is not whole, or not what an agent writes."""
+    told = _object("latency.json", raw)
+    if told.get("version") != VERSION:
+        raise FormatError("latency.json", f"version {told.get('version')!r} is not known", hint=f"known is {VERSION}")
+    try:
+        return _report(told)
+    except UNREADABLE as error:
+        raise _unreadable("latency.json", error) from error
+
+
+def parse_load(raw: bytes) -> Load:
+    """Raises FormatError as well."""
+    told = _object("load.json", raw)
+    try:
+        rate, seed = told.get("rate"), told.get("random_seed")
+        return Load(_loop(told["loop"]), _count(seed), None if rate is None else _finite(rate))
+    except UNREADABLE as error:
+        raise _unreadable("load.json", error) from error
+
+
+def _object(where: str, raw: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(where, f"this is no JSON: {error}", hint=HINT) from error
+    if not isinstance(told, dict):
+        raise FormatError(where, "this is no JSON object", hint=HINT)
+    return told
+
+
+def _unreadable(where: str, error: Exception) -> FormatError:
+    return FormatError(where, f"cannot read it: {type(error).__name__} {error}", hint=HINT)
+
+
+def _loop(told: object) -> Loop:
+    if told == "closed" or told == "open":
+        return told
+    raise ValueError(f"loop is {told!r}")
+
+
+def _finite(told: Any) -> float:
+    if not math.isfinite(told):
+        raise ValueError(f"{told} is no number")
+    return float(told)
+
+
+def _report(told: dict[str, Any]) -> LatencyReport:
+    return LatencyReport(
+        loop=_loop(told["loop"]),
+        sampling_rate=_finite(told["sampling_rate"]),
+        lines=int(told["lines"]),
+        unread=int(told["unread"]),
+        all=_latencies("", told["all"]),
+        scripts=tuple(_latencies(str(each["name"]), each) for each in told["scripts"]),
+        lag=None if told["lag"] is None else Histogram.from_json(told["lag"]),
+        retried=_count(told["retried"]),
+        retries=_count(told["retries"]),
+        slot_s=int(told["slots"]["width_s"]),
+        slots=tuple((int(second), _pairs(row)) for second, row in told["slots"]["rows"]),
+    )
+
+
+def _latencies(name: str, told: dict[str, Any]) -> Latencies:
+    words = {str(word): int(times) for word, times in told["words"].items()}
+    return Latencies(name, Histogram.from_json(told), words)
+
+
+def _pairs(row: list[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(bucket), int(times)) for bucket, times in row)
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)

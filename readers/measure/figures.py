@@ -1,0 +1,52 @@
+"""What every reader of a step's outputs shares: the figure itself, and the error for a tool that did not end well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from common.errors import WorkloadError
+
+Outputs = Mapping[str, bytes]
+Options = Mapping[str, Any]
+LONGEST_NAME, LONGEST_DEFINITION = 120, 80
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One figure of a step. `better` is empty where neither direction is; `definition` tells which of several it is."""
+
+    name: str
+    value: float
+    unit: str
+    better: Literal["higher", "lower", ""]
+    definition: str = ""
+
+
+def incomplete(tool: str, why: str, said: tuple[str, ...]) -> WorkloadError:
+    """The error of a tool whose figures must not count; `said` is what it wrote to stderr."""
+    errors = [line for line in said if "error" in line.lower() or "fatal" in line.lower()] or list(said[-1:])
+    told = f": {errors[0]}" if errors else ""
+    return WorkloadError(
+        tool, f"the run is incomplete, {why}{told}", hint="its figures are kept with the raw output only"
+    )
+
+
+def distinct(found: list[Measurement]) -> list[Measurement]:
+    """Names and definitions fit their columns; statements and jobs are the users' and may be long."""
+    fitted = [
+        Measurement(
+            _cut(one.name, LONGEST_NAME), one.value, one.unit, one.better, _cut(one.definition, LONGEST_DEFINITION)
+        )
+        for one in found
+    ]
+    names = [one.name for one in fitted]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated:
+        raise WorkloadError(repeated, "two measurements of one step bear this name", hint="give the jobs shorter names")
+    return fitted
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

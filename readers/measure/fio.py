@@ -1,0 +1,152 @@
+"""fio's `fio.json` and `stderr`: throughput and latencies of each section and direction.
+
+What clones of a section did at the same time (numjobs without group_reporting) is one figure: rates are added, means
+are weighted with their counts, and percentiles come from the histograms together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from readers.fio.report import DIRECTIONS, Bucket, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from readers.fio.text import TextReport, parse_fio_text
+from readers.histogram import Histogram
+from readers.measure.figures import Measurement, Options, Outputs, distinct, incomplete
+from stats.latency import fewest
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+LATENCIES = ("slat", "clat", "lat")
+Clones = Sequence[Job]
+
+
+def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
+    """`fio.txt` is the text of an old run; ours print JSON, which is exact."""
+    said = parse_fio_stderr(outputs.get("stderr", b""))
+    report = parse_fio_text(outputs["fio.txt"]) if "fio.txt" in outputs else parse_fio(outputs.get("fio.json", b""))
+    if isinstance(report, TextReport) and report.missing:
+        raise incomplete("fio", f"its text ends before {report.missing[0]}", said or report.other_lines)
+    failed = [job for job in report.jobs if job.error]
+    if failed:
+        raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said or report.other_lines)
+    found = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
+    if not found:
+        raise incomplete("fio", "no job did any I/O", said or report.other_lines)
+    return distinct(found)
+
+
+def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
+    """Sections with the prefix of their measurements: none for a lone one, a number where a name is used twice."""
+    sections: dict[tuple[int, str], list[Job]] = {}
+    for job in jobs:
+        sections.setdefault((job.groupid, job.name), []).append(job)
+    seen: Counter[str] = Counter()
+    for (_, name), clones in sections.items():
+        seen[name] += 1
+        repeat = f"#{seen[name]}" if seen[name] > 1 else ""
+        yield "" if len(sections) == 1 else f"{name}{repeat} ", clones
+
+
+def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
+    directions = {name: found for name in DIRECTIONS if (found := _of(clones, name))}
+    directions = directions or {name: found for name in ("mixed",) if (found := _of(clones, name))}
+    if directions:
+        total = sum(one.iops for found in directions.values() for one in found)
+        yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(directions))
+        took = max(one.runtime_ms for found in directions.values() for one in found)
+        yield Measurement(f"{prefix}runtime", took / 1000, "s", "")
+    for name, found in directions.items():
+        yield from _direction(f"{prefix}{name} ", found)
+    synced = [job.sync for job in clones if job.sync]
+    if synced:
+        yield Measurement(f"{prefix}sync lat_mean", _mean(synced), "ns", "lower")
+
+
+def _of(clones: Clones, name: str) -> list[Direction]:
+    return [one for job in clones if (one := getattr(job, name))]
+
+
+def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
+    yield Measurement(f"{prefix}iops", sum(one.iops for one in found), "IOPS", "higher")
+    yield Measurement(f"{prefix}bw", sum(one.bw_kib_s for one in found), "KiB/s", "higher")
+    for name in LATENCIES:
+        latencies = [one for each in found if (one := getattr(each, name))]
+        if latencies:
+            yield Measurement(f"{prefix}{name}_mean", _mean(latencies, found), "ns", "lower")
+    for name in ("clat", "lat"):
+        latencies = [one for each in found if (one := getattr(each, name))]
+        for percentage, nanoseconds in _percentiles(latencies):
+            yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Completion latencies of one direction of a section, clones together. `histogram` is JSON+'s; without it
+    `percentiles_ns` are those that fio printed, which clones have none of together."""
+
+    section: str
+    way: str
+    count: int
+    histogram: Histogram | None
+    percentiles_ns: dict[float, int]
+
+    @property
+    def title(self) -> str:
+        return f"{self.section} {self.way}".strip()
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """What a report tells of one section's completion latencies. `buckets`: all directions together, coarser, by
+    clone, each with how many I/Os it did."""
+
+    section: str
+    ways: list[Distribution]
+    buckets: list[tuple[int, tuple[Bucket, ...]]]
+
+
+def latencies(raw: bytes) -> list[Latencies]:
+    """Of each section that did I/O, in the order of the report. Raises FormatError for what is none."""
+    found = []
+    for prefix, clones in _named(parse_fio(raw).jobs):
+        section = prefix.strip()
+        told = [_distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))]
+        ways = [one for one in told if one.count]
+        counted = [(sum(one.total_ios for one in job.directions.values()), job.buckets) for job in clones]
+        if ways:
+            found.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
+    return found
+
+
+def _distribution(section: str, way: str, found: list[Direction]) -> Distribution:
+    told = [latency for one in found if (latency := one.main_latency)]
+    histograms = [latency.histogram for latency in told if latency.histogram]
+    if histograms and len(histograms) == len(told):
+        together = Histogram.merged(histograms)
+        return Distribution(section, way, together.count, together, {})
+    printed = dict(told[0].percentiles_ns) if len(told) == 1 else {}
+    return Distribution(section, way, sum(one.total_ios for one in found) if told else 0, None, printed)
+
+
+def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
+    """Each weighted with what it counted; before 3.0 fio does not tell, and the I/Os of its direction stand in."""
+    if len(latencies) == 1:
+        return latencies[0].mean_ns
+    counted = [each.total_ios for each in found] if len(found) == len(latencies) else [1] * len(latencies)
+    weights = [one.samples or count for one, count in zip(latencies, counted, strict=True)]
+    return sum(one.mean_ns * weight for one, weight in zip(latencies, weights, strict=True)) / sum(weights)
+
+
+def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
+    """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+). Those that
+    so few I/Os cannot tell are left out."""
+    if len(latencies) == 1:
+        counted = latencies[0].samples
+        own = [(at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES]
+        yield from ((at, ns) for at, ns in own if counted is None or counted >= fewest(at))
+        return
+    histograms = [one.histogram for one in latencies if one.histogram]
+    if latencies and len(histograms) == len(latencies):
+        together = Histogram.merged(histograms)
+        yield from ((at, together.percentile(at)) for at in PERCENTILES if together.count >= fewest(at))

@@ -1,0 +1,33 @@
+"""A row of a table of figures, `row.csv` with its line of names; the option `columns` tells what each one is."""
+
+from __future__ import annotations
+
+from common.errors import FormatError
+from readers.measure.figures import Measurement, Options, Outputs, distinct
+from readers.table import FORMULA, number, read_table
+
+ROW = "row.csv"
+
+
+def measure_figures(outputs: Outputs, options: Options) -> list[Measurement]:
+    """Options: {"columns": {header: {"name", "unit", "better"}}}; an empty cell is a figure that was not taken."""
+    table = read_table(outputs.get(ROW, b""), ROW)
+    cells = dict(zip(table.head, table.rows[0].cells, strict=False))
+    if len(table.rows[0].cells) < len(table.head):
+        told = f"the row is cut: {len(table.rows[0].cells)} of {len(table.head)} cells"
+        raise FormatError("figures", told, hint="its figures are kept with the raw output only")
+    given = {header: cells[header] for header in options["columns"] if cells.get(header)}
+    found = [_figure(header, cell, options, table.delimiter == ";") for header, cell in given.items()]
+    if not found:
+        raise FormatError(
+            "figures", "the row has no figure", hint="a number in one of " + ", ".join(options["columns"])
+        )
+    return distinct(found)
+
+
+def _figure(header: str, cell: str, options: Options, comma: bool) -> Measurement:
+    value, column = number(cell, comma), options["columns"][header]
+    if value is None:
+        what = "a formula, and no number" if cell.startswith(FORMULA) else "no number"
+        raise FormatError(header, f"{cell[:80]!r} is {what}", hint="a number with a decimal point, such as 0.175")
+    return Measurement(column["name"], value, column["unit"], column["better"])

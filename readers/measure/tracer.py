@@ -1,0 +1,52 @@
+"""What the tracer of a step has counted, beside the step's own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from readers.measure.figures import Measurement, Options, Outputs
+from readers.others.stap import parse_stap
+from readers.others.tracer import (
+    Traced,
+    lost_events,
+    parse_bpftrace,
+    parse_perf_stat,
+    parse_perf_trace,
+    parse_strace,
+)
+
+OUTPUT = "tracer.txt"
+EVENTS, LOST, NS_PER_EVENT = "tracer events", "tracer lost records", "tracer ns per event"
+
+
+def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
+    """Nothing where no tracer was started."""
+    asked = options.get("tracer", {})
+    if asked.get("tool", "none") == "none":
+        return []
+    name, parse = _reader(asked)
+    raw = outputs.get(OUTPUT, b"")
+    traced, lost = parse(raw), lost_events(raw)
+    events = sum(each.events for each in traced)
+    told = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
+    found = [Measurement(EVENTS, events, "events", "", f"{told}; records were lost" if lost else told)]
+    if lost:
+        found.append(Measurement(LOST, lost, "records", "lower", f"{name} did not keep up: there were more events"))
+    timed = [each for each in traced if each.total_ns is not None]
+    if timed and events:
+        total = sum(each.total_ns or 0.0 for each in timed)
+        definition = f"{name}: time in what it counted, as the tracer sees it"
+        found.append(Measurement(NS_PER_EVENT, total / events, "ns", "lower", definition))
+    return found
+
+
+def _reader(asked: dict[str, Any]) -> tuple[str, Callable[[bytes], tuple[Traced, ...]]]:
+    if asked["tool"] == "perf":
+        return ("perf stat", parse_perf_stat) if asked.get("events") else ("perf trace", parse_perf_trace)
+    return asked["tool"], {"strace": parse_strace, "bpftrace": parse_bpftrace, "stap": _reads}[asked["tool"]]
+
+
+def _reads(raw: bytes) -> tuple[Traced, ...]:
+    queries = parse_stap(raw).queries
+    return (Traced("read", sum(q.reads for q in queries), float(sum(q.reads * q.avg_ns for q in queries))),)

@@ -1,0 +1,92 @@
+"""What strace -c, perf trace -s, perf stat -x, and the maps of bpftrace say: how many events, and their time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from common.errors import FormatError
+from readers.text import INT, NUMBER, lines_of
+
+_STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<name>\w+)\s*")
+_TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
+_STAT = re.compile(rf"(?P<count>{NUMBER}|<not counted>|<not supported>),[^,]*,(?P<name>[^,]+),.*")
+_MAP = re.compile(rf"@(?P<what>events|ns)(?:\[(?P<name>[^\]]{{0,200}})\])?: (?P<value>{INT})\s*")
+_LOST = re.compile(rf"LOST ({INT}) events!")
+_HEADS = {"strace": "% time", "perf trace": "Summary of events", "perf stat": "", "bpftrace": ""}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One kind of event: how many, and how long they took in all where the tracer times them."""
+
+    name: str
+    events: int
+    total_ns: float | None = None
+
+    @property
+    def ns_per_event(self) -> float | None:
+        return None if self.total_ns is None or not self.events else self.total_ns / self.events
+
+
+def parse_strace(raw: bytes) -> tuple[Traced, ...]:
+    """strace -c, with -w or without. One that saw no call prints nothing. Raises FormatError for anything else."""
+    matches = _matches("strace", _STRACE, raw) if raw.strip() else []
+    return tuple(
+        Traced(row["name"], int(row["calls"]), 1e9 * float(row["s"])) for row in matches if row["name"] != "total"
+    )
+
+
+def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
+    """perf trace -s: the calls of all its threads. None of them is no error: the threads did nothing."""
+    rows = (
+        Traced(row["name"], int(row["calls"]), 1e6 * float(row["ms"])) for row in _matches("perf trace", _TRACE, raw)
+    )
+    return _summed(rows)
+
+
+def lost_events(raw: bytes) -> int:
+    """How many records perf trace says that it lost, for it did not keep up: of entries and of exits alike."""
+    return sum(int(match[1]) for line in lines_of(raw) if (match := _LOST.fullmatch(line.strip())))
+
+
+def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
+    """perf stat -x,: each event. Raises FormatError for one that could not be counted, and where there is none."""
+    rows = _matches("perf stat", _STAT, raw)
+    if not rows:
+        raise FormatError("perf stat", "no event is in it", hint="give the whole output")
+    bad = next((row for row in rows if row["count"].startswith("<")), None)
+    if bad:
+        raise FormatError("perf stat", f"{bad['name']} was {bad['count'].strip('<>')}", hint="choose another event")
+    return tuple(Traced(row["name"], round(float(row["count"]))) for row in rows)
+
+
+def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
+    """The maps @events and @ns, with keys or without. Raises FormatError where no @events was printed."""
+    found: dict[str, dict[str, int]] = {}
+    for row in _matches("bpftrace", _MAP, raw):
+        found.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])
+    counted = {name: row for name, row in found.items() if "events" in row}
+    if not counted:
+        raise FormatError("bpftrace", "@events is not in it", hint="count events in a map of that name")
+    return tuple(
+        Traced(name, row["events"], float(row["ns"]) if "ns" in row else None) for name, row in counted.items()
+    )
+
+
+def _matches(tool: str, pattern: re.Pattern[str], raw: bytes) -> list[re.Match[str]]:
+    lines = lines_of(raw, tool)
+    head = _HEADS[tool]
+    if not any(head in line for line in lines):
+        raise FormatError(tool, f"the heading {head!r} is not in it", hint="give the whole output")
+    return [match for match in map(pattern.fullmatch, lines) if match]
+
+
+def _summed(rows: Iterable[Traced]) -> tuple[Traced, ...]:
+    found: dict[str, Traced] = {}
+    for row in rows:
+        known = found.get(row.name, Traced(row.name, 0, 0.0))
+        total = (known.total_ns or 0.0) + (row.total_ns or 0.0)
+        found[row.name] = Traced(row.name, known.events + row.events, total)
+    return tuple(found.values())

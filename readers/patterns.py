@@ -1,0 +1,39 @@
+"""Regular expressions that somebody typed, in a process of their own: one that never ends is ended with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from common.errors import FormatError
+
+LIMIT_S = 5.0
+MOST_BYTES = 1 << 20
+
+_PROGRAM = """
+import json, re, sys
+patterns, text = json.load(sys.stdin)
+found = {}
+for pattern in patterns:
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        found.update({name: value for name, value in match.groupdict().items() if value is not None})
+json.dump(found, sys.stdout)
+"""
+
+
+def last_matches(patterns: Sequence[str], raw: bytes, limit_s: float = LIMIT_S) -> dict[str, str]:
+    """Named group -> what it matched last in the last MiB of an output. FormatError when that takes too long."""
+    text = raw[-MOST_BYTES:].decode(errors="replace")
+    argv = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+    try:
+        asked = json.dumps([list(patterns), text]).encode()
+        shown = subprocess.run(argv, input=asked, capture_output=True, timeout=limit_s, check=True)
+    except subprocess.TimeoutExpired as error:
+        hint = "name what stands around the figure, without repetitions inside of repetitions"
+        raise FormatError("command", f"the patterns found no end within {limit_s:g} s", hint=hint) from error
+    except subprocess.CalledProcessError as error:
+        raise FormatError("command", "the patterns cannot be used", hint=error.stderr.decode()[-300:]) from error
+    found: dict[str, str] = json.loads(shown.stdout)
+    return found

@@ -1,0 +1,1 @@
+"""pgbench's summary, log, aggregate log and standard error."""

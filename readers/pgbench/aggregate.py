@@ -1,0 +1,160 @@
+"""Aggregate logs of pgbench 9.4 to 18 (-l --aggregate-interval): a line an interval, a file a thread.
+
+Source: doLog() and logAgg() in src/bin/pgbench/pgbench.c. Up to 14: start, transactions, and sum, sum of squares, min
+and max of the latency; with -R the same four of the lag; with -L too, skipped. From 15 on all of these always, and
+retried, retries, serialization failures, deadlock failures. pgbench does not write the interval in which it ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any
+
+from common.errors import FormatError
+from readers.text import lines_of, shown
+
+WHERE = "pgbench aggregate log"
+COLUMNS = (6, 10, 11, 15)
+
+# Sums of squares of microseconds exceed 18 digits within a second.
+_LINE = re.compile(r"[0-9]{9,11}(?: [0-9]{1,40}){5,14}")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval, in the order of the columns; what the release or the options do not write is None. `logs` counts
+    the threads that it sums up: fewer than the merged log has means that some thread had ended, or begun later."""
+
+    start_s: int
+    transactions: int
+    latency_sum_us: int
+    latency_sum2_us2: int
+    latency_min_us: int
+    latency_max_us: int
+    lag_sum_us: int | None = None
+    lag_sum2_us2: int | None = None
+    lag_min_us: int | None = None
+    lag_max_us: int | None = None
+    skipped: int | None = None
+    retried: int | None = None
+    retries: int | None = None
+    serialization_failures: int | None = None
+    deadlock_failures: int | None = None
+    logs: int = 1
+
+    @property
+    def latency_avg_us(self) -> float | None:
+        return _moments([self])[0]
+
+    @property
+    def latency_stddev_us(self) -> float | None:
+        """Of the population, as pgbench computes it."""
+        return _moments([self])[1]
+
+
+@dataclass(frozen=True)
+class AggregateLog:
+    """The intervals of one log, or of several that were merged, in order. `cut`: an unfinished last line
+    is left out."""
+
+    columns: int
+    intervals: tuple[Interval, ...]
+    logs: int = 1
+    cut: bool = False
+
+    @property
+    def transactions(self) -> int:
+        return sum(one.transactions for one in self.intervals)
+
+    @property
+    def latency_avg_us(self) -> float | None:
+        """Of all transactions. Sums are all that there is: no percentile can be had from them."""
+        return _moments(self.intervals)[0]
+
+    @property
+    def latency_stddev_us(self) -> float | None:
+        return _moments(self.intervals)[1]
+
+    @property
+    def interval_s(self) -> int | None:
+        """The length of an interval; None where there is only one."""
+        starts = [one.start_s for one in self.intervals]
+        return min((later - sooner for sooner, later in pairwise(starts)), default=None)
+
+
+def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of all their transactions, None where there is none."""
+    told = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
+    count, total, squares = (sum(column) for column in zip(*told, strict=True)) if told else (0, 0, 0)
+    if not count:
+        return None, None
+    mean = total / count
+    return mean, float(max(0.0, squares / count - mean**2) ** 0.5)
+
+
+_NAMES = tuple(one.name for one in fields(Interval))[:15]
+
+
+def parse_aggregate(raw: bytes) -> AggregateLog:
+    """Read the log of one thread. Raises FormatError with the first line that cannot be read."""
+    lines = lines_of(raw, WHERE)
+    cut = bool(lines[-1].strip())
+    numbered = [(number, line) for number, line in enumerate(lines[:-1], 1) if line.strip()]
+    if not numbered:
+        raise FormatError(WHERE, "no interval in it", hint="give what pgbench -l --aggregate-interval wrote")
+    columns = len(numbered[0][1].split(" "))
+    intervals = tuple(_interval(line, columns, f"{WHERE}, line {number}") for number, line in numbered)
+    for (number, _), one, before in zip(numbered[1:], intervals[1:], intervals, strict=False):
+        if one.start_s <= before.start_s:
+            hint = "give the log of each thread as a file of its own"
+            raise FormatError(f"{WHERE}, line {number}", f"{one.start_s} follows {before.start_s}", hint=hint)
+    return AggregateLog(columns, intervals, cut=cut)
+
+
+def _interval(line: str, columns: int, where: str) -> Interval:
+    words = line.split(" ")
+    if not _LINE.fullmatch(line) or len(words) != columns or columns not in COLUMNS:
+        hint = f"expected {columns if columns in COLUMNS else '6, 10, 11 or 15'} whole numbers, the first an epoch"
+        raise FormatError(where, f"cannot read {shown(line)}", hint=hint)
+    return Interval(**dict(zip(_NAMES, map(int, words), strict=False)))
+
+
+def merge(logs: Iterable[AggregateLog]) -> AggregateLog:
+    """One log of the logs of a run's threads: intervals of the same start are summed up. Raises FormatError where the
+    logs are of different options."""
+    given = list(logs)
+    if len({log.columns for log in given}) != 1:
+        raise FormatError(WHERE, "the logs have different columns", hint="give the logs of one run's threads")
+    merged: dict[int, Interval] = {}
+    for interval in (one for log in given for one in log.intervals):
+        known = merged.get(interval.start_s)
+        merged[interval.start_s] = _sum(known, interval) if known else interval
+    intervals = tuple(merged[start] for start in sorted(merged))
+    return AggregateLog(given[0].columns, intervals, sum(log.logs for log in given), any(log.cut for log in given))
+
+
+def _sum(one: Interval, other: Interval) -> Interval:
+    # An interval without transactions has zeros where others have extremes.
+    if not one.transactions or not other.transactions:
+        extremes = one if one.transactions else other
+        picked: dict[str, Any] = {name: getattr(extremes, name) for name in _EXTREMES}
+    else:
+        picked = {name: _extreme(name, one, other) for name in _EXTREMES}
+    added: dict[str, Any] = {name: _added(getattr(one, name), getattr(other, name)) for name in _ADDED}
+    return replace(one, **picked, **added)
+
+
+_EXTREMES = ("latency_min_us", "latency_max_us", "lag_min_us", "lag_max_us")
+_ADDED = tuple(one.name for one in fields(Interval) if one.name not in ("start_s", *_EXTREMES))
+
+
+def _extreme(name: str, one: Interval, other: Interval) -> int | None:
+    values = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
+    return (min if "_min_" in name else max)(values, default=None)
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,156 @@
+"""The report of pg_test_timing, 9.3 to 19, in any language.
+
+Source: src/bin/pg_test_timing/pg_test_timing.c and its documentation, its translations, and samples of real runs. Up
+to 18 one histogram in microseconds; 19 prints nanoseconds, running percentages, the exact durations, and a section for
+each clock source that the machine has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from common.errors import FormatError
+from readers.text import INT, places, unreadable
+
+WHERE = "pg_test_timing"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Durations from half of `below_ns` up to, and not with, `below_ns`; the first one begins at 0."""
+
+    below_ns: int
+    percent: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Duration:
+    """One exact duration between two readings of the clock (from 19)."""
+
+    ns: int
+    percent: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """One clock source; its name is told from 19. `durations` ends at a percentage, save for the longest one."""
+
+    source: str | None
+    per_loop_ns: float
+    histogram: tuple[Bucket, ...]
+    durations: tuple[Duration, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """`clocks`: the system's one first. `tsc`: what is said of the time stamp counter (from 19), line by line.
+    `missing` names the histograms whose lines are not all there, and a last line that is cut."""
+
+    seconds: int | None
+    clocks: tuple[Clock, ...]
+    tsc: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def per_loop_ns(self) -> float:
+        """Nanoseconds from one reading of the system's clock to the next."""
+        return self.clocks[0].per_loop_ns
+
+    @property
+    def histogram(self) -> tuple[Bucket, ...]:
+        return self.clocks[0].histogram
+
+
+# The figure has exactly two decimals; the word before it and its unit are translated.
+_LOOP = re.compile(r"(?P<whole>[0-9]{1,15})[.,](?P<cents>[0-9]{2})")
+_SOURCE = re.compile(r"(?:System c|Fast c|C)lock source: (?P<name>.+)")
+# Microseconds come with three columns, nanoseconds with four. Shares are rounded to so many decimals.
+_DECIMALS = {3: 5, 4: 4}
+_PERCENT = re.compile(r"([0-9]{1,3})[.,]([0-9]{4,5})")
+
+
+@dataclass
+class _Section:
+    source: str | None
+    per_loop_ns: float
+    histogram: list[Bucket] = field(default_factory=list)
+    durations: list[Duration] = field(default_factory=list)
+    columns: int = 3
+    ended: bool = False  # the histogram, by a line that is not one of its rows
+
+    def row(self, words: list[str]) -> bool:
+        """Take a row of the histogram, or of the durations that follow it; False for a line that is neither."""
+        percent = _PERCENT.fullmatch(words[1]) if len(words) in _DECIMALS else None
+        if percent is None or not re.fullmatch(INT, words[0]) or not re.fullmatch(INT, words[-1]):
+            self.ended = bool(self.histogram)
+            return False
+        figures = (float(f"{percent[1]}.{percent[2]}"), int(words[-1]))
+        self.columns = len(words)
+        if self.columns == 3:
+            self.histogram.append(Bucket(int(words[0]) * 1000, *figures))
+        elif self.ended:
+            self.durations.append(Duration(int(words[0]), *figures))
+        else:
+            # The column says "<= 15"; durations are whole nanoseconds.
+            self.histogram.append(Bucket(int(words[0]) + 1, *figures))
+        return True
+
+    def whole(self) -> bool:
+        """Each percentage is its count's share of all counts, which a missing row or a cut figure belies."""
+        total = sum(bucket.count for bucket in self.histogram)
+        rounding = 0.51 * 10 ** -_DECIMALS[self.columns]
+        return total > 0 and all(abs(one.percent - 100 * one.count / total) < rounding for one in self.histogram)
+
+    def clock(self) -> Clock:
+        return Clock(self.source, self.per_loop_ns, tuple(self.histogram), tuple(self.durations))
+
+
+@dataclass
+class _Reader:
+    sections: list[_Section] = field(default_factory=list)
+    tsc: list[str] = field(default_factory=list)
+    source: str | None = None  # named before the line that begins its section
+    seconds: int | None = None  # told by the first line
+
+    def line(self, line: str, place: str) -> None:
+        words = line.split()
+        loop = _LOOP.fullmatch(words[-2]) if len(words) > 2 and not line.startswith(" ") else None
+        named = _SOURCE.fullmatch(line)
+        if loop:
+            self.sections.append(_Section(self.source, float(f"{loop['whole']}.{loop['cents']}")))
+            self.source = None
+        elif named:
+            self.source = named["name"]
+        elif self.sections and self.sections[-1].row(words):
+            return
+        elif words and words[0].isdecimal():
+            raise unreadable(place, line)
+        elif line.startswith("TSC "):
+            self.tsc.append(line)
+        elif not self.sections and self.seconds is None:
+            duration = re.search(r"[0-9]{1,9}", line)
+            self.seconds = int(duration[0]) if duration else None
+
+
+def parse_pg_test_timing(raw: bytes) -> Report:
+    """Read a report; what an output cut short lacks is in `missing`. Raises FormatError without a loop time."""
+    reader, lines, missing = _Reader(), places(raw, WHERE), []
+    for place, line in lines:
+        try:
+            reader.line(line, place)
+        except FormatError:
+            if next(lines, None):
+                raise
+            missing.append("the last line")
+    if not reader.sections:
+        raise FormatError(WHERE, "no loop time in it", hint="it ends early when the clock went back; see its stderr")
+    missing += [f"histogram of {one.source or 'the clock'}" for one in reader.sections if not one.whole()]
+    return Report(
+        seconds=reader.seconds,
+        clocks=tuple(section.clock() for section in reader.sections),
+        tsc=tuple(reader.tsc),
+        missing=tuple(missing),
+    )

@@ -1,0 +1,140 @@
+"""Tables of figures as CSV: a line of names, then rows of cells; numbers and times in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from common.errors import FormatError
+
+MOST_COLUMNS = 120
+MOST_ROWS = 100_000
+LONGEST_CELL = 10_000
+_DELIMITERS = (",", ";", "\t")
+_UNIT = re.compile(r"(?P<name>.*?)\s*[(\[](?P<unit>[^()\[\]]{1,20})[)\]]\s*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})(?:[eE][+-]?[0-9]{1,3})?")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Row:
+    """`line` counts from 1, as editors do."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    delimiter: str
+
+    def column(self, name: str) -> list[str]:
+        """Its cells that are not empty, of whole rows: what a short one holds where is not known."""
+        place = self.head.index(name)
+        return [row.cells[place] for row in self.rows if self.whole(row) and row.cells[place]]
+
+    def whole(self, row: Row) -> bool:
+        return len(row.cells) == len(self.head)
+
+
+def decode(raw: bytes, name: str) -> str:
+    """UTF-8, or UTF-16 where it begins with its mark, as spreadsheets write them. FormatError for anything else."""
+    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeError as error:
+        raise FormatError(name, f"this is not UTF-8: {error}", hint="save it again as UTF-8") from error
+    if "\0" in text:
+        raise FormatError(name, "it holds NUL characters", hint="this is no text; save it again as UTF-8")
+    return text
+
+
+def read_table(raw: bytes, name: str) -> Table:
+    """A table with a line of names. Raises FormatError naming the line that cannot be read."""
+    text = decode(raw, name)
+    first = text.split("\n", 1)[0]
+    delimiter = max(_DELIMITERS, key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines: list[Row] = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                lines.append(Row(reader.line_num, tuple(cell.strip() for cell in cells)))
+            if len(lines) > MOST_ROWS:
+                raise FormatError(name, f"more than {MOST_ROWS} rows", hint="import it in parts")
+    except csv.Error as error:
+        raise FormatError(f"{name}, line {reader.line_num}", f"this is no CSV: {error}", hint="quote text") from error
+    if len(lines) < 2:
+        raise FormatError(name, "a line of names and at least one row are needed", hint="name,name then 1,2")
+    _check_head(lines[0].cells, name)
+    _check_rows(lines, name)
+    return Table(lines[0].cells, tuple(lines[1:]), delimiter)
+
+
+def _check_head(head: Sequence[str], name: str) -> None:
+    where = f"{name}, line 1"
+    if len(head) > MOST_COLUMNS:
+        raise FormatError(where, f"{len(head)} columns; at most {MOST_COLUMNS} are taken", hint="leave some out")
+    for cell in head:
+        if number(cell) is not None or _iso(cell) is not None:
+            raise FormatError(where, f"{cell!r} is a value, no name of a column", hint="put a line of names first")
+        if not cell or len(cell) > 120 or not cell.isprintable() or head.count(cell) > 1:
+            raise FormatError(where, f"{cell[:80]!r} cannot name a column", hint="name each one, differently")
+
+
+def _check_rows(lines: Sequence[Row], name: str) -> None:
+    for row in lines[1:]:
+        if len(row.cells) > len(lines[0].cells):
+            hint = f"a row has at most {len(lines[0].cells)} cells; quote those that hold commas"
+            raise FormatError(f"{name}, line {row.line}", f"{len(row.cells)} cells", hint=hint)
+        if any(len(cell) > LONGEST_CELL for cell in row.cells):
+            raise FormatError(f"{name}, line {row.line}", f"a cell longer than {LONGEST_CELL} characters")
+
+
+def number(cell: str, comma: bool = False) -> float | None:
+    """A finite number, None for everything else; `comma` is how a table with semicolons writes decimals."""
+    text = cell.replace(",", ".", 1) if comma else cell
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return value if math.isfinite(value) else None
+
+
+def moment(cell: str, where: str) -> datetime:
+    """A time of ISO 8601 or seconds since 1970; without a zone it is taken as UTC. Raises FormatError."""
+    found = _iso(cell)
+    if found is None and (seconds := number(cell)) is not None and 0 < seconds < 32_503_680_000:
+        found = datetime.fromtimestamp(seconds, UTC)
+    if found is None:
+        raise FormatError(where, f"{cell[:80]!r} is no time", hint="2026-03-14T09:26:53+00:00, or seconds since 1970")
+    return found
+
+
+def _iso(cell: str) -> datetime | None:
+    if len(cell) < 8 or not re.match(r"[0-9]{4}-[0-9]{2}-", cell):
+        return None
+    try:
+        found = datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def named(header: str) -> tuple[str, str]:
+    """ "idx1(ms)" -> ("idx1", "ms"); without a unit it is ""."""
+    match = _UNIT.fullmatch(header)
+    return (match["name"], match["unit"]) if match and match["name"] else (header, "")
+
+
+def plain(cell: str) -> str:
+    """Text as it was before a spreadsheet was kept from taking it for a formula."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
+def is_time(cell: str) -> bool:
+    return _iso(cell) is not None

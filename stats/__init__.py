@@ -1,0 +1,73 @@
+"""Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
+
+from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
+from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
+from stats.model import (
+    Better,
+    Comparison,
+    Level,
+    LevelTable,
+    Metric,
+    Observation,
+    Verdict,
+    half_width_percent,
+    whole_blocks,
+)
+from stats.order import Drift, drift
+from stats.over_time import Change, Score, change_points, score, scores
+from stats.overhead import Overhead, Timed, overhead
+from stats.pairs import benjamini_hochberg, compare, compare_levels, holm
+from stats.power import mde_percent, noise_floor_percent, runs_needed
+from stats.sequential import CERTAIN, SPENDING, Look, Spent, look
+from stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
+
+__all__ = [
+    "CERTAIN",
+    "SPENDING",
+    "Better",
+    "Change",
+    "Comparison",
+    "Crossed",
+    "Dips",
+    "Drift",
+    "Interaction",
+    "Level",
+    "LevelTable",
+    "Look",
+    "Metric",
+    "Observation",
+    "Overhead",
+    "Score",
+    "Spent",
+    "Timed",
+    "Trend",
+    "Verdict",
+    "WarmUp",
+    "against_baseline",
+    "all_pairs",
+    "benjamini_hochberg",
+    "change_points",
+    "compare",
+    "compare_levels",
+    "crossed",
+    "dip_depth",
+    "dips",
+    "drift",
+    "half_width_percent",
+    "holm",
+    "interactions",
+    "level_table",
+    "look",
+    "main_effects",
+    "mde_percent",
+    "mser_cut",
+    "noise_floor_percent",
+    "overhead",
+    "pair_of_all",
+    "runs_needed",
+    "score",
+    "scores",
+    "trend",
+    "warm_up",
+    "whole_blocks",
+]

@@ -1,0 +1,230 @@
+"""The words of the statistics: metrics, observations and what is said about them.
+
+A run is the unit everywhere: an Observation is one figure of one run, never a second of it. Ratios are in percent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.errors import PlanError
+from common.wording import p_value, percent, signed
+
+Better = Literal["higher", "lower"]
+Verdict = Literal["points_only", "better", "worse", "equivalent", "direction_better", "direction_worse", "undetectable"]
+Interval = tuple[float, float]
+Floats = NDArray[np.float64]
+
+POINTS_ONLY_BELOW = 3
+PRELIMINARY_BELOW = 5
+# Below this a standard deviation of logs is rounding of the arithmetic, not spread of the runs.
+NO_SPREAD = 1e-12
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured, its unit, and which direction is the good one."""
+
+    name: str
+    unit: str
+    better: Better
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+    def __post_init__(self) -> None:
+        if self.better not in ("higher", "lower"):
+            raise PlanError(
+                "metric", f"{self.name} has no better direction", hint="compare one where higher or lower is better"
+            )
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One run: its level, its block (repetition), the figure it yielded, and its place in the order of running."""
+
+    level: str
+    block: int
+    value: float
+    order: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """`mean` is geometric; the 95 % interval is None where the runs are too few for one."""
+
+    level: str
+    n: int
+    mean: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class LevelTable:
+    """`s` is the standard deviation of log values within levels (and blocks, where `blocked`)."""
+
+    levels: tuple[Level, ...]
+    blocked: bool
+    s: float | None
+    df: int
+    p: float | None
+    method: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A, in percent of A. `delta` is the margin that was fixed beforehand, as a fraction.
+
+    `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
+    `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
+    What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
+    """
+
+    a: str
+    b: str
+    metric: Metric
+    delta: float
+    n_a: int
+    n_b: int
+    mean_a: float
+    mean_b: float
+    ratio_percent: float
+    verdict: Verdict
+    method: str
+    interval: Interval | None = None
+    interval_90: Interval | None = None
+    p: float | None = None
+    equivalence_p: float | None = None
+    s: float | None = None
+    mde_percent: float | None = None
+    runs_needed: int | None = None
+    mann_whitney_p: float | None = None
+    hodges_lehmann_percent: float | None = None
+
+    @property
+    def n(self) -> int:
+        return min(self.n_a, self.n_b)
+
+    @property
+    def preliminary(self) -> bool:
+        return POINTS_ONLY_BELOW <= self.n < PRELIMINARY_BELOW
+
+    def sentence(self, a_name: str = "", b_name: str = "") -> str:
+        """The verdict on B against A in one sentence, with its figures."""
+        text = _SENTENCES[self.verdict].format(**_words(self, a_name or self.a, b_name or self.b))
+        return f"Preliminary: {text}" if self.preliminary else text
+
+
+def decide(interval: Interval, interval_90: Interval, delta: float, better: Better) -> Verdict:
+    """The verdict, in this order: beyond the margin, equivalent, direction only, nothing detectable."""
+    margin, (low, high) = 100 * delta, interval
+    upward = (low + high) > 0
+    good = upward == (better == "higher")
+    if low > margin or high < -margin:
+        return "better" if good else "worse"
+    if interval_90[0] > -margin and interval_90[1] < margin:
+        return "equivalent"
+    if low > 0 or high < 0:
+        return "direction_better" if good else "direction_worse"
+    return "undetectable"
+
+
+_FIGURES = "{metric} {ratio} (95 % CI {low} to {high} %, {runs}{p})"
+_SENTENCES: dict[Verdict, str] = {
+    "points_only": "Too few runs to compare {b} with {a}: {metric} {ratio} from {runs}; a comparison needs 3 of each.",
+    "better": "{b} is better than {a}: " + _FIGURES + ".",
+    "worse": "{b} is worse than {a}: " + _FIGURES + ".",
+    "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} "
+    "(90 % CI {low_90} to {high_90} %, {runs}).",
+    "direction_better": "{b} is likely better than {a}, size uncertain: " + _FIGURES + ".",
+    "direction_worse": "{b} is likely worse than {a}, size uncertain: " + _FIGURES + ".",
+    "undetectable": "Inconclusive, {b} against {a}: " + _FIGURES + ".",
+}
+
+
+def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
+    low, high = one.interval or (math.nan, math.nan)
+    low_90, high_90 = one.interval_90 or (math.nan, math.nan)
+    return {
+        "a": a,
+        "b": b,
+        "metric": one.metric.label,
+        "ratio": percent(one.ratio_percent),
+        "low": signed(low),
+        "high": signed(high),
+        "low_90": signed(low_90),
+        "high_90": signed(high_90),
+        "runs": _runs(one.n_a, one.n_b),
+        "p": "" if one.p is None else f", {p_value(one.p)}",
+        "delta": f"{100 * one.delta:g} %",
+    }
+
+
+def _runs(n_a: int, n_b: int) -> str:
+    if n_a != n_b:
+        return f"{n_b} and {n_a} runs"
+    return "1 run of each" if n_a == 1 else f"{n_a} runs of each"
+
+
+def figure(value: float) -> str:
+    """A value for a sentence: four digits, with separators from a thousand on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def ratio_percent(log_ratio: float) -> float:
+    return 100 * math.expm1(log_ratio)
+
+
+def ratio_interval(low: float, high: float) -> Interval:
+    return ratio_percent(float(low)), ratio_percent(float(high))
+
+
+def half_width_percent(interval: Interval) -> float:
+    """Of an interval in percent: how far its ends are from its middle, as a ratio."""
+    low, high = (math.log1p(end / 100) for end in interval)
+    return ratio_percent((high - low) / 2)
+
+
+def logs(values: Sequence[float]) -> Floats:
+    """Natural logarithms. Raises PlanError for a value that has none: ratios need figures above zero."""
+    array = np.asarray(values, dtype=np.float64)
+    bad = array[~(np.isfinite(array) & (array > 0))]
+    if bad.size:
+        raise PlanError(
+            "metric", f"{bad[0]:g} has no ratio to others", hint="choose a metric that is above zero in every run"
+        )
+    return np.log(array)
+
+
+def by_level(rows: Sequence[Observation]) -> dict[str, list[Observation]]:
+    """Rows of each level, levels in the order of their first row."""
+    found: dict[str, list[Observation]] = {}
+    for row in rows:
+        found.setdefault(row.level, []).append(row)
+    return found
+
+
+def whole_blocks(rows: Sequence[Observation]) -> list[Observation]:
+    """Rows of those blocks in which every level has one: where blocks differ, as hosts do, no level must be judged by
+    those that it happens to be in."""
+    levels = {row.level for row in rows}
+    found: dict[int, set[str]] = {}
+    for row in rows:
+        found.setdefault(row.block, set()).add(row.level)
+    return [row for row in rows if found[row.block] == levels]
+
+
+def complete_blocks(rows: Sequence[Observation]) -> bool:
+    """True when there are two blocks at least and every level ran equally often in every one of them."""
+    cells: dict[tuple[str, int], int] = {}
+    for row in rows:
+        cells[row.level, row.block] = cells.get((row.level, row.block), 0) + 1
+    levels, blocks = {level for level, _ in cells}, {block for _, block in cells}
+    return len(blocks) > 1 and len(cells) == len(levels) * len(blocks) and len(set(cells.values())) == 1

@@ -1,0 +1,168 @@
+"""The same thing measured again and again: is this run out of line, and when did the level change?
+
+Values are those of runs of one spec on one host, in the order of time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from common.wording import percent
+from stats.model import Floats, figure, logs, ratio_percent
+
+# Of runs before the one that is judged: fewer tell no spread, and what is older is another time.
+FEWEST, MOST = 10, 30
+FAR = 3.5
+# The standard deviation of a normal distribution is so many of its median absolute deviations.
+MAD = 1.4826
+PERMUTATIONS, SIGNIFICANT = 1000, 0.001
+LEAST_STRETCH = 5
+MOST_POINTS = 300
+_SEED = 20130901
+
+
+@dataclass(frozen=True)
+class Score:
+    """A run beside the `of` before it: how many robust standard deviations, and how many percent, from their median."""
+
+    z: float
+    change_percent: float
+    of: int
+    alert: bool
+
+    def sentence(self, what: str) -> str:
+        where = "out of line" if self.alert else "in line"
+        return f"{what} is {where} with the {self.of} runs before it: {percent(self.change_percent)} (z {self.z:.2f})."
+
+
+def score(value: float, before: Sequence[float], delta: float) -> Score | None:
+    """None while fewer than ten runs came before. An alert is far off, and by as much as matters."""
+    return _score(float(logs([value])[0]), logs(before)[-MOST:].tolist(), delta)
+
+
+def _score(value: float, window: Sequence[float], delta: float) -> Score | None:
+    """Of logarithms. Plain lists: a history is a thousand windows, each too short to be worth an array."""
+    if len(window) < FEWEST:
+        return None
+    middle = median(window)
+    spread = MAD * median(abs(one - middle) for one in window) * math.sqrt(1 + 1 / len(window))
+    away = value - middle
+    z = away / spread if spread else math.copysign(math.inf, away) if away else 0.0
+    change = ratio_percent(away)
+    return Score(z, change, len(window), abs(z) > FAR and abs(change) >= 100 * delta)
+
+
+def scores(values: Sequence[float], delta: float) -> list[Score | None]:
+    """Of every run against those before it. One that is out of line is not what later ones are judged by, until so many
+    are in a row that the level has changed."""
+    found: list[Score | None] = []
+    quiet, row = list[float](), list[float]()
+    for value in logs(values).tolist():
+        seen = _score(value, quiet[-MOST:], delta)
+        found.append(seen)
+        if seen is None or not seen.alert:
+            quiet, row = [*quiet[-MOST:], value], []
+            continue
+        row.append(value)
+        if len(row) == FEWEST:
+            quiet, row = row, []
+    return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """The level changed with the run at place `at`. `p` is None where what changed is known: `why`."""
+
+    at: int
+    before: float
+    after: float
+    change_percent: float
+    p: float | None
+    why: str = ""
+
+    def sentence(self, unit: str = "") -> str:
+        told = f"{figure(self.before)} to {figure(self.after)} {unit}".strip() + f" ({percent(self.change_percent)})"
+        if self.why:
+            return f"With {self.why} it went from {told}."
+        return f"It went from {told} without a known reason, p < {SIGNIFICANT:g}."
+
+
+def stretches(environments: Sequence[str]) -> list[slice]:
+    """Neighbours of the same kernel and PostgreSQL: a change of these splits the series."""
+    starts = [
+        0,
+        *(place for place, (one, two) in enumerate(pairwise(environments), 1) if one != two),
+        len(environments),
+    ]
+    return [slice(*ends) for ends in pairwise(starts)] if environments else []
+
+
+def change_points(values: Sequence[float], environments: Sequence[str], delta: float) -> list[Change]:
+    """E-divisive (Matteson and James 2014) within each stretch, p < .001 and by `delta` or more; and the changes from
+    one stretch to the next, whatever their size."""
+    y, parts = logs(values), stretches(environments)
+    places: dict[int, tuple[float | None, str]] = {}
+    for part in parts:
+        places |= {at: (p, "") for at, p in _divided(y, max(part.start, part.stop - MOST_POINTS), part.stop)}
+    for before, after in pairwise(parts):
+        places[after.start] = (None, f"{environments[after.start]} in place of {environments[before.start]}")
+    found = _changes(y, places)
+    while small := [one for one in found if not one.why and abs(one.change_percent) < 100 * delta]:
+        del places[min(small, key=lambda one: abs(one.change_percent)).at]
+        found = _changes(y, places)
+    return found
+
+
+def _changes(y: Floats, places: Mapping[int, tuple[float | None, str]]) -> list[Change]:
+    """Each with the medians of what lies between it and its neighbours."""
+    ends = [0, *sorted(places), len(y)]
+    found = []
+    for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False):
+        before, after = float(np.median(y[begin:at])), float(np.median(y[at:end]))
+        p, why = places[at]
+        found.append(Change(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
+    return found
+
+
+def _divided(y: Floats, begin: int, end: int) -> list[tuple[int, float]]:
+    """Places where a stretch is divided, with p, each part divided further."""
+    part = y[begin:end]
+    if len(part) < 2 * LEAST_STRETCH:
+        return []
+    apart = np.abs(part[:, None] - part[None, :])
+    at, most = _best(apart)
+    p = _permuted_p(apart, most)
+    if p >= SIGNIFICANT:
+        return []
+    return [*_divided(y, begin, begin + at), (begin + at, p), *_divided(y, begin + at, end)]
+
+
+def _best(apart: Floats) -> tuple[int, float]:
+    """Where two parts differ most, and by how much: the energy between them less that within each."""
+    n = len(apart)
+    left_n = np.arange(LEAST_STRETCH, n - LEAST_STRETCH + 1)
+    right_n = n - left_n
+    inside = 2 * np.cumsum(np.tril(apart, -1).sum(axis=1))[left_n - 1]  # pairs of the left part, both ways
+    reached = np.cumsum(apart.sum(axis=1))[left_n - 1]
+    between = reached - inside
+    outside = apart.sum() - inside - 2 * between
+    energy = 2 * between / (left_n * right_n) - inside / (left_n * (left_n - 1)) - outside / (right_n * (right_n - 1))
+    scaled = energy * left_n * right_n / n
+    place = int(np.argmax(scaled))
+    return int(left_n[place]), float(scaled[place])
+
+
+def _permuted_p(apart: Floats, most: float) -> float:
+    """Of runs in any other order. The first order that does as well ends it: below .001 it cannot come any more."""
+    rng = np.random.default_rng(_SEED)
+    for tried in range(1, PERMUTATIONS + 1):
+        order = rng.permutation(len(apart))
+        if _best(apart[np.ix_(order, order)])[1] >= most:
+            return 2 / (tried + 1)
+    return 1 / (PERMUTATIONS + 1)

@@ -1,0 +1,229 @@
+"""A against B: paired t on logs within blocks, Welch's t on logs otherwise, and the verdict on either."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from common.errors import PlanError
+from stats.model import (
+    NO_SPREAD,
+    POINTS_ONLY_BELOW,
+    Comparison,
+    Floats,
+    Interval,
+    Metric,
+    Observation,
+    by_level,
+    complete_blocks,
+    decide,
+    logs,
+    ratio_interval,
+    ratio_percent,
+)
+from stats.power import ALPHA, mde_percent, runs_needed
+
+MOST_RANKED = 50
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` as mde_percent() wants it. `alpha`:
+    what is left for one of a family of comparisons; `pooled`: more than two arms tell its `s` and `df`."""
+
+    difference: float
+    interval: Interval
+    interval_90: Interval
+    p: float | None
+    s: float
+    method: str
+    paired: bool = False
+    se: float | None = None
+    df: float | None = None
+    alpha: float = ALPHA
+    pooled: bool = False
+
+
+def compare(
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    metric: Metric,
+    delta: float,
+    blocked: bool,
+    names: tuple[str, str] = ("A", "B"),
+    of: int = 1,
+) -> Comparison:
+    """B against A, one value a run; with `blocked`, a[i] and b[i] are of the same block. `delta` is a fraction. `of`:
+    how many such comparisons are looked at, whose intervals shall hold together (Bonferroni)."""
+    log_a, log_b = logs(a), logs(b)
+    if blocked and len(log_a) != len(log_b):
+        raise PlanError(
+            "blocked", f"{len(log_a)} and {len(log_b)} runs cannot be paired", hint="every block needs one of each"
+        )
+    if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
+        return points_only(log_a, log_b, metric, delta, names)
+    estimate = paired(log_a, log_b) if blocked else _welch(log_a, log_b)
+    return judged(log_a, log_b, _one_of(estimate, of), metric, delta, names)
+
+
+def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
+    """Level b against level a of a campaign: within blocks where both ran once in every block, else Welch."""
+    levels = by_level(sorted((row for row in rows if row.level in (a, b)), key=lambda row: row.block))
+    missing = [level for level in (a, b) if level not in levels]
+    if missing:
+        raise PlanError("level", f"{missing[0]} has no finished run", hint="compare levels that have results")
+    arms = [[row.value for row in levels[level]] for level in (a, b)]
+    blocks = [[row.block for row in levels[level]] for level in (a, b)]
+    blocked = blocks[0] == blocks[1] and complete_blocks([*levels[a], *levels[b]])
+    return compare(arms[0], arms[1], metric=metric, delta=delta, blocked=blocked, names=(a, b))
+
+
+def points_only(log_a: Floats, log_b: Floats, metric: Metric, delta: float, names: tuple[str, str]) -> Comparison:
+    """The ratio alone, for fewer than three runs."""
+    if not min(len(log_a), len(log_b)):
+        raise PlanError("runs", "there is no run to compare", hint="wait for one of each")
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        metric=metric,
+        delta=delta,
+        n_a=len(log_a),
+        n_b=len(log_b),
+        mean_a=math.exp(log_a.mean()),
+        mean_b=math.exp(log_b.mean()),
+        ratio_percent=ratio_percent(float(log_b.mean() - log_a.mean())),
+        verdict="points_only",
+        method="ratio of geometric means",
+    )
+
+
+def judged(
+    log_a: Floats, log_b: Floats, found: Estimate, metric: Metric, delta: float, names: tuple[str, str]
+) -> Comparison:
+    """An estimate with its verdict and what stands beside it."""
+    if not 0 < delta < 1:
+        raise PlanError("delta", f"a margin of {delta:g} is none", hint="a fraction between 0 and 1, such as 0.02")
+    interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
+    n_a, n_b = len(log_a), len(log_b)
+    # Welch's degrees of freedom shrink by chance; what so many runs can find is asked of arms that spread alike.
+    df = found.df if found.pooled else None
+    df_each = df / (min(n_a, n_b) - 1) if df else None
+    # Ranks are a cross-check of two arms that stand alone; blocks and other levels are nothing to them.
+    alone = not found.paired and not found.pooled and max(n_a, n_b) <= MOST_RANKED
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        metric=metric,
+        delta=delta,
+        n_a=n_a,
+        n_b=n_b,
+        mean_a=math.exp(log_a.mean()),
+        mean_b=math.exp(log_b.mean()),
+        ratio_percent=ratio_percent(found.difference),
+        verdict=decide(interval, interval_90, delta, metric.better),
+        method=found.method,
+        interval=interval,
+        interval_90=interval_90,
+        p=found.p,
+        equivalence_p=_equivalence_p(found, delta),
+        s=found.s,
+        mde_percent=mde_percent(found.s, n_a, n_b, paired=found.paired, alpha=found.alpha, df=df),
+        runs_needed=runs_needed(found.s, delta, paired=found.paired, alpha=found.alpha, df_each=df_each),
+        mann_whitney_p=_mann_whitney_p(log_a, log_b) if alone else None,
+        hodges_lehmann_percent=_hodges_lehmann_percent(log_a, log_b) if alone else None,
+    )
+
+
+def t_estimate(difference: float, se: float, df: float, s: float, method: str, *, paired: bool = False) -> Estimate:
+    """An estimate whose error is t distributed; without any spread it is the difference itself, and has no p."""
+    from scipy import stats
+
+    if se < NO_SPREAD:
+        exact = (difference, difference)
+        return Estimate(difference, exact, exact, None, 0.0, method, paired)
+    half, half_90 = (float(stats.t.ppf(quantile, df)) * se for quantile in (0.975, 0.95))
+    p = 2 * float(stats.t.sf(abs(difference) / se, df))
+    wide, narrow = (difference - half, difference + half), (difference - half_90, difference + half_90)
+    return Estimate(difference, wide, narrow, p, s, method, paired, se, df)
+
+
+def paired(log_a: Floats, log_b: Floats) -> Estimate:
+    """Of logs whose places are blocks."""
+    differences = log_b - log_a
+    n, s = len(differences), float(differences.std(ddof=1))
+    return t_estimate(
+        float(differences.mean()), s / math.sqrt(n), n - 1, s, "paired t on logs, within blocks", paired=True
+    )
+
+
+def _welch(log_a: Floats, log_b: Floats) -> Estimate:
+    n_a, n_b = len(log_a), len(log_b)
+    var_a, var_b = float(log_a.var(ddof=1)), float(log_b.var(ddof=1))
+    error_a, error_b = var_a / n_a, var_b / n_b
+    s = math.sqrt(((n_a - 1) * var_a + (n_b - 1) * var_b) / (n_a + n_b - 2))
+    # Welch and Satterthwaite's degrees of freedom; without any spread there is nothing to share out.
+    shared = error_a**2 / (n_a - 1) + error_b**2 / (n_b - 1)
+    df = (error_a + error_b) ** 2 / shared if shared else n_a + n_b - 2
+    return t_estimate(float(log_b.mean() - log_a.mean()), math.sqrt(error_a + error_b), df, s, "Welch's t on logs")
+
+
+def _one_of(found: Estimate, many: int) -> Estimate:
+    """An estimate as one of so many: what it may be wrong in is a share of what all of them may."""
+    if many < 2 or found.se is None or found.df is None or found.p is None:
+        return found
+    from scipy import stats
+
+    wide, narrow = (float(stats.t.ppf(1 - alpha / (2 * many), found.df)) * found.se for alpha in (ALPHA, 2 * ALPHA))
+    return replace(
+        found,
+        interval=(found.difference - wide, found.difference + wide),
+        interval_90=(found.difference - narrow, found.difference + narrow),
+        p=min(1.0, many * found.p),
+        method=f"{found.method}, Bonferroni for {many}",
+        alpha=ALPHA / many,
+    )
+
+
+def _equivalence_p(found: Estimate, delta: float) -> float | None:
+    """The larger p of the two one-sided tests against the margins."""
+    from scipy import stats
+
+    if found.se is None or found.df is None:
+        return None
+    above = stats.t.sf((found.difference - math.log1p(-delta)) / found.se, found.df)
+    below = stats.t.cdf((found.difference - math.log1p(delta)) / found.se, found.df)
+    return float(max(above, below))
+
+
+def _mann_whitney_p(log_a: Floats, log_b: Floats) -> float:
+    from scipy import stats
+
+    # The exact distribution knows no ties; scipy's own rule falls back to the corrected normal one then.
+    tied = len(np.unique(np.concatenate([log_a, log_b]))) < len(log_a) + len(log_b)
+    return float(stats.mannwhitneyu(log_b, log_a, method="asymptotic" if tied else "exact").pvalue)
+
+
+def _hodges_lehmann_percent(log_a: Floats, log_b: Floats) -> float:
+    return ratio_percent(float(np.median(np.subtract.outer(log_b, log_a))))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p of planned comparisons."""
+    return _adjusted(p_values, "holm")
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p of an exploratory scan."""
+    return _adjusted(p_values, "fdr_bh")
+
+
+def _adjusted(p_values: Sequence[float], method: str) -> list[float]:
+    if len(p_values) < 2:
+        return list(p_values)  # statsmodels takes a second to load
+    from statsmodels.stats.multitest import multipletests
+
+    return [float(p) for p in multipletests(p_values, method=method)[1]]

@@ -1,0 +1,76 @@
+"""What a number of runs can find, and how many are needed (alpha .05, power .8), from the spread of log values.
+
+All of it is of a t test that finds a difference when its interval excludes 0. One of a family of comparisons spends
+less than .05: `alpha` is what is left for it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, ratio_percent
+
+ALPHA, POWER = 0.05, 0.8
+# No campaign is this long; a search for the runs that are needed has to end somewhere.
+MOST_RUNS = 1_000_000
+
+
+def power_of(errors: float, df: float, alpha: float = ALPHA) -> float:
+    """The share of campaigns that find a difference of so many standard errors, and on the right side."""
+    from scipy import special
+
+    return 1 - float(special.nctdtr(df, errors, special.stdtrit(df, 1 - alpha / 2)))
+
+
+@lru_cache(maxsize=1024)
+def _errors_found(df: float, alpha: float) -> float:
+    """How many standard errors a difference has that POWER of the campaigns find."""
+    from scipy import optimize, special
+
+    most = 2 * float(special.stdtrit(df, 1 - alpha / 2)) + 2
+    return float(optimize.brentq(lambda errors: power_of(errors, df, alpha) - POWER, 0.0, most, xtol=1e-10))
+
+
+def mde_percent(
+    s: float, n_a: int, n_b: int, *, paired: bool = False, alpha: float = ALPHA, df: float | None = None
+) -> float:
+    """The minimum detectable effect; `s` is of the differences when paired, else within each arm. `df` of `s`, where
+    more than these two arms tell it."""
+    if s < NO_SPREAD:
+        return 0.0
+    own = n_a - 1 if paired else n_a + n_b - 2
+    error = s / math.sqrt(n_a) if paired else s * math.sqrt(1 / n_a + 1 / n_b)
+    return ratio_percent(_errors_found(own if df is None else df, alpha) * error)
+
+
+@lru_cache(maxsize=4096)
+def runs_needed(
+    s: float, delta: float, *, paired: bool = False, alpha: float = ALPHA, df_each: float | None = None
+) -> int:
+    """Runs of each arm (pairs, when paired) that find a difference of `delta`, a fraction; at least 3. `df_each`:
+    degrees of freedom that each run of every arm after the first adds, where more than these two arms tell `s`."""
+    if s < NO_SPREAD:
+        return POINTS_ONLY_BELOW
+    each = df_each or (1 if paired else 2)
+    effect = math.log1p(delta) / (s if paired else s * math.sqrt(2))
+
+    def enough(n: int) -> bool:
+        # So far off that the distribution has no number any more, it is found.
+        return not power_of(effect * math.sqrt(n), each * (n - 1), alpha) < POWER
+
+    low, high = POINTS_ONLY_BELOW - 1, POINTS_ONLY_BELOW
+    while not enough(high) and high < MOST_RUNS:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def noise_floor_percent(s: float, n: int, df: float | None = None) -> float:
+    """The largest difference that two arms of the same thing show in 95 % of campaigns with n runs each (A/A)."""
+    from scipy import special
+
+    t = float(special.stdtrit(2 * n - 2 if df is None else df, 1 - ALPHA / 2))
+    return ratio_percent(t * s * math.sqrt(2 / n))

@@ -1,0 +1,1 @@
+"""The statistics against oracles: published tables, other libraries, simulation."""

@@ -1,0 +1,542 @@
+"""Every figure here was computed independently of the code: they are the oracles that the statistics must meet."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.errors import PlanError
+from stats import (
+    Comparison,
+    Metric,
+    Observation,
+    against_baseline,
+    all_pairs,
+    benjamini_hochberg,
+    compare,
+    compare_levels,
+    dip_depth,
+    dips,
+    drift,
+    holm,
+    level_table,
+    mde_percent,
+    noise_floor_percent,
+    runs_needed,
+    trend,
+    warm_up,
+)
+from stats.levels import _dunnett_critical
+from stats.within import mser_cut
+
+TPS = Metric("tps", "tps", "higher")
+LATENCY = Metric("latency_avg", "ms", "lower")
+DELTA = 0.02
+
+SHARED_BUFFERS = {
+    "8GB": (9800, 9750, 9900, 9700, 9850),
+    "16GB": (10060, 10080, 10150, 9960, 10190),
+    "32GB": (10310, 10130, 10370, 10150, 10200),
+    "64GB": (10140, 10220, 10270, 10020, 10240),
+}
+A = (10120, 10080, 10240, 9990, 10170)
+B = (10390, 10330, 10480, 10360, 10400)
+C = (10150, 9980, 10290, 10070, 10210)
+
+
+def rows_of(levels: dict[str, tuple[float, ...]], *, blocked: bool = True) -> list[Observation]:
+    """One row a run; unblocked rows each have a block of their own."""
+    cells = [(name, block, value) for name, values in levels.items() for block, value in enumerate(values)]
+    return [
+        Observation(name, block if blocked else order, value, order) for order, (name, block, value) in enumerate(cells)
+    ]
+
+
+def interval(low: float, high: float, digits: float = 0.005) -> object:
+    return pytest.approx((low, high), abs=digits)
+
+
+# --- k levels
+
+
+def test_levels_in_blocks_share_the_spread_within_blocks() -> None:
+    table = level_table(rows_of(SHARED_BUFFERS))
+
+    assert table.blocked
+    assert (table.s, table.df) == (pytest.approx(0.005320, abs=5e-7), 12)
+    assert [level.level for level in table.levels] == list(SHARED_BUFFERS)
+    assert [level.n for level in table.levels] == [5, 5, 5, 5]
+    assert table.levels[0].mean == pytest.approx(math.exp(np.log(SHARED_BUFFERS["8GB"]).mean()))
+    half = 2.17881283 * 0.005320 / math.sqrt(5)
+    low, high = table.levels[0].interval or (0, 0)
+    assert math.log(high / low) == pytest.approx(2 * half, rel=1e-3)
+    assert table.p is not None
+    assert table.p < 1e-4
+
+
+def test_levels_out_of_blocks_have_their_own_spread() -> None:
+    table = level_table(rows_of(SHARED_BUFFERS, blocked=False))
+
+    assert not table.blocked
+    assert table.s == pytest.approx(0.009274, abs=5e-7)
+    logs = np.log(SHARED_BUFFERS["8GB"])
+    half = 2.77644511 * logs.std(ddof=1) / math.sqrt(5)
+    assert table.levels[0].interval == pytest.approx((math.exp(logs.mean() - half), math.exp(logs.mean() + half)))
+
+
+def test_a_missing_cell_leaves_no_common_blocks() -> None:
+    rows = rows_of(SHARED_BUFFERS)[:-1]
+
+    assert not level_table(rows).blocked
+
+
+def test_one_run_has_no_interval() -> None:
+    table = level_table(rows_of({"1 cpu": (4719.0,), "2 cpus": (9675.0,)}))
+
+    assert [level.interval for level in table.levels] == [None, None]
+    assert table.p is None
+
+
+def test_dunnett_critical_value() -> None:
+    assert _dunnett_critical(3, 12, 0.95) == pytest.approx(2.683, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("level", "ratio", "low", "high"),
+    [("16GB", 2.94, 2.01, 3.87), ("32GB", 4.41, 3.47, 5.35), ("64GB", 3.86, 2.92, 4.80)],
+)
+def test_levels_against_a_baseline_in_blocks(level: str, ratio: float, low: float, high: float) -> None:
+    found = {one.b: one for one in against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)}
+
+    assert list(found) == ["16GB", "32GB", "64GB"]
+    assert found[level].ratio_percent == pytest.approx(ratio, abs=0.005)
+    assert found[level].interval == interval(low, high)
+    assert found[level].verdict == "better"
+
+
+def test_levels_against_a_baseline_out_of_blocks_agree_with_scipy_s_dunnett() -> None:
+    from scipy import stats
+
+    arms = [np.log(values) for values in SHARED_BUFFERS.values()]
+    oracle = stats.dunnett(*arms[1:], control=arms[0], rng=np.random.default_rng(1)).confidence_interval()
+
+    found = against_baseline(rows_of(SHARED_BUFFERS, blocked=False), "8GB", TPS, DELTA)
+
+    assert "Dunnett" in found[0].method
+    assert [one.interval for one in found] == [
+        interval(100 * math.expm1(low), 100 * math.expm1(high), 0.02)
+        for low, high in zip(oracle.low, oracle.high, strict=True)
+    ]
+
+
+def test_levels_against_a_baseline_with_a_missing_cell_use_contrasts() -> None:
+    found = against_baseline(rows_of(SHARED_BUFFERS)[:-1], "8GB", TPS, DELTA)
+
+    assert {one.method for one in found} == {"contrasts on logs, incomplete blocks, Holm"}
+    assert [one.n_b for one in found] == [5, 5, 4]
+    assert found[0].ratio_percent == pytest.approx(2.94, abs=0.05)
+
+
+def test_a_level_of_one_run_gives_points_beside_levels_that_have_enough() -> None:
+    rows = [*rows_of(SHARED_BUFFERS), Observation("128GB", 0, 10500, 20)]
+
+    verdicts = {one.b: one.verdict for one in against_baseline(rows, "8GB", TPS, DELTA)}
+
+    assert verdicts == {"16GB": "better", "32GB": "better", "64GB": "better", "128GB": "points_only"}
+
+
+def test_an_unknown_baseline_is_refused_with_the_levels_there_are() -> None:
+    with pytest.raises(PlanError, match=r"4GB.*8GB, 16GB"):
+        against_baseline(rows_of(SHARED_BUFFERS), "4GB", TPS, DELTA)
+
+
+def test_all_pairs_by_tukey() -> None:
+    pairs = {(one.a, one.b): one for one in all_pairs(rows_of(SHARED_BUFFERS)[::-1], TPS, DELTA)}
+
+    found = pairs["64GB", "32GB"]
+    assert found.ratio_percent == pytest.approx(0.53, abs=0.005)
+    assert found.interval == interval(-0.47, 1.54)
+    assert found.p == pytest.approx(0.429, abs=0.0005)
+
+
+# --- A against B
+
+
+def test_welch_on_logs() -> None:
+    found = compare(A, B, metric=TPS, delta=DELTA, blocked=False)
+
+    assert found.ratio_percent == pytest.approx(2.690, abs=0.0005)
+    assert found.p == pytest.approx(0.00119, abs=5e-6)
+    assert found.interval == interval(1.507, 3.887, 0.0005)
+    assert found.mann_whitney_p == pytest.approx(0.00794, abs=5e-6)
+    assert found.hodges_lehmann_percent == pytest.approx(2.668, abs=0.0005)
+    assert found.verdict == "direction_better"
+
+
+def test_welch_statistic_and_degrees_of_freedom() -> None:
+    from stats.pairs import _welch
+
+    found = _welch(np.log(A), np.log(B))
+
+    assert found.difference / (found.se or 1) == pytest.approx(5.516, abs=0.0005)
+    assert found.df == pytest.approx(6.428, abs=0.0005)
+
+
+def test_paired_within_blocks() -> None:
+    found = compare(A, B, metric=TPS, delta=DELTA, blocked=True)
+
+    assert found.interval == interval(1.967, 3.418, 0.0005)
+    assert found.verdict == "direction_better"
+
+
+def test_equivalence_within_the_margin() -> None:
+    found = compare(A, C, metric=TPS, delta=0.02, blocked=False)
+
+    assert found.ratio_percent == pytest.approx(0.195, abs=0.0005)
+    assert found.interval == interval(-1.367, 1.783, 0.0005)
+    assert found.s == pytest.approx(0.010671, abs=5e-7)
+    assert found.mde_percent == pytest.approx(2.184, abs=0.0005)
+    assert found.equivalence_p == pytest.approx(0.0155, abs=0.00005)
+    assert found.verdict == "equivalent"
+
+
+def test_a_tighter_margin_leaves_the_same_runs_undecided() -> None:
+    found = compare(A, C, metric=TPS, delta=0.01, blocked=False)
+
+    assert found.equivalence_p == pytest.approx(0.136, abs=0.0005)
+    assert found.verdict == "undetectable"
+
+
+def test_noise_floor_of_the_same_thing_twice() -> None:
+    assert noise_floor_percent(0.010671, 5) == pytest.approx(1.57, abs=0.005)
+
+
+def test_adjusted_p_values() -> None:
+    assert holm([0.001, 0.012, 0.03, 0.2]) == pytest.approx([0.004, 0.036, 0.06, 0.2])
+    assert benjamini_hochberg([0.001, 0.012, 0.03, 0.2]) == pytest.approx([0.004, 0.024, 0.04, 0.2])
+
+
+def test_levels_are_paired_by_block_whatever_the_order_of_their_rows() -> None:
+    rows = rows_of({"A": A, "B": B})
+
+    found = compare_levels(rows[::-1], "A", "B", TPS, DELTA)
+
+    assert found.interval == interval(1.967, 3.418, 0.0005)
+
+
+def test_levels_with_a_missing_block_are_compared_by_welch() -> None:
+    found = compare_levels(rows_of({"A": A, "B": B})[:-1], "A", "B", TPS, DELTA)
+
+    assert found.method == "Welch's t on logs"
+    assert (found.n_a, found.n_b) == (5, 4)
+    assert found.preliminary
+
+
+# --- verdicts and sentences
+
+
+def verdict_of(a: tuple[float, ...], b: tuple[float, ...], metric: Metric = TPS, delta: float = DELTA) -> Comparison:
+    return compare(a, b, metric=metric, delta=delta, blocked=False)
+
+
+def scaled(values: tuple[float, ...], factor: float) -> tuple[float, ...]:
+    return tuple(value * factor for value in values)
+
+
+@pytest.mark.parametrize(("metric", "expected"), [(TPS, "better"), (LATENCY, "worse")])
+def test_more_is_better_or_worse_as_the_metric_says(metric: Metric, expected: str) -> None:
+    assert verdict_of(A, scaled(A, 1.10), metric).verdict == expected
+
+
+@pytest.mark.parametrize(("metric", "expected"), [(TPS, "direction_worse"), (LATENCY, "direction_better")])
+def test_less_is_better_or_worse_as_the_metric_says(metric: Metric, expected: str) -> None:
+    assert verdict_of(B, A, metric).verdict == expected
+
+
+def test_the_sentence_of_a_better_level() -> None:
+    assert verdict_of(A, scaled(A, 1.10)).sentence("8GB", "16GB") == (
+        "16GB is better than 8GB: tps +10.0 % (95 % CI +8.52 to +11.5 %, 5 runs of each, p < 0.001)."
+    )
+
+
+def test_the_sentence_of_a_worse_level() -> None:
+    said = verdict_of(A, scaled(A, 1.10), LATENCY).sentence("off", "on")
+
+    assert said.startswith("on is worse than off: latency avg +10.0 %")
+
+
+def test_the_sentence_of_equivalent_levels() -> None:
+    assert verdict_of(A, C).sentence("8GB", "16GB") == (
+        "16GB and 8GB are equivalent within 2 %: tps +0.20 % (90 % CI -1.06 to +1.47 %, 5 runs of each)."
+    )
+
+
+def test_the_sentence_of_a_direction() -> None:
+    assert verdict_of(A, B).sentence("8GB", "16GB") == (
+        "16GB is likely better than 8GB, size uncertain: tps +2.69 % "
+        "(95 % CI +1.51 to +3.89 %, 5 runs of each, p = 0.0012)."
+    )
+
+
+def test_the_sentence_of_an_inconclusive_comparison() -> None:
+    found = verdict_of(A, C, delta=0.01)
+
+    assert found.sentence("8GB", "16GB").startswith("Inconclusive, 16GB against 8GB: tps +0.20 % (95 % CI ")
+    assert (round(found.mde_percent or 0, 2), found.runs_needed) == (2.18, 20)
+
+
+def test_one_run_of_each_ranks_nothing() -> None:
+    found = verdict_of((75870.0,), (76312.0,))
+
+    assert (found.verdict, found.interval, found.p, found.runs_needed) == ("points_only", None, None, None)
+    assert found.sentence("default", "localalloc") == (
+        "Too few runs to compare localalloc with default: tps +0.58 % from 1 run of each; a comparison needs 3 of each."
+    )
+
+
+def test_two_runs_of_each_rank_nothing() -> None:
+    assert verdict_of(A[:2], scaled(A[:2], 2.0)).verdict == "points_only"
+
+
+def test_three_runs_of_each_are_preliminary() -> None:
+    found = verdict_of(A[:3], scaled(A[:3], 2.0))
+
+    assert found.preliminary
+    assert found.sentence("8GB", "16GB").startswith("Preliminary: 16GB is better")
+
+
+def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
+    found = compare((0.048,) * 3, (0.048,) * 3, metric=LATENCY, delta=0.05, blocked=False)
+
+    assert (found.interval, found.p, found.mde_percent, found.verdict) == ((0.0, 0.0), None, 0.0, "equivalent")
+    assert "equivalent" in found.sentence("A", "B")
+
+
+def test_one_arm_without_spread_leaves_the_other_s(recwarn: pytest.WarningsRecorder) -> None:
+    found = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
+
+    assert (found.verdict, found.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
+    assert not recwarn.list
+
+
+def test_levels_without_any_spread_do_not_break_the_table() -> None:
+    rows = rows_of({"a": (1.0,) * 3, "b": (2.0,) * 3, "c": (1.0,) * 3})
+
+    assert [one.verdict for one in against_baseline(rows, "a", TPS, DELTA)] == ["better", "equivalent"]
+    assert [one.verdict for one in all_pairs(rows, TPS, DELTA)] == ["better", "equivalent", "worse"]
+    assert level_table(rows).p is None
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_a_value_without_a_ratio_is_refused(value: float) -> None:
+    with pytest.raises(PlanError, match="above zero"):
+        compare((value, 1.0, 1.0), (1.0, 1.0, 1.0), metric=TPS, delta=DELTA, blocked=False)
+
+
+@pytest.mark.parametrize("delta", [0.0, -0.02, 2.0])
+def test_a_margin_that_is_none_is_refused(delta: float) -> None:
+    with pytest.raises(PlanError, match="margin"):
+        compare(A, B, metric=TPS, delta=delta, blocked=False)
+
+
+def test_a_metric_without_a_better_direction_cannot_be_compared() -> None:
+    with pytest.raises(PlanError, match="no better direction"):
+        Metric("scaling_factor", "", "")  # type: ignore[arg-type]
+
+
+@st.composite
+def campaigns(draw: st.DrawFn) -> list[Observation]:
+    """Runs of up to four levels in up to five blocks, cells missing at random, values coarse enough to tie."""
+    values = st.sampled_from([990.0, 1000.0, 1010.0, 1500.0])
+    cells = [(level, block) for level in "abcd"[: draw(st.integers(1, 4))] for block in range(draw(st.integers(1, 5)))]
+    missing = draw(st.sets(st.sampled_from(cells), max_size=min(4, len(cells) - 1)))
+    kept = [cell for cell in draw(st.permutations(cells)) if cell not in missing]
+    return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(kept)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=campaigns())
+def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list[Observation]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = level_table(rows)
+        found = against_baseline(rows, rows[0].level, TPS, DELTA)
+        said = [one.sentence() for one in found] + [drift(rows, DELTA).sentence()]
+
+    assert sum(level.n for level in table.levels) == len(rows)
+    assert not any("nan" in sentence or "inf " in sentence for sentence in said)
+    for one in found:
+        assert (one.verdict == "points_only") == (one.n < 3)
+
+
+# --- within a run
+
+WARMING = (8200, 9100, 9600, 9900, 10010, 9980, 10030, 9990, 10020, 9970)
+STEADY = (10000, 10015, 9985, 10005, 9995, 10010, 9990, 10020, 9980, 10000)
+
+
+def test_warm_up_ends_where_the_rule_says() -> None:
+    assert mser_cut(WARMING + STEADY) == 4
+    assert np.mean((WARMING + STEADY)[4:]) == pytest.approx(10000)
+    assert np.mean(WARMING + STEADY) == pytest.approx(9840)
+
+
+def test_warm_up_is_cut_in_samples() -> None:
+    samples = np.repeat(WARMING + STEADY, 5)
+
+    found = warm_up(samples)
+
+    assert (found.cut, found.detected, found.steady) == (20, 20, True)
+    assert found.mean == pytest.approx(10000)
+
+
+def test_the_configured_warm_up_is_a_minimum() -> None:
+    assert warm_up(np.repeat(WARMING + STEADY, 5), configured=30).cut == 30
+
+
+def test_a_checkpoint_is_not_taken_for_warm_up() -> None:
+    samples = np.repeat(WARMING + STEADY, 5).astype(float)
+    samples[60:65] = 3000
+    mask = samples == 3000
+
+    assert warm_up(samples, masked=mask).detected == 20
+
+
+def test_a_run_that_never_settles_says_so() -> None:
+    assert not warm_up([1000] * 55 + [9000] * 45).steady
+
+
+def test_a_run_without_samples_has_no_warm_up() -> None:
+    assert (warm_up([]).cut, warm_up([5.0]).cut) == (0, 0)
+
+
+def test_a_trend_of_the_margin_is_flagged_and_a_smaller_one_is_not() -> None:
+    noise = np.random.default_rng(1).normal(0, 5, 100)
+
+    assert trend(np.linspace(1000, 1030, 100) + noise, DELTA).flagged  # type: ignore[union-attr]
+    assert not trend(np.linspace(1000, 1010, 100) + noise, DELTA).flagged  # type: ignore[union-attr]
+    assert trend([1.0, 2.0], DELTA) is None
+
+
+def test_dips_and_stalls() -> None:
+    samples = [100] * 10 + [60] * 4 + [100] * 5 + [0] + [100] * 10
+
+    found = dips(samples)
+
+    assert found.lost_fraction == pytest.approx(0.0867, abs=5e-5)
+    assert found.stalled == 1
+    assert dip_depth(samples, [value == 60 for value in samples]) == pytest.approx(0.40)
+
+
+def test_stalls_have_places_and_missing_samples_are_none() -> None:
+    found = dips([100.0] * 10 + [0.0] * 2 + [100.0] * 5 + [math.nan] + [5.0] + [100.0] * 10)
+
+    assert (found.stalled, found.stalls) == (3, ((10, 12), (18, 19)))
+
+
+def test_the_cut_is_that_of_the_rule_as_it_is_written() -> None:
+    rng = np.random.default_rng(4)
+    for m in (2, 3, 7, 20, 61):
+        y = 1000 - 300 * np.exp(-np.arange(m) / 3) + rng.normal(0, 5, m)
+        mser = [((y[d:] - y[d:].mean()) ** 2).sum() / (m - d) ** 2 for d in range(m // 2 + 1)]
+        expected = next(d for d, value in enumerate(mser) if value <= 1.2 * min(mser))
+
+        assert mser_cut(y) == expected
+
+
+def test_the_trend_of_a_long_run_is_that_of_means() -> None:
+    rate = np.linspace(1000, 1100, 86_400) + np.random.default_rng(1).normal(0, 30, 86_400)
+
+    found = trend(rate, DELTA)
+
+    assert found is not None and found.flagged
+    assert found.total_percent == pytest.approx(100 * 100 / 1050, abs=0.2)
+
+
+# --- drift
+
+ORDER = "ABBAABBAAB"
+DRIFTING = (10130, 10290, 10320, 10050, 10010, 10280, 10190, 10070, 9980, 10210)
+
+
+def drifting_rows() -> list[Observation]:
+    return [
+        Observation(level, 1, value, order) for order, (level, value) in enumerate(zip(ORDER, DRIFTING, strict=True))
+    ]
+
+
+def test_drift_beside_the_levels() -> None:
+    found = drift(drifting_rows(), DELTA)
+
+    assert found.per_run_percent == pytest.approx(-0.1325, abs=5e-5)
+    assert found.interval == interval(-0.232, -0.033, 0.0005)
+    assert found.p == pytest.approx(0.0165, abs=5e-5)
+    assert found.total_percent == pytest.approx(-1.19, abs=0.005)
+    assert found.banner
+    assert "-1.19 % over 10 runs" in found.sentence()
+
+
+def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
+    found = drift(drifting_rows(), 0.05)
+
+    assert not found.banner
+    assert found.sentence().startswith("No relevant drift: -0.133 % per run")
+
+
+def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None:
+    rows = [Observation("A", 1, value, order) for order, value in enumerate((100.0, 140.0, 95.0, 150.0, 120.0, 155.0))]
+
+    found = drift(rows, DELTA)
+
+    assert (found.banner, found.negligible) == (False, False)
+    assert found.sentence().startswith("Drift is inconclusive: ")
+
+
+def test_levels_run_one_after_the_other_hide_a_drift() -> None:
+    rows = [Observation("A", 1, 100.0, 0), Observation("B", 1, 101.0, 1), Observation("C", 1, 102.0, 2)]
+
+    found = drift(rows, DELTA)
+
+    assert (found.per_run_percent, found.banner) == (None, False)
+    assert found.sentence() == "Not enough runs to test for drift."
+
+
+# --- how many more
+
+
+def test_runs_needed() -> None:
+    assert runs_needed(0.02, 0.02) == 18
+    assert runs_needed(0.02, 0.02, paired=True) == 11
+
+
+def test_runs_needed_are_never_fewer_than_a_verdict_needs() -> None:
+    assert runs_needed(0.0, 0.02) == runs_needed(0.0001, 0.02) == runs_needed(0.006, 0.02, paired=True) == 3
+
+
+def test_what_can_be_found_is_what_statsmodels_says() -> None:
+    from statsmodels.stats.power import TTestIndPower, TTestPower
+
+    for n in (3, 5, 20):
+        two = TTestIndPower().solve_power(nobs1=n, alpha=0.05, power=0.8)
+        one = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
+        assert mde_percent(0.02, n, n) == pytest.approx(100 * math.expm1(two * 0.02), rel=1e-5)
+        assert mde_percent(0.02, n, n, paired=True) == pytest.approx(100 * math.expm1(one * 0.02), rel=1e-5)
+    for s in (0.005, 0.011, 0.02, 0.1):
+        two = TTestIndPower().solve_power(effect_size=math.log1p(0.02) / s, alpha=0.05, power=0.8)
+        assert runs_needed(s, 0.02) == max(3, math.ceil(two))
+
+
+def test_one_of_several_comparisons_finds_less_than_one_alone() -> None:
+    from scipy import stats
+
+    family = against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)
+    alone = against_baseline(rows_of({name: SHARED_BUFFERS[name] for name in ("8GB", "16GB")}), "8GB", TPS, DELTA)
+
+    found = math.log1p((family[0].mde_percent or 0) / 100) / ((family[0].s or 1) * math.sqrt(2 / 5))
+    assert stats.nct.sf(2.683, 12, found) == pytest.approx(0.8, abs=0.001)  # d 2.683 of 12 degrees of freedom
+    assert (family[0].runs_needed, alone[0].runs_needed) == (3, 3)

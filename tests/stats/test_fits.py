@@ -1,0 +1,112 @@
+"""Least squares with absorbed blocks and levels, against statsmodels, which solves all of it at once."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from statsmodels.regression.linear_model import OLS
+
+import stats
+from stats import Observation
+from stats.fits import fit
+from stats.model import by_level, logs
+
+
+def design(levels: int, blocks: int, lost: float = 0.0, again: int = 1, seed: int = 4) -> list[Observation]:
+    """Levels and blocks with effects of their own; a share is `lost`, and each ran `again` times in a block."""
+    chance = np.random.default_rng(seed)
+    of_level, of_block = chance.normal(0, 0.05, levels), chance.normal(0, 0.02, blocks)
+    rows = []
+    for block in range(blocks):
+        for level in chance.permutation(levels):
+            for _ in range(again):
+                value = 1000 * np.exp(of_level[level] + of_block[block] + chance.normal(0, 0.01))
+                rows.append(Observation(f"level {level}", block, float(value), len(rows)))
+    return [row for row in rows if chance.random() >= lost]
+
+
+def solved(rows: list[Observation], *, blocked: bool, order: bool = False) -> tuple[OLS, list[str]]:
+    levels, blocks = list(by_level(rows)), sorted({row.block for row in rows})[1:] if blocked else []
+    columns = [[row.level == level for row in rows] for level in levels]
+    columns += [[row.block == block for row in rows] for block in blocks]
+    columns += [[row.order for row in rows]] if order else []
+    return OLS(logs([row.value for row in rows]), np.array(columns, dtype=float).T).fit(method="qr"), levels
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocked"),
+    [
+        (design(4, 5), True),
+        (design(4, 5, again=2), True),
+        (design(6, 30, lost=0.2), True),
+        (design(27, 40, lost=0.03), True),
+        (design(5, 6, lost=0.1), False),
+    ],
+    ids=["complete", "twice in a block", "a fifth is missing", "many with a few gaps", "without blocks"],
+)
+def test_it_gives_what_the_whole_model_gives(rows: list[Observation], blocked: bool) -> None:
+    whole, levels = solved(rows, blocked=blocked)
+
+    found = fit(rows, blocked=blocked)
+
+    assert found.levels == levels and not found.rank_lost
+    assert found.df == whole.df_resid
+    assert found.s == pytest.approx(np.sqrt(whole.mse_resid), rel=1e-9)
+    for level in levels[1:]:
+        weights = np.zeros(len(whole.params))
+        weights[levels.index(level)], weights[0] = 1.0, -1.0
+        told = whole.t_test(weights)
+        expected = (float(np.squeeze(told.effect)), float(np.squeeze(told.sd)))
+        assert found.contrast(levels[0], level) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    restriction = np.zeros((len(levels) - 1, len(whole.params)))
+    restriction[:, 0] = -1.0
+    restriction[np.arange(len(levels) - 1), np.arange(1, len(levels))] = 1.0
+    assert found.levels_p == pytest.approx(float(whole.f_test(restriction).pvalue), rel=1e-6, abs=1e-12)
+
+
+def test_levels_that_never_meet_in_a_block_cannot_be_told_from_it() -> None:
+    rows = [Observation("a", 0, 10.0, 0), Observation("b", 0, 11.0, 1), Observation("a", 1, 10.1, 2)]
+    apart = [Observation("c", 2, 12.0, 3), Observation("d", 2, 12.5, 4), Observation("c", 3, 12.1, 5)]
+
+    assert fit([*rows, *apart], blocked=True).rank_lost
+    assert not fit(rows, blocked=True).rank_lost
+
+
+def test_figures_without_any_spread_have_no_p() -> None:
+    rows = [Observation(level, block, 10.0, block) for block in range(3) for level in "ab"]
+
+    found = fit(rows, blocked=True)
+
+    assert (found.s, found.levels_p) == (pytest.approx(0.0, abs=1e-12), None)
+    assert found.contrast("a", "b") == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
+def test_drift_is_the_slope_of_the_whole_model() -> None:
+    rows = design(6, 20, lost=0.1)
+    whole, _ = solved(rows, blocked=False, order=True)
+
+    found = stats.drift(rows, 0.02)
+
+    low, high = whole.conf_int()[-1]
+    assert found.per_run_percent == pytest.approx(100 * np.expm1(whole.params[-1]), rel=1e-9)
+    assert found.interval == pytest.approx((100 * np.expm1(low), 100 * np.expm1(high)), rel=1e-9)
+    assert found.p == pytest.approx(float(whole.pvalues[-1]), rel=1e-6)
+
+
+def test_levels_that_ran_one_after_the_other_have_no_drift_of_their_own() -> None:
+    rows = [Observation("a", 0, 10.0, 0), Observation("b", 0, 11.0, 1), Observation("a", 0, 10.2, 0)]
+    rows += [Observation("b", 0, 11.1, 1)]
+
+    assert stats.drift(rows, 0.02).per_run_percent is None
+
+
+def test_a_campaign_of_13_554_runs_is_solved_while_a_page_waits() -> None:
+    rows = design(54, 251, lost=0.004)
+    begun = time.process_time()
+
+    found = fit(rows, blocked=True)
+
+    assert time.process_time() - begun < 1.0
+    assert not found.rank_lost
