@@ -16,7 +16,7 @@ from . import protocol
 from .datasets import shelf
 from .errors import HostFailure, Unplannable
 from .instance import Target
-from .processes import Account, Child, working_in
+from .processes import Account, Child, as_uid, ordinary_uid, working_in
 from .settings import Plan
 from .settings.base import conf_line
 from .spool import replace
@@ -39,7 +39,6 @@ READY_S = 120.0
 _CARELESS = re.compile(
     r"^(?:fsync|full_page_writes) *= *'?(?:off|of|false|fals|fal|fa|f|no|n|0)\b", re.MULTILINE | re.IGNORECASE
 )
-NAMESPACE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 
 Execute = Callable[..., None]
 Spawn = Callable[..., Child]
@@ -56,8 +55,9 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
     if os_user:
         problem = "cannot execute postgres there or reach the data directory" if candidate else "does not exist"
         raise HostFailure(f"account {os_user!r} {problem} ({bin_dir}, {data_dir})", "choose another account, or none")
-    namespace = Account(name="user namespace (uid 1000)", wrapper=NAMESPACE)
-    if system.run([*NAMESPACE, f"{bin_dir}/postgres", "--version"]).code:
+    uid = ordinary_uid()
+    namespace = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
+    if system.run([*namespace.wrapper, f"{bin_dir}/postgres", "--version"]).code:
         raise HostFailure(
             "PostgreSQL refuses to run as root, there is no usable account postgres, and user namespaces do not work",
             "name an account in target.os_user that can read bin_dir and data_dir",

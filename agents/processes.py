@@ -25,6 +25,7 @@ POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKIL
 # A command to a service that is not ours is waited for: cut short, it would leave the service half way.
 COMMAND_LADDER = ((0, 600.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 ORPHANS_S = 2.0  # busy backends of a postmaster that was killed see that soon
+USUAL_UID = 1000  # of the first account that a person gets, on most machines
 SUBREAPER = 36  # prctl(2), PR_SET_CHILD_SUBREAPER, since Linux 3.4
 _adopters = set[int]()
 LADDERS = {"postgres": POSTGRES_LADDER, "service": COMMAND_LADDER}
@@ -39,6 +40,21 @@ class Account:
     group: Optional[int] = None
     wrapper: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
+
+
+def ordinary_uid() -> int:
+    """A uid, other than root's, that has an account: initdb looks up the name of its user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(USUAL_UID).pw_uid
+    except KeyError:
+        return min((entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != 0), default=USUAL_UID)
+
+
+def as_uid(uid: int) -> tuple[str, ...]:
+    """The prefix of a command that makes root this uid in a user namespace. Outside it, files still belong to root."""
+    return ("unshare", "--user", f"--map-user={uid}", f"--map-group={uid}")
 
 
 class Child:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
+from agents.processes import as_uid, ordinary_uid
 from embedded import places
 from embedded.errors import StackError
 from embedded.supervisor import Service
@@ -20,9 +21,6 @@ USER = "proving"
 RUNTIME_USER = "proving_app"  # has rows, and no tables; manage.py runtime_role makes it
 DATABASE = "proving"
 PORT = "5432"  # names the socket file; nothing listens on TCP
-
-# initdb refuses root; in a user namespace root appears as an ordinary user and files keep their owner outside.
-AS_ORDINARY_USER = ("unshare", "-U", "--map-user=1000", "--map-group=1000")
 
 # For servers that live as long as one test run: nothing of theirs has to survive the machine.
 NOT_DURABLE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
@@ -39,7 +37,7 @@ def bin_dir() -> Path:
 
 def unprivileged(argv: list[str]) -> list[str]:
     """The same command as somebody PostgreSQL accepts: as it is for a user, within a user namespace for root."""
-    return [*AS_ORDINARY_USER, *argv] if os.geteuid() == 0 else argv
+    return [*as_uid(ordinary_uid()), *argv] if os.geteuid() == 0 else argv
 
 
 class Postgres:
@@ -121,6 +119,6 @@ def _run(argv: list[str], env: dict[str, str] | None = None, stdin: str = "") ->
     done = subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         hint = "\nroot needs user namespaces for this (sysctl user.max_user_namespaces); or run as an ordinary user"
-        in_namespace = argv[0] == AS_ORDINARY_USER[0]
+        in_namespace = argv[0] == "unshare"
         raise StackError(f"{' '.join(argv)} failed with {done.returncode}: {done.stderr}{hint if in_namespace else ''}")
     return done.stdout
