@@ -1,0 +1,49 @@
+"""Every scenario of tests/truth in few campaigns: it keeps its limits, and the document has what was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.truth import SCENARIOS, report
+from tests.truth.scenario import Limits, Scenario, Trial, broken, shares, simulate
+
+CLOSED = [each for each in SCENARIOS.values() if not each.open]
+
+
+@pytest.mark.parametrize("scenario", CLOSED, ids=lambda each: each.name)
+def test_a_scenario_keeps_its_limits(scenario: Scenario) -> None:
+    found = simulate(scenario, scenario.quick)
+
+    assert not broken(scenario, found)
+
+
+@pytest.mark.parametrize("scenario", CLOSED, ids=lambda each: each.name)
+def test_what_was_published_keeps_its_limits(scenario: Scenario) -> None:
+    published = report.read()
+
+    assert scenario.name in published, f"run: python -m tests.truth '{scenario.name}'"
+    assert not broken(scenario, published[scenario.name])
+
+
+def test_the_document_has_what_was_measured() -> None:
+    text = report.DOCUMENT.read_text()
+
+    assert text == report.document(text, report.read()), "run: python -m tests.truth NAME"
+
+
+def test_shares_count_only_campaigns_that_were_asked() -> None:
+    found = shares([Trial(false=True), Trial(false=False), Trial(covers=True)])
+
+    assert found.false and (found.false.share, found.false.of) == (0.5, 2)
+    assert found.covers and found.covers.of == 1
+    assert found.finds is None
+
+
+def test_a_share_beyond_its_limit_by_more_than_its_errors_is_broken() -> None:
+    def trial(rng: np.random.Generator) -> Trial:
+        return Trial(false=bool(rng.random() < 0.2), covers=bool(rng.random() < 0.8), finds=False)
+
+    scenario = Scenario("bad", trial, limits=Limits(finds=0.8))
+
+    assert [each.split()[0] for each in broken(scenario, simulate(scenario, 2000))] == ["covers", "finds", "false"]

@@ -1,0 +1,19 @@
+"""Simulations with a known truth: how often verdicts are wrong, intervals cover and differences are found.
+
+    python -m tests.truth                 # list the scenarios
+    python -m tests.truth NAME ...        # simulate those whose names begin so, and write them into docs/statistics.md
+    python -m tests.truth all
+
+A group of scenarios is a file with a list SCENARIOS; its line in GROUPS adds it. The figures are in measured.json, from
+which the table of docs/statistics.md is made.
+"""
+
+from __future__ import annotations
+
+from tests.truth import levels
+from tests.truth.scenario import Scenario
+
+GROUPS: dict[str, list[Scenario]] = {
+    "Levels of one campaign": levels.SCENARIOS,
+}
+SCENARIOS = {scenario.name: scenario for group in GROUPS.values() for scenario in group}

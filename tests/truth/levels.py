@@ -1,0 +1,67 @@
+"""Levels of one campaign against its baseline, with spreads that are alike or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stats import against_baseline
+from tests.truth.campaigns import DELTA, TPS, judged, observations
+from tests.truth.scenario import Limits, Scenario, Trial
+
+SD = 0.01
+PILOT = 3
+# The difference that 80 % of campaigns with equal spreads of 1 % and 5 runs find: Dunnett's, in whole blocks.
+DIFFERENCE = {2: 0.02379, 4: 0.02266, 8: 0.02313}
+
+
+def _levels(
+    sds: Sequence[float], difference: float = 0.0, *, runs: int = 5, blocked: bool = True
+) -> Callable[[np.random.Generator], Trial]:
+    """A trial: the last level differs by so much, the others not at all."""
+    effects = [0.0] * (len(sds) - 1) + [difference]
+
+    def trial(rng: np.random.Generator) -> Trial:
+        rows = observations(rng, effects, sds, runs, blocked=blocked)
+        truth = {f"l{level}": effect for level, effect in enumerate(effects)}
+        return judged(against_baseline(rows, "l0", TPS, DELTA), truth)
+
+    return trial
+
+
+def _advice(runs: int, blocked: bool) -> Callable[[np.random.Generator], Trial]:
+    """A trial: two levels, a pilot of so many runs that differ by 2 % (sd), and the campaign that it advises."""
+    sd, true = 0.02, math.log1p(DELTA)
+
+    def trial(rng: np.random.Generator) -> Trial:
+        pilot = observations(rng, [0, true], [sd, sd], runs, blocked=blocked)
+        advised = against_baseline(pilot, "l0", TPS, DELTA)[0].runs_needed or runs
+        again = observations(rng, [0, true], [sd, sd], min(advised, 300), blocked=blocked)
+        found = judged(against_baseline(again, "l0", TPS, DELTA), {"l1": true})
+        return Trial(advice=found.finds)
+
+    return trial
+
+
+POWER, ADVICE = Limits(finds=0.75), Limits(advice=0.70)
+NOISY, CALM = 0.03, 0.005
+SCENARIOS = [
+    *(Scenario(f"levels alike, {k} in blocks, 5 runs", _levels([SD] * k)) for k in (2, 4, 8)),
+    Scenario("levels alike, 4 without blocks, 5 runs", _levels([SD] * 4, blocked=False), campaigns=200, quick=10),
+    *(
+        Scenario(f"levels alike, {k} in blocks, one differs", _levels([SD] * k, DIFFERENCE[k]), limits=POWER)
+        for k in (2, 4, 8)
+    ),
+    *(
+        Scenario(
+            f"baseline sd 3 %, others 0.5 %, {k} in blocks, 5 runs", _levels([NOISY] + [CALM] * (k - 1)), open=k > 2
+        )
+        for k in (2, 4, 8)
+    ),
+    Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY]), open=True),
+    Scenario("runs needed from a pilot of 3, in blocks", _advice(PILOT, True), limits=ADVICE, open=True),
+    Scenario("runs needed from a pilot of 3, without blocks", _advice(PILOT, False), limits=ADVICE, open=True),
+    Scenario("runs needed from 10 runs, in blocks", _advice(10, True), limits=ADVICE),
+]

@@ -1,0 +1,55 @@
+"""The table of docs/statistics.md, made from what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.truth import GROUPS
+from tests.truth.scenario import Measured, Scenario, Share, read_measured
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = Path(__file__).with_name("measured.json")
+DOCUMENT = ROOT / "docs" / "statistics.md"
+BEGIN, END = "<!-- made by python -m tests.truth -->\n", "<!-- end of what it made -->\n"
+HEAD = "| scenario | campaigns | false alarms | covers | found | found as advised |\n|---|---|---|---|---|---|\n"
+
+
+def read() -> dict[str, Measured]:
+    """Scenario -> what was measured of it last."""
+    data = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    return {name: read_measured(found) for name, found in data.items()}
+
+
+def write(found: Mapping[str, Measured]) -> None:
+    """Keep the figures, one scenario a line, and make the table of the document anew."""
+    known = [scenario.name for group in GROUPS.values() for scenario in group]
+    lines = [f"  {json.dumps(name)}: {json.dumps(found[name].as_dict())}" for name in known if name in found]
+    MEASURED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), found))
+
+
+def document(text: str, found: Mapping[str, Measured]) -> str:
+    """The text with its table between the two marks replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table(found)}\n{END}{after}"
+
+
+def table(found: Mapping[str, Measured]) -> str:
+    """Every group with a row for each scenario that was measured; shares in percent with one standard error."""
+    rows = []
+    for title, scenarios in GROUPS.items():
+        rows.append(f"| **{title}** | | | | | |\n")
+        rows += [row(scenario, found[scenario.name]) for scenario in scenarios if scenario.name in found]
+    return HEAD + "".join(rows)
+
+
+def row(scenario: Scenario, found: Measured) -> str:
+    cells = [_cell(share) for share in (found.false, found.covers, found.finds, found.advice)]
+    return f"| {scenario.name} | {found.campaigns} | " + " | ".join(cells) + " |\n"
+
+
+def _cell(share: Share | None) -> str:
+    return f"{100 * share.share:.1f} ± {100 * share.error:.1f} %" if share else ""
