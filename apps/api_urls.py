@@ -5,12 +5,15 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.routers import SimpleRouter
 
 from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
-from apps.accounts.audit_api import AuditViewSet, SessionViewSet
-from apps.accounts.channel_api import ChannelViewSet, DeliveryViewSet
-from apps.accounts.problems import NotHere
-from apps.accounts.team_api import TeamViewSet
+from apps.accounts.audit.audit_api import AuditViewSet, SessionViewSet
+from apps.accounts.notices.channel_api import ChannelViewSet, DeliveryViewSet
+from apps.accounts.team.team_api import TeamViewSet
 from apps.accounts.version_api import VersionViewSet
-from apps.campaigns.api import (
+from apps.accounts.web.problems import NotHere
+from apps.campaigns.api.datasets import DataCopyViewSet, DataSetViewSet
+from apps.campaigns.api.parts import RunPartViewSet
+from apps.campaigns.api.queues import OnHostsViewSet, QueueViewSet
+from apps.campaigns.api.views import (
     ArtefactViewSet,
     CampaignViewSet,
     RecipeFileViewSet,
@@ -18,13 +21,15 @@ from apps.campaigns.api import (
     RunViewSet,
     WorkloadViewSet,
 )
-from apps.campaigns.dataset_api import DataCopyViewSet, DataSetViewSet
-from apps.campaigns.part_api import RunPartViewSet
-from apps.campaigns.queue_api import OnHostsViewSet, QueueViewSet
 from apps.decisions.api import DecisionViewSet
 from apps.decisions.team_api import FeedViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
-from apps.results.api import (
+from apps.results.api.baselines import BaselinesViewSet
+from apps.results.api.compare import CompareViewSet
+from apps.results.api.exports import CampaignExportViewSet, RunExportViewSet
+from apps.results.api.imports import ImportViewSet
+from apps.results.api.pins import PinViewSet
+from apps.results.api.views import (
     JudgementsViewSet,
     MeasurementViewSet,
     ObservedViewSet,
@@ -33,11 +38,6 @@ from apps.results.api import (
     SeriesViewSet,
     SummaryViewSet,
 )
-from apps.results.baseline_api import BaselinesViewSet
-from apps.results.compare_api import CompareViewSet
-from apps.results.export_api import CampaignExportViewSet, RunExportViewSet
-from apps.results.import_api import ImportViewSet
-from apps.results.pin_api import PinViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()

@@ -41,7 +41,7 @@ def raise_limit(**_: Any) -> None:
 def hear(sender: Any, **_: Any) -> None:
     """Threads follow runs for long, and are told when one is to be looked at; processes look often instead."""
     if sender.pool.__class__.__module__ == "celery.concurrency.thread":
-        from apps.campaigns import nudges
+        from apps.campaigns.execution import nudges
 
         nudges.listen()
 
@@ -49,6 +49,6 @@ def hear(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def let_go(**_: Any) -> None:
     """Threads cannot be ended: each ends its tick by itself."""
-    from apps.campaigns import claims
+    from apps.campaigns.execution import claims
 
     claims.stopping.set()

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-# Forms, scripts and JSON. Who imports files sends more, and up to here is told by apps/results/transfer.py how much.
+# Forms, scripts and JSON. Whoever imports files sends more; apps/results/exchange/transfer.py says how much.
 MOST = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 UPLOADS = ("/imports/", "/api/v1/imports/")
 UPLOAD_MOST = 80 * 1024**2

@@ -25,8 +25,8 @@ from kombu.exceptions import OperationalError
 
 from apps import latencies
 from apps.accounts.models import Channel, Delivery
+from apps.campaigns.execution.queue import MAY_BEGIN
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queue import MAY_BEGIN
 from apps.hosts.models import Host, Lease
 from apps.results import queries
 

@@ -102,9 +102,9 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
-    "apps.accounts.rates.RatesMiddleware",
-    "apps.accounts.conditions.ConditionsMiddleware",
-    "apps.accounts.idempotency.IdempotencyMiddleware",
+    "apps.accounts.web.rates.RatesMiddleware",
+    "apps.accounts.web.conditions.ConditionsMiddleware",
+    "apps.accounts.web.idempotency.IdempotencyMiddleware",
 ]
 
 ROOT_URLCONF = "apps.urls"
@@ -158,7 +158,7 @@ CACHES = {
         ),
         # A server that pickled its values wrote as version 1.
         "VERSION": 2,
-        "OPTIONS": {"serializer": "apps.accounts.cached.JsonSerializer"},
+        "OPTIONS": {"serializer": "apps.accounts.web.cached.JsonSerializer"},
     }
 }
 
@@ -225,7 +225,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "apps.results.assets.PlotlyFinder",
+    "apps.results.pages.assets.PlotlyFinder",
 ]
 # Served straight from the finders where collectstatic never ran; it makes names with hashes, and compresses.
 STORAGES = {
@@ -237,22 +237,22 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.accounts.rest.TokenAuthentication",
+        "apps.accounts.web.rest.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.RolePermission"],
-    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.RequestRates"],
-    "DEFAULT_PAGINATION_CLASS": "apps.accounts.rest.Pages",
+    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.web.rest.RolePermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.web.rates.RequestRates"],
+    "DEFAULT_PAGINATION_CLASS": "apps.accounts.web.rest.Pages",
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
         "rest_framework.filters.OrderingFilter",
     ],
     # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["apps.accounts.rest.KeptJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.accounts.web.rest.KeptJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "apps.accounts.problems.ProblemSchema",
-    "EXCEPTION_HANDLER": "apps.accounts.problems.problem",
+    "DEFAULT_SCHEMA_CLASS": "apps.accounts.web.problems.ProblemSchema",
+    "EXCEPTION_HANDLER": "apps.accounts.web.problems.problem",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {

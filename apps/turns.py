@@ -11,7 +11,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from apps.accounts.requester import user_of
+from apps.accounts.web.requester import user_of
 from apps.limits import refused
 
 MOST = 8  # of one user in one process

@@ -3,22 +3,22 @@
 from django.urls import include, path
 
 from apps import health, limits, metrics
-from apps.accounts import audit_views as audit
-from apps.accounts import channel_views as channels
-from apps.accounts import people_views as people
-from apps.accounts import team_views as teams
 from apps.accounts import views as accounts
-from apps.campaigns import dataset_views as datasets
-from apps.campaigns import views as campaigns
+from apps.accounts.audit import audit_views as audit
+from apps.accounts.notices import channel_views as channels
+from apps.accounts.team import people_views as people
+from apps.accounts.team import team_views as teams
+from apps.campaigns.pages import dataset_views as datasets
+from apps.campaigns.pages import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
-from apps.results import compare_views as compare
-from apps.results import explorer_views as explorer
-from apps.results import import_views as imports
-from apps.results import live_views as live
-from apps.results import pin_views as pins
-from apps.results import spread_views as spreads
-from apps.results import views as results
+from apps.results.pages import compare_views as compare
+from apps.results.pages import explorer_views as explorer
+from apps.results.pages import import_views as imports
+from apps.results.pages import live_views as live
+from apps.results.pages import pin_views as pins
+from apps.results.pages import spread_views as spreads
+from apps.results.pages import views as results
 from apps.tuning import views as tuning
 
 handler400, handler500 = limits.bad_request, limits.server_error

@@ -22,7 +22,7 @@ gc.freeze()
 
 def _streams_end_at(sig: signal.Signals) -> None:
     """A stream has no end of its own that an orderly stop could wait for: it is told, before gunicorn's handler is."""
-    from apps.results.live_views import hub
+    from apps.results.pages.live_views import hub
 
     theirs = signal.getsignal(sig)
     if not callable(theirs):

@@ -9,12 +9,15 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, queue, recipes, services, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.design.steps import patch, single
+from apps.campaigns.execution import dispatch, queue
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import patch, single
 from apps.hosts import paths
 from apps.hosts.models import Host
-from apps.results import ingest, queries
+from apps.results import queries
+from apps.results.store import ingest
 
 PGBENCH: dict[str, Any] = {
     "builtin": "select-only",

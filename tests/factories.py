@@ -11,10 +11,12 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import issue_token
-from apps.campaigns import datasets, own_recipes, queue, services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import queue
+from apps.campaigns.library import datasets, own_recipes, workloads
 from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Workload
 from apps.campaigns.recipes.reading import dump
-from apps.campaigns.steps import single
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
 from apps.tuning.models import Revision

@@ -9,7 +9,8 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import queue, services
+from apps.campaigns import services
+from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, PartArtefact, PartEvent, Run
 from apps.hosts.models import Host
 from tests import populate

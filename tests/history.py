@@ -370,8 +370,8 @@ def fleet() -> tuple[list[int], list[int]]:
 
 def workload(name: str, steps: list[dict[str, Any]]) -> tuple[int, list[dict[str, Any]]]:
     from apps.accounts.models import User
+    from apps.campaigns.library.workloads import save_workload
     from apps.campaigns.models import Workload
-    from apps.campaigns.workloads import save_workload
 
     known = Workload.objects.filter(name=name).first()
     made = known or save_workload(name, steps, by=User.objects.get(username="ada"))
@@ -382,8 +382,8 @@ def fill(runs: int, *, large: bool, seed: int = 1, tell: Callable[[str], None] =
     """Adds campaigns until there are so many runs at least; `large`: one of 13 554 among them, where there is none."""
     from django.utils import timezone
 
+    from apps.campaigns.design.steps import single
     from apps.campaigns.models import Campaign, Run
-    from apps.campaigns.steps import single
 
     by, (hosts, facts) = people(), fleet()
     writer, now, begun = Writer(seed, hosts, facts, by), timezone.now(), time.monotonic()

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import pins
+from apps.results.explore import pins
 from apps.results.models import Pin
 
 

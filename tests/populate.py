@@ -12,19 +12,23 @@ from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts import teams, vault
 from apps.accounts.models import Channel, Delivery, Role, Team, User
-from apps.campaigns import copies, datasets, preparing, queue, services, workloads
+from apps.accounts.operation import vault
+from apps.accounts.team import teams
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import queue
+from apps.campaigns.library import copies, datasets, preparing, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
-from apps.campaigns.steps import single
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision, Event
 from apps.hosts import contact, keys
 from apps.hosts import services as hosts
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
-from apps.results import fold, ingest, within
 from apps.results import services as results
 from apps.results.models import Import, Measurement, Within
+from apps.results.runs import within
+from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import pinned, proofs, split, storage

@@ -8,9 +8,11 @@ from datetime import timedelta
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import queue, services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import queue
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.results.models import Measurement
 from tests import machine

@@ -8,7 +8,8 @@ from pathlib import Path
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import queue, services
+from apps.campaigns import services
+from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import paths
 from apps.hosts.models import Host

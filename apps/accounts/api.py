@@ -10,9 +10,10 @@ from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts import people, services
-from apps.accounts.idempotency import SecretResponse
+from apps.accounts import services
 from apps.accounts.models import ApiToken, Role, Team, User
+from apps.accounts.team import people
+from apps.accounts.web.idempotency import SecretResponse
 from common.errors import ProvingError
 
 

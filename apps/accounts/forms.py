@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 from django import forms
 
-from apps.accounts import teams
-from apps.accounts.events import KINDS
 from apps.accounts.models import Channel, Role, Team, User
+from apps.accounts.notices.events import KINDS
+from apps.accounts.team import teams
 
 
 class TokenForm(forms.Form):

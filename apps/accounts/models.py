@@ -18,7 +18,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from apps.accounts.events import KINDS
+from apps.accounts.notices.events import KINDS
 
 
 class Role(models.TextChoices):

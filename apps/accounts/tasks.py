@@ -5,7 +5,10 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import notify, people, upkeep, waking
+from apps.accounts import waking
+from apps.accounts.notices import notify
+from apps.accounts.operation import upkeep
+from apps.accounts.team import people
 
 
 @shared_task(name="accounts.deliver")

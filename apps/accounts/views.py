@@ -15,10 +15,10 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
-from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.forms import TokenForm
 from apps.accounts.models import ApiToken, Role
-from apps.accounts.pages import attempt, blame, needs, page, too_often
+from apps.accounts.web.attempts import FAILED_LOGINS
+from apps.accounts.web.pages import attempt, blame, needs, page, too_often
 from common.errors import PlanError
 
 

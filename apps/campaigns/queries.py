@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
 from django.db.models.functions import Extract, Lag
 
-from apps.campaigns import plan
+from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts import changes
 from apps.hosts.models import Facts, Host

@@ -12,22 +12,10 @@ from django.utils import timezone
 from agents.collectors import COLLECTORS
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import (
-    checks,
-    code,
-    datasets,
-    halts,
-    nudges,
-    own_recipes,
-    plan,
-    previews,
-    queue,
-    recipes,
-    scripts,
-    steps,
-    stopping,
-    workloads,
-)
+from apps.campaigns import recipes
+from apps.campaigns.design import checks, plan, previews, steps, stopping
+from apps.campaigns.execution import halts, nudges, queue
+from apps.campaigns.library import code, datasets, own_recipes, scripts, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision

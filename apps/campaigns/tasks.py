@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.campaigns import dispatch, queue
+from apps.campaigns.execution import dispatch, queue
 from apps.campaigns.models import Run
 
 

@@ -17,9 +17,9 @@ from rest_framework.response import Response
 
 from agents.protocol import digest
 from apps.accounts.models import Role
-from apps.accounts.pages import attachment
-from apps.accounts.rest import paged
 from apps.accounts.services import user_of
+from apps.accounts.web.pages import attachment
+from apps.accounts.web.rest import paged
 from apps.decisions import confirm as confirming
 from apps.decisions import drift, drifts, replay, services
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing

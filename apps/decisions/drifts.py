@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
-from apps.campaigns import targets
+from apps.campaigns.design import targets
 from apps.decisions import drift, living
 from apps.decisions.conditions import conditions
 from apps.decisions.drift import Row

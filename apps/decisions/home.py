@@ -12,8 +12,9 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
-from apps.campaigns import queries, schedule
-from apps.campaigns.live import Live, live
+from apps.campaigns import queries
+from apps.campaigns.execution import schedule
+from apps.campaigns.execution.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
 from apps.decisions import reviews

@@ -9,7 +9,7 @@ from django.db.models import Max
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.accounts.notify import notify
+from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
 from apps.decisions import conditions, standing
 from apps.decisions.conditions import Conditions

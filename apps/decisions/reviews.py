@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.urls import reverse
 
-from apps.accounts.notify import notify
+from apps.accounts.notices.notify import notify
 from apps.campaigns.models import Campaign
 from apps.decisions import confirm
 from apps.decisions.models import Decision, Review

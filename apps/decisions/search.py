@@ -15,7 +15,7 @@ from urllib.parse import quote
 from django.db import connection
 from django.urls import reverse
 
-from apps.campaigns import own_recipes
+from apps.campaigns.library import own_recipes
 from common.errors import PlanError
 
 MOST = 50

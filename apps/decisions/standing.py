@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from apps.campaigns import targets
+from apps.campaigns.design import targets
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.conditions import Conditions, conditions
 from apps.hosts.models import Facts, Host

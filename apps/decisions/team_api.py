@@ -10,9 +10,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.idempotency import SecretResponse
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
+from apps.accounts.web.idempotency import SecretResponse
 from apps.decisions import feed, search, timeline, why
 from apps.decisions.forms import TimelineForm
 from apps.hosts.models import Host

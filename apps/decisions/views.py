@@ -16,8 +16,8 @@ from django.views.decorators.http import require_POST
 
 from agents.protocol import digest
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attachment, attempt, blame, needs, page, spoken
 from apps.accounts.services import user_of
+from apps.accounts.web.pages import attachment, attempt, blame, needs, page, spoken
 from apps.campaigns.models import Campaign
 from apps.decisions import confirm, drifts, feed, replay, services, verdicts
 from apps.decisions import home as shown
@@ -27,7 +27,7 @@ from apps.decisions import why as reasons
 from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
 from apps.decisions.models import Decision, Review
 from apps.hosts.models import Host
-from apps.results.keeper import Keeper
+from apps.results.store.keeper import Keeper
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile

@@ -15,8 +15,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.models import Role
-from apps.accounts.rest import paged
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import paged
 from apps.hosts import changes, consents, services
 from apps.hosts.api_paths import PathActions
 from apps.hosts.api_schedule import ReservationActions

@@ -15,8 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts.events import KINDS
-from apps.accounts.notify import notify
+from apps.accounts.notices.events import KINDS
+from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
 from apps.hosts import changes, health, ssh
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 from django import forms
 from django.http import QueryDict
 
-from apps.accounts import teams
-from apps.accounts.asked import whole
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role, User
+from apps.accounts.team import teams
+from apps.accounts.web.asked import whole
 from apps.hosts.models import Host, Identity
 from apps.hosts.windows import DAYS
 

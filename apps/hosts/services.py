@@ -8,9 +8,10 @@ from django.db import transaction
 from django.db.models import CASCADE
 from django.utils import timezone
 
-from apps.accounts import addresses, vault
 from apps.accounts.models import Role, User
+from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
+from apps.accounts.web import addresses
 from apps.hosts import contact, keys, ssh, tasks, windows
 from apps.hosts.models import Host, HostKey, Identity, Trouble
 from common.errors import HostError, PlanError

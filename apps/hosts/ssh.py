@@ -23,7 +23,8 @@ from django.conf import settings
 from django.db import connection as database
 
 from agents import build, protocol
-from apps.accounts import addresses, vault
+from apps.accounts.operation import vault
+from apps.accounts.web import addresses
 from apps.hosts.models import Host
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 

@@ -16,10 +16,10 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from apps.accounts.asked import whole
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attempt, blame, needs, of_team, page
 from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import attempt, blame, needs, of_team, page
 from apps.hosts import changes, consents, paths, reservations, services, topology, windows
 from apps.hosts.forms import HostForm, IdentityForm, WindowsForm, words
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble

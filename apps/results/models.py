@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import codec
+from apps.results.store import codec
 
 
 class Measurement(models.Model):

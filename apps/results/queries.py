@@ -12,14 +12,15 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 import stats
-from apps.campaigns import plan, steps
-from apps.campaigns.factors import readable_name, text_of
+from apps.campaigns.design import plan, steps
+from apps.campaigns.design.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results import fold, looks
-from apps.results.headline import headline, missing
-from apps.results.hosts import HostAnswer, answer, block_numbers, disagreement, joint
+from apps.results.answers import looks
+from apps.results.answers.headline import headline, missing
+from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, joint
+from apps.results.answers.overheads import tracer_overheads
 from apps.results.models import Measurement
-from apps.results.overheads import tracer_overheads
+from apps.results.store import fold
 from stats.model import POINTS_ONLY_BELOW
 
 # Fewer runs than this say nothing of a trend.

@@ -10,12 +10,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.protocol import digest
-from apps.accounts.asked import whole
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.campaigns import steps
+from apps.accounts.web.asked import whole
+from apps.campaigns.design import steps
+from apps.campaigns.library.workloads import imported_workload
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.campaigns.workloads import imported_workload
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
 from apps.results.imports import files, mapping

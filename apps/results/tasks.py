@@ -6,8 +6,10 @@ from celery import shared_task
 
 from apps import logs
 from apps.campaigns.models import Run
-from apps.results import fold, keeper, looks, queries, retention
-from apps.results import ingest as reading
+from apps.results import queries
+from apps.results.answers import looks
+from apps.results.store import fold, keeper, retention
+from apps.results.store import ingest as reading
 
 
 @shared_task(name="results.ingest")

@@ -18,9 +18,9 @@ from rest_framework.response import Response
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role
-from apps.accounts.pages import attachment
-from apps.accounts.rest import paged
 from apps.accounts.services import user_of
+from apps.accounts.web.pages import attachment
+from apps.accounts.web.rest import paged
 from apps.hosts.models import Host
 from apps.tuning import rules, services
 from apps.tuning.exports import FORMATS

@@ -12,8 +12,8 @@ from django.urls import path
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.accounts.pages import attachment, blame, needs, of_team, page, spoken
 from apps.accounts.services import require, user_of
+from apps.accounts.web.pages import attachment, blame, needs, of_team, page, spoken
 from apps.tuning import rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm

@@ -108,8 +108,8 @@ def test_so_is_one_that_gives_none_before_the_view(db: None, monkeypatch: pytest
 
 
 def test_a_conditional_write_that_cannot_be_alone_is_a_conflict(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.accounts.conditions.TRIES", 2)
-    monkeypatch.setattr("apps.accounts.conditions._lock", lambda number: False)
+    monkeypatch.setattr("apps.accounts.web.conditions.TRIES", 2)
+    monkeypatch.setattr("apps.accounts.web.conditions._lock", lambda number: False)
     url = reverse("api:host-detail", args=[make_host().pk])
 
     answer = browser(admin).patch(url, {"labels": ["a"]}, format="json", headers={"If-Match": "*"})

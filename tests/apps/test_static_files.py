@@ -17,7 +17,7 @@ from apps.static_storage import StaticStorage
 
 def test_collected_files_are_compressed_and_kept_for_a_year(settings: Any, tmp_path: Path) -> None:
     settings.STATIC_ROOT = str(tmp_path)
-    settings.STATICFILES_FINDERS = ["apps.results.assets.PlotlyFinder"]
+    settings.STATICFILES_FINDERS = ["apps.results.pages.assets.PlotlyFinder"]
     call_command("collectstatic", "--noinput", verbosity=0)
     name = StaticStorage().stored_name("plotly.min.js")
     request = RequestFactory().get(f"/static/{name}", headers={"Accept-Encoding": "gzip"})

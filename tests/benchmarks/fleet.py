@@ -90,8 +90,9 @@ class Bench:
         return row
 
     def _draft(self, host: Host) -> Campaign:
-        from apps.campaigns import services, workloads
-        from apps.campaigns.steps import single
+        from apps.campaigns import services
+        from apps.campaigns.design.steps import single
+        from apps.campaigns.library import workloads
 
         figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
         options = {"program": "sleep", "arguments": "3600", "limit_s": 7200, **figures}

@@ -82,7 +82,7 @@ def addresses() -> dict[str, str]:
     """What is asked for: a name -> its address. A page that is new comes here, or to `of_campaign`."""
     from django.urls import reverse
 
-    from apps.accounts.keyset import cursor_at
+    from apps.accounts.web.keyset import cursor_at
     from apps.campaigns.models import Campaign
 
     ended = Campaign.objects.filter(state="finished").order_by("-created_at", "-pk")
@@ -114,7 +114,7 @@ def addresses() -> dict[str, str]:
 def of_campaign(name: str, campaign: Any) -> dict[str, str]:
     from django.urls import reverse
 
-    from apps.accounts.keyset import cursor_at
+    from apps.accounts.web.keyset import cursor_at
 
     last, *_, nearly = campaign.runs.order_by("-position")[:20]
     labels = list(dict.fromkeys(run.label for run in campaign.runs.filter(outcome="ok").order_by("position")[:100]))
@@ -194,12 +194,12 @@ def beats() -> dict[str, Callable[[], Any]]:
     """What is done every few seconds, whether anybody looks or not; what follows from it is taken back."""
     from django.utils import timezone
 
-    from apps.campaigns import queue
+    from apps.campaigns.execution import queue
     from apps.campaigns.models import Run
     from apps.decisions import reviews
     from apps.hosts import contact
-    from apps.results import looks
     from apps.results import queries as results
+    from apps.results.answers import looks
 
     return {
         "beat: runs that are due": lambda: list(Run.objects.due(timezone.now())),

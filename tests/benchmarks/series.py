@@ -59,7 +59,7 @@ def recorded(seconds: int) -> dict[str, Table]:
         events = connection.events(connection.submit(spec), limit_s=seconds + 120)
         connection.close()
     assert of(events, "outcome") == [{"outcome": "ok", "error": None}], of(events, "outcome")
-    from apps.results.fold import table_of
+    from apps.results.store.fold import table_of
 
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for sample in of(events, "sample"):
@@ -69,7 +69,7 @@ def recorded(seconds: int) -> dict[str, Table]:
 
 def spun_out(seen: dict[str, Table], seconds: int, metrics: int) -> dict[str, Table]:
     """The first `metrics` columns that moved at all, shown panels first, for so many seconds."""
-    from apps.results.series import panel_of
+    from apps.results.store.series import panel_of
 
     chance = np.random.default_rng(4)
     named = [(source, name) for source, table in seen.items() for name in table if name != "t"]
@@ -181,7 +181,7 @@ def _looks(tables: dict[str, Table], at: int) -> Iterator[dict[str, Any]]:
 
 
 def reading_in(run: Any) -> None:
-    from apps.results import ingest
+    from apps.results.store import ingest
 
     count = run.events.filter(kind="sample").count()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
@@ -198,8 +198,8 @@ def _memory(name: str) -> int:
 
 def folding(run: Any, tables: dict[str, Table]) -> None:
     """What one turn of a run under way takes at the end of it, when its last blocks are nearly full."""
-    from apps.results import fold
-    from apps.results.fold import append
+    from apps.results.store import fold
+    from apps.results.store.fold import append
 
     begun = time.perf_counter()
     for source, table in tables.items():

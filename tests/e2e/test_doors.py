@@ -10,8 +10,8 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import Browser, Page
 
-from apps.accounts import people
 from apps.accounts.models import Role
+from apps.accounts.team import people
 from tests import populate
 from tests.e2e.conftest import shot
 

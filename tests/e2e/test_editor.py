@@ -11,8 +11,8 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from apps.accounts.models import User
-from apps.campaigns import workloads
-from apps.campaigns.steps import single
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from tests.e2e.conftest import shot
 
 pytestmark = pytest.mark.e2e

@@ -10,7 +10,8 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from apps.results import exports, report
+from apps.results import report
+from apps.results.exchange import exports
 from tests.e2e.conftest import shot
 
 pytestmark = pytest.mark.e2e

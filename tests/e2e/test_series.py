@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page
 
 from apps.campaigns.models import Run
-from apps.results import fold
+from apps.results.store import fold
 from tests.apps.results.test_latency_charts import keep, report
 from tests.apps.results.test_series import BEGAN, tell
 

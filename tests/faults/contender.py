@@ -39,8 +39,9 @@ class Contender:
 
     def __init__(self, told: dict[str, Any]) -> None:
         from apps.accounts.models import Role, User
-        from apps.campaigns import claims, dispatch, fetching, workloads
-        from apps.campaigns.steps import single
+        from apps.campaigns.design.steps import single
+        from apps.campaigns.execution import claims, dispatch, fetching
+        from apps.campaigns.library import workloads
 
         self._told, self._dispatch, self._forget = told, dispatch, fetching.forget
         claims.BUSY_RETRY_S = 0.02

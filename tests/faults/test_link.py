@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents import protocol
 from apps.accounts.models import User
-from apps.campaigns import claims, dispatch
+from apps.campaigns.execution import claims, dispatch
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact, ssh
 from apps.hosts.models import Host

@@ -14,7 +14,7 @@ import pytest
 
 from agents.spool import read_log
 from apps.accounts.models import User
-from apps.campaigns import claims
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns

@@ -17,7 +17,7 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 
-from apps.campaigns import claims
+from apps.campaigns.execution import claims
 from apps.hosts import ssh
 from tests.faults.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import datasets, preparing, recipes, services
+from apps.campaigns import recipes, services
+from apps.campaigns.library import datasets, preparing
 from apps.campaigns.models import Campaign, DataCopy, DataUse
 from apps.hosts.models import Host
 from apps.results import queries

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import recipes, services, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results import queries

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import claims
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts import contact, services
 from apps.hosts.models import Host

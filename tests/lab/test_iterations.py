@@ -12,9 +12,11 @@ from threading import Thread
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import claims, services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import claims
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.faults import audit

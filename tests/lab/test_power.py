@@ -21,7 +21,7 @@ import pytest
 from agents import cpulist, protocol
 from agents.spool import parse_line
 from apps.accounts.models import User
-from apps.campaigns.targets import target
+from apps.campaigns.design.targets import target
 from apps.hosts import consents, contact, ssh
 from apps.hosts.models import Host
 from tests import campaigns

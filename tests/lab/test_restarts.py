@@ -9,9 +9,11 @@ import pytest
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import claims, previews, services
+from apps.campaigns import services
+from apps.campaigns.design import previews
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.hosts.services import install_units, uninstall_units
 from tests import campaigns

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import services, steps, workloads
+from apps.campaigns import services
+from apps.campaigns.design import steps
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact, paths
 from apps.hosts.models import Host
-from apps.results.summary import summary_table
+from apps.results.answers.summary import summary_table
 from tests import campaigns
 from tests.lab.conftest import differences, look
 from tests.lab.machines.machine import Machine

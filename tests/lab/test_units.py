@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import claims
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts import services, ssh
 from apps.hosts.models import Host

@@ -8,7 +8,8 @@ from typing import Any
 
 from agents.workloads import WORKLOADS
 from apps.accounts.templatetags.pages import span
-from apps.campaigns import data, plan, recipes, steps
+from apps.campaigns import recipes
+from apps.campaigns.design import data, plan, steps
 from apps.campaigns.queries import FEWEST, NEWEST
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.campaigns.recipes.reference import REFERENCE

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from apps.campaigns import recipes
-from apps.campaigns.orders import ORDERS
-from apps.campaigns.plan import REBOOTS
+from apps.campaigns.design.orders import ORDERS
+from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.scale import NUMBERS, WORDS
 from tests.site import api_page, commands, generated, markdown, navigation, recipe_pages, sources, variables
 

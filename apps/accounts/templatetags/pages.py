@@ -11,7 +11,7 @@ from typing import Any
 from django import template
 
 from apps.accounts.models import Role, Thing, User
-from apps.accounts.pages import spoken
+from apps.accounts.web.pages import spoken
 from common.wording import signed, verdict_word
 
 register = template.Library()

@@ -11,8 +11,8 @@ from django.db import models
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
+from apps.campaigns.design.steps import Step
 from apps.campaigns.models.workloads import DataSet, Workload
-from apps.campaigns.steps import Step
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models
 
-from apps.campaigns import data
+from apps.campaigns.design import data
 from apps.campaigns.models.runs import Run
 from apps.campaigns.models.workloads import DataSet
 from apps.hosts.models import Host

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import models
 
 from apps.accounts.models import Owned, User
-from apps.campaigns import data, steps
+from apps.campaigns.design import data, steps
 from apps.hosts.models import NAME
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.protocol import REBOOT
-from apps.campaigns import data, plan
-from apps.campaigns import steps as campaign_steps
+from apps.campaigns.design import data, plan
+from apps.campaigns.design import steps as campaign_steps
+from apps.campaigns.design.steps import Step
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.campaigns.recipes.reading import parse
 from apps.campaigns.recipes.reference import BIN_DIR, REFERENCE
 from apps.campaigns.recipes.scale import scaled
-from apps.campaigns.steps import Step
 from common.errors import PlanError
 
 Recipe = dict[str, Any]

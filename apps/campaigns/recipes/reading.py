@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from apps.campaigns.cells import DESIGNS
-from apps.campaigns.orders import ORDERS
-from apps.campaigns.plan import REBOOTS
+from apps.campaigns.design.cells import DESIGNS
+from apps.campaigns.design.orders import ORDERS
+from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.documents import StrictLoader, read_yaml
 from apps.tuning import rules

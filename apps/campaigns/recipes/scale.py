@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apps.campaigns import data
+from apps.campaigns.design import data
 from apps.hosts.topology import file_system
 
 Facts = Mapping[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from apps.results.answers.compare import Arm, Compared
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
-from apps.results.compare import Arm, Compared
 
 LETTERS = "ABCDEF"
 MOST_POINTS = 2000  # of a side; more are drawn as a share of them

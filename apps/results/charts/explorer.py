@@ -20,7 +20,7 @@ from apps.results.charts.themes import (
     origin_note,
     value_range,
 )
-from apps.results.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
+from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
 
 HEIGHT_PX, STACKED_PX = 520, 360
 NARROW_PX = 700  # below this facets stand one below the other

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apps.results import thin
+from apps.results.charts import thin
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
-from apps.results.latencies import Curve, Heat, Statement
-from apps.results.timeline import Axis
+from apps.results.runs.latencies import Curve, Heat, Statement
+from apps.results.runs.timeline import Axis
 
 TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
 MOST_CURVES, MOST_COLUMNS = 6, 1000

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.results import thin
+from apps.results.charts import thin
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, shown
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
-from apps.results.samples import Column
-from apps.results.series import Panel
-from apps.results.timeline import MEASURE, Axis
+from apps.results.runs.timeline import MEASURE, Axis
+from apps.results.store.samples import Column
+from apps.results.store.series import Panel
 
 # Beyond this many lines a panel shows the whole spread as a heat map instead.
 MOST_LINES = 6

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from apps.results.charts.themes import DASHES, Figure, Theme, foot, layout
-from apps.results.spreads import Part, Spread, Spreads
+from apps.results.runs.spreads import Part, Spread, Spreads
 
 PLACES = {"read": 0, "write": 1, "trim": 2, "mixed": 3, "": 4}
 SYMBOLS = {50.0: "line-ns", 99.0: "diamond", 99.9: "triangle-left"}

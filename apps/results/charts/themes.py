@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from apps.results.timeline import Axis
+from apps.results.runs.timeline import Axis
 
 Figure = dict[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from apps.campaigns.plan import MAX_RUNS
+from apps.campaigns.design.plan import MAX_RUNS
 from apps.results.imports import columns, manifest, names, reading
 from apps.results.imports import mapping as said
 from apps.results.imports.files import File

@@ -12,8 +12,8 @@ FULL = 4096
 
 def convert(apps, schema_editor):
     """From float64, column after column, deflated as a whole."""
-    from apps.results import codec
-    from apps.results.fold import group_of
+    from apps.results.store import codec
+    from apps.results.store.fold import group_of
 
     blocks = apps.get_model("results", "Block").objects
     for series in apps.get_model("results", "Series").objects.iterator(chunk_size=10):
@@ -35,7 +35,7 @@ def convert(apps, schema_editor):
 
 
 def convert_back(apps, schema_editor):
-    from apps.results import codec
+    from apps.results.store import codec
 
     for series in apps.get_model("results", "Series").objects.iterator(chunk_size=10):
         table = {name: np.full(series.samples, np.nan) for name in series.columns}

@@ -8,16 +8,17 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.campaigns import words
+from apps.campaigns.design import words
 from apps.campaigns.history import Entry, history
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import topology
 from apps.hosts.models import Facts
-from apps.results import exports, queries
-from apps.results.judgements import judgements
+from apps.results import queries
+from apps.results.answers.judgements import judgements
+from apps.results.answers.sentences import Judgement
+from apps.results.answers.summary import SummaryTable, summary_table
+from apps.results.exchange import exports
 from apps.results.queries import CampaignTable, LevelRow
-from apps.results.sentences import Judgement
-from apps.results.summary import SummaryTable, summary_table
 from common.wording import verdict_word
 
 MOST_FAILED = 50

@@ -12,8 +12,9 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from apps.campaigns.models import Campaign
-from apps.results import charts, explorer
-from apps.results.assets import NAME
+from apps.results import charts
+from apps.results.explore import explorer
+from apps.results.pages.assets import NAME
 from apps.results.report.content import Report, mean, relative, report_of, verdict
 from common.errors import PlanError
 

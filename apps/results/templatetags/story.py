@@ -8,8 +8,8 @@ from django.utils.html import format_html
 from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.models import RunEvent
 from apps.campaigns.queries import breaks_sentence
-from apps.results.story import text_of
-from apps.results.summary import Cell
+from apps.results.answers.summary import Cell
+from apps.results.runs.story import text_of
 
 register = template.Library()
 

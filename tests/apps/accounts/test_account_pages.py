@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import ApiToken, Role, User
-from apps.accounts.pages import spoken
+from apps.accounts.web.pages import spoken
 from common.errors import HostError, PlanError, ProvingError
 from tests import populate
 

@@ -10,9 +10,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts import attempts, waking
-from apps.accounts.attempts import FAILED_LOGINS, FORGOTTEN
+from apps.accounts import waking
 from apps.accounts.models import Role, User
+from apps.accounts.web import attempts
+from apps.accounts.web.attempts import FAILED_LOGINS, FORGOTTEN
 from apps.logs import WithoutSecrets
 from tests import populate
 

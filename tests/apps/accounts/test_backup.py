@@ -18,12 +18,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from apps.accounts import backup, sealed, vault
 from apps.accounts.models import AuditEntry, Role
+from apps.accounts.operation import backup, sealed, vault
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Identity
 from apps.keys import fingerprint
-from apps.results import downloads, exports
+from apps.results.exchange import downloads, exports
 from common.errors import HostError, PlanError
 from tests import populate
 

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts import channels, notify
 from apps.accounts.models import AuditEntry, Channel, Delivery, Role, User
-from apps.accounts.vault import decrypt
+from apps.accounts.notices import channels, notify
+from apps.accounts.operation.vault import decrypt
 from common.errors import PlanError, RoleError
 from tests.factories import browser, make_user
 

@@ -14,8 +14,8 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from apps.accounts import idempotency
 from apps.accounts.models import ApiToken, IdempotentRequest, Role, User
+from apps.accounts.web import idempotency
 from apps.campaigns.models import Campaign
 from apps.results.models import Import
 from tests.factories import browser, make_campaign, make_user, script

@@ -9,8 +9,8 @@ import pytest
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from apps.accounts import keyset
 from apps.accounts.models import Role, User
+from apps.accounts.web import keyset
 from common.errors import PlanError
 from tests.factories import browser, make_user
 

@@ -22,9 +22,9 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from apps.accounts import channels, mail, notify, webhook
 from apps.accounts.models import Channel, Delivery, User
-from apps.campaigns import halts, queue
+from apps.accounts.notices import channels, mail, notify, webhook
+from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Run
 from apps.hosts import contact
 from common.errors import HostError, PlanError, UnreachableError

@@ -10,9 +10,10 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts import people, tasks
+from apps.accounts import tasks
 from apps.accounts.models import AuditEntry, Role, Session, User
 from apps.accounts.services import issue_token
+from apps.accounts.team import people
 from common.errors import PlanError
 from tests import populate
 

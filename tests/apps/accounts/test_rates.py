@@ -9,8 +9,8 @@ import pytest
 from django.core.cache import cache
 from django.test import override_settings
 
-from apps.accounts import rates
 from apps.accounts.models import User
+from apps.accounts.web import rates
 from tests.factories import browser, script
 
 URL = "/api/v1/me/"

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from apps.accounts import runtime_role
 from apps.accounts.models import AuditEntry, Role, User
+from apps.accounts.operation import runtime_role
 from apps.accounts.services import audit
 from common.errors import PlanError
 from tests.factories import make_host, make_user

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts import teams
 from apps.accounts.models import AuditEntry, Membership, Role, Team, User
+from apps.accounts.team import teams
 from apps.hosts.models import Host
 from tests.factories import browser, make_campaign, make_host, make_user
 from tests.factories import make_member as member

@@ -10,13 +10,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.accounts import teams
 from apps.accounts.models import AuditEntry, Membership, Role, Team, User
 from apps.accounts.services import issue_token, require
+from apps.accounts.team import teams
 from apps.campaigns import services as campaigns
-from apps.campaigns import workloads
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Workload
-from apps.campaigns.steps import single
 from apps.hosts import reservations
 from apps.hosts.models import Host
 from apps.hosts.services import add_host, archive_host, change_host

@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import dispatch, queries
+from apps.campaigns import queries
+from apps.campaigns.execution import dispatch
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import datasets, recipes, services, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.design.steps import patch
+from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import patch
 from apps.hosts import paths
 from apps.hosts.models import Host
-from apps.results import exports
+from apps.results.exchange import exports
 from readers.others.huge_page_csv import parse_huge_page_csv
 from tests import campaigns
 

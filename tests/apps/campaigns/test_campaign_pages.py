@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
-from apps.campaigns import design
+from apps.campaigns.design.steps import single
 from apps.campaigns.models import Campaign, Run, Workload
-from apps.campaigns.steps import single
+from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
 from tests import populate
@@ -122,12 +122,14 @@ def test_a_row_is_added_without_a_script(client: Client, typed: dict[str, Any]) 
 
 def test_values_have_the_type_that_the_catalogue_wants() -> None:
     rows = [
-        design.Row("clients", "", "workload.clients", "16"),
-        design.Row("report", "", "workload.report_per_command", "on"),
-        design.Row("buffers", "", "settings.postgresql.shared_buffers", "128"),
+        factor_rows.Row("clients", "", "workload.clients", "16"),
+        factor_rows.Row("report", "", "workload.report_per_command", "on"),
+        factor_rows.Row("buffers", "", "settings.postgresql.shared_buffers", "128"),
     ]
 
-    sets = [level["set"] for factor in design.factors_of(rows, single("pgbench", {})) for level in factor["levels"]]
+    sets = [
+        level["set"] for factor in factor_rows.factors_of(rows, single("pgbench", {})) for level in factor["levels"]
+    ]
 
     assert sets == [
         {"workload.clients": 16},

@@ -10,11 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import previews, services
-from apps.campaigns.forms import CampaignForm
+from apps.campaigns import services
+from apps.campaigns.design import previews
 from apps.campaigns.models import Campaign, RunPart
+from apps.campaigns.pages.forms import CampaignForm
 from apps.hosts.models import Host
-from apps.results import exports
+from apps.results.exchange import exports
 from common.errors import PlanError
 from tests.factories import FACTS, make_host, make_user, make_workload
 

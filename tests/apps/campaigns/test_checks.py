@@ -11,11 +11,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import previews, services, validity
-from apps.campaigns.checks import Check
+from apps.campaigns import services
+from apps.campaigns.design import previews, validity
+from apps.campaigns.design.checks import Check
+from apps.campaigns.design.steps import single
+from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign
-from apps.campaigns.steps import single
-from apps.campaigns.workloads import save_workload
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import machine

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from agents.collectors import COLLECTORS
 from apps.accounts.models import User
-from apps.campaigns import previews, workloads
-from apps.campaigns.forms import CampaignForm
+from apps.campaigns.design import previews
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign
-from apps.campaigns.steps import single
+from apps.campaigns.pages.forms import CampaignForm
 from tests.factories import FACTORS, browser, make_host, make_user
 
 

@@ -9,8 +9,9 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts import services as accounts
 from apps.accounts.models import AuditEntry, Role, User
-from apps.campaigns import services, workloads
-from apps.campaigns.steps import single
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.hosts.models import Host
 from common.errors import PlanError, RoleError
 from tests import campaigns

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import datasets, preparing, recipes, services, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import datasets, preparing, workloads
 from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from apps.results import queries
 from common.errors import PlanError

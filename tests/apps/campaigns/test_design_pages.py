@@ -11,8 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import design, plan, previews, queries, recipes, services, words
+from apps.campaigns import queries, recipes, services
+from apps.campaigns.design import plan, previews, words
 from apps.campaigns.models import Campaign, Run
+from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import populate
@@ -85,12 +87,12 @@ def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
         for name, labels in (("huge pages", ["off", "on"]), ("size", ["2MB", "1GB"]), ("pool", ["1GB", "8GB"]))
     ]
 
-    arranged = design.arranged(factors, text, "pool = ascending")
+    arranged = factor_rows.arranged(factors, text, "pool = ascending")
 
-    assert (design.conditions_of(arranged), design.orders_of(arranged)) == (text, "pool = ascending")
-    cells = design.cells_of("off;; 1GB\non; 2MB; 8GB", arranged)
+    assert (factor_rows.conditions_of(arranged), factor_rows.orders_of(arranged)) == (text, "pool = ascending")
+    cells = factor_rows.cells_of("off;; 1GB\non; 2MB; 8GB", arranged)
     assert cells[0] == {"huge pages": "off", "pool": "1GB"}
-    assert design.cells_text(cells, arranged) == "off; ; 1GB\non; 2MB; 8GB"
+    assert factor_rows.cells_text(cells, arranged) == "off; ; 1GB\non; 2MB; 8GB"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.campaigns import cells, factors, orders, plan
-from apps.campaigns.steps import single
+from apps.campaigns.design import cells, factors, orders, plan
+from apps.campaigns.design.steps import single
 from common.errors import PlanError
 
 BASE: dict[str, Any] = {

@@ -11,7 +11,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import claims, dispatch, fetching, queue, services
+from apps.campaigns import services
+from apps.campaigns.execution import claims, dispatch, fetching, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import leases
 from apps.hosts.models import Host, Lease

@@ -10,7 +10,8 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
-from apps.campaigns import lifecycle, plan, previews
+from apps.campaigns import lifecycle
+from apps.campaigns.design import plan, previews
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError

@@ -12,7 +12,7 @@ import pytest
 
 from agents.spool import Spool
 from agents.system import System
-from apps.campaigns import fetching
+from apps.campaigns.execution import fetching
 from apps.campaigns.models import Run
 from apps.hosts import ssh
 from apps.hosts.models import Host

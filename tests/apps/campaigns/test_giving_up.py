@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role
-from apps.campaigns import claims, dispatch, giving_up
+from apps.campaigns.execution import claims, dispatch, giving_up
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import leases
 from apps.hosts.models import Host, Lease

@@ -8,9 +8,9 @@ import pytest
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.campaigns import nuisance, plan
+from apps.campaigns.design import nuisance, plan
+from apps.campaigns.design.steps import Step, single
 from apps.campaigns.models import Run
-from apps.campaigns.steps import Step, single
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import campaigns

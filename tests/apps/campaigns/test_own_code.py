@@ -8,9 +8,10 @@ import pytest
 
 from apps.accounts import services as accounts
 from apps.accounts.models import Role, User
-from apps.campaigns import code, datasets, lifecycle, own_recipes, preparing, recipes, services, workloads
+from apps.campaigns import lifecycle, recipes, services
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import code, datasets, own_recipes, preparing, workloads
 from apps.campaigns.models import Campaign
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from common.errors import PlanError, RoleError
 from tests import campaigns

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
-from apps.campaigns import claims, halts, lifecycle, queue, services
+from apps.campaigns import lifecycle, services
+from apps.campaigns.execution import claims, halts, queue
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import leases

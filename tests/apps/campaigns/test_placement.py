@@ -10,14 +10,15 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns import previews, queue
+from apps.campaigns.design import previews
+from apps.campaigns.execution import queue
+from apps.campaigns.execution.schedule import by_host
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks
-from apps.campaigns.schedule import by_host
 from apps.hosts import reservations
 from apps.hosts.models import Facts, Host
+from apps.results.answers.summary import summary_table
 from apps.results.queries import campaign_table, evidence
-from apps.results.summary import summary_table
 from common.errors import PlanError
 from tests.factories import FACTS, browser, end_run, make_campaign, make_host, make_user
 

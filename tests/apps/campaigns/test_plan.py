@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.campaigns import plan, steps
-from apps.campaigns.steps import single
+from apps.campaigns.design import plan, steps
+from apps.campaigns.design.steps import single
 from common.errors import PlanError
 
 BASE: dict[str, Any] = {

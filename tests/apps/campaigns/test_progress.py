@@ -8,7 +8,9 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns import previews, queries, schedule, services
+from apps.campaigns import queries, services
+from apps.campaigns.design import previews
+from apps.campaigns.execution import schedule
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress, progress
 from tests.factories import end_run, make_campaign

@@ -12,9 +12,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.campaigns import claims, dispatch, queue, services, tasks
+from apps.campaigns import services, tasks
+from apps.campaigns.execution import claims, dispatch, queue
+from apps.campaigns.execution.schedule import schedule
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.schedule import schedule
 from apps.hosts import reservations
 from apps.hosts.models import Host
 from common.errors import PlanError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.campaigns import design
-from apps.campaigns.ranges import expanded
-from apps.campaigns.steps import single
+from apps.campaigns.design.ranges import expanded
+from apps.campaigns.design.steps import single
+from apps.campaigns.pages import factor_rows
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_a_value_is_one_level_or_several(text: str, values: list[str]) -> None:
     ],
 )
 def test_only_the_values_of_numbers_are_spread_over_levels(path: str, value: str, count: int) -> None:
-    rows = design.spread([design.Row("factor", "", path, value)], single("pgbench", {}))
+    rows = factor_rows.spread([factor_rows.Row("factor", "", path, value)], single("pgbench", {}))
 
-    (factor,) = design.factors_of(rows, single("pgbench", {}))
+    (factor,) = factor_rows.factors_of(rows, single("pgbench", {}))
 
     assert len(factor["levels"]) == count
 
 
 def test_a_row_with_a_label_stays_one_level() -> None:
-    row = design.Row("clients", "few", "workload.clients", "1, 4")
+    row = factor_rows.Row("clients", "few", "workload.clients", "1, 4")
 
-    assert design.spread([row], single("pgbench", {})) == [row]
+    assert factor_rows.spread([row], single("pgbench", {})) == [row]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.protocol import canonical, checksum
 from apps.accounts.models import User
-from apps.campaigns import received
+from apps.campaigns.execution import received
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns

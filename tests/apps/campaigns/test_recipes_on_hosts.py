@@ -9,7 +9,9 @@ import pytest
 from agents.facts import full
 from agents.system import System
 from apps.accounts.models import User
-from apps.campaigns import previews, recipe_hosts, recipes, services
+from apps.campaigns import recipes, services
+from apps.campaigns.design import previews
+from apps.campaigns.library import recipe_hosts
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.hosts.models import Host
 from common.errors import PlanError

@@ -12,7 +12,9 @@ from django.utils import timezone
 
 from agents.protocol import digest
 from apps.accounts.models import User
-from apps.campaigns import claims, plan, previews, queries, services
+from apps.campaigns import queries, services
+from apps.campaigns.design import plan, previews
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from common.errors import PlanError

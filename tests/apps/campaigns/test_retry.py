@@ -7,7 +7,8 @@ from django.db import IntegrityError, transaction
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
-from apps.campaigns import lifecycle, queue
+from apps.campaigns import lifecycle
+from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError

@@ -18,9 +18,11 @@ import pytest
 from django.db import connection
 
 from apps.accounts.models import User
-from apps.campaigns import claims, parts, queue, services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.execution import claims, parts, queue
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.campaigns.steps import single
 from apps.hosts import leases, ssh
 from apps.hosts.models import Host, Lease
 from tests import campaigns, machines, remote

@@ -9,9 +9,10 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.campaigns import services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run, Workload
-from apps.campaigns.steps import single
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import campaigns

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import services, workloads
+from apps.campaigns import services
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
 from apps.hosts.models import Host, Lease
 from apps.results import queries
 from tests import campaigns, machines, remote

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import recipes, services, steps, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.design import steps
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact, paths
 from apps.hosts.models import Host
-from apps.results import series
-from apps.results.summary import summary_table
+from apps.results.answers.summary import summary_table
+from apps.results.store import series
 from common.errors import PlanError
 from tests import campaigns
 from tests.factories import FACTS, make_host

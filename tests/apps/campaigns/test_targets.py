@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
-from apps.campaigns import dispatch, previews, targets
+from apps.campaigns.design import previews, targets
+from apps.campaigns.execution import dispatch
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import consents
 from apps.hosts.models import Host

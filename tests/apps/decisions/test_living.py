@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Channel, User
-from apps.campaigns import queue, services
+from apps.campaigns import services
+from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign
 from apps.decisions import confirm, needs, upkeep
 from apps.decisions import services as decisions

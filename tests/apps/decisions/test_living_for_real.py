@@ -9,9 +9,9 @@ from django.core.management import call_command
 
 from apps.accounts.models import User
 from apps.campaigns import services as campaigns
-from apps.campaigns import workloads
+from apps.campaigns.design.steps import single
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.steps import single
 from apps.decisions import confirm
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision

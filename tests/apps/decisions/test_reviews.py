@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Channel, User
-from apps.campaigns import queue
+from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign
 from apps.decisions import reviews, services
 from apps.decisions.models import Decision

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, User
-from apps.campaigns import claims
+from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns

@@ -9,8 +9,8 @@ import numpy as np
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import fold
 from apps.results.models import Measurement
+from apps.results.store import fold
 from tests.factories import browser, end_run, make_campaign
 
 

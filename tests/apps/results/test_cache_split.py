@@ -10,9 +10,10 @@ import pytest
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.campaigns import recipes, services, workloads
+from apps.campaigns import recipes, services
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.results import exports
+from apps.results.exchange import exports
 from apps.results.models import Measurement
 from readers.others.huge_page_csv import COLUMNS, parse_huge_page_csv
 from tests import machine

@@ -13,12 +13,12 @@ from apps.results import charts
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
-from apps.results.latencies import Statement
 from apps.results.models import Within
 from apps.results.queries import CampaignTable, LevelRow, Point
-from apps.results.samples import Column
-from apps.results.series import Panel
-from apps.results.timeline import Axis, Step
+from apps.results.runs.latencies import Statement
+from apps.results.runs.timeline import Axis, Step
+from apps.results.store.samples import Column
+from apps.results.store.series import Panel
 
 
 def level(label: str, *values: float, low: float | None = None, high: float | None = None) -> LevelRow:

@@ -14,7 +14,8 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import charts, explorer
+from apps.results import charts
+from apps.results.explore import explorer
 from apps.results.models import Measurement
 from common.errors import PlanError
 from tests import split

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import downloads, exports
+from apps.results.exchange import downloads, exports
 from tests import populate
 from tests.apps.results.test_import import imported
 from tests.factories import browser, script

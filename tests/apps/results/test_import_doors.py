@@ -16,7 +16,8 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns.models import Campaign
 from apps.hosts import services as hosts
 from apps.hosts.models import Host
-from apps.results import services, transfer
+from apps.results import services
+from apps.results.exchange import transfer
 from apps.results.models import Import
 from common.errors import PlanError, RoleError
 from tests.apps.results.test_import import SAID, imported, rows, sample

@@ -14,8 +14,8 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries, services
+from apps.results.answers.summary import summary_table
 from apps.results.models import Measurement
-from apps.results.summary import summary_table
 from tests.apps.results.test_import import SAID, imported, rows, sample
 from tests.factories import browser
 

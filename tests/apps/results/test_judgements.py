@@ -15,10 +15,10 @@ from django.utils.html import escape
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results.judgements import judgements
+from apps.results.answers.judgements import judgements
+from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement, Within
 from apps.results.queries import campaign_table
-from apps.results.sentences import Judgement
 from tests.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db

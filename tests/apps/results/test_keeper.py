@@ -14,11 +14,12 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.campaigns import lifecycle
 from apps.campaigns.models import Campaign, Run
-from apps.results import keeper, queries
-from apps.results.keeper import Keeper
+from apps.results import queries
+from apps.results.answers.summary import summary_table
 from apps.results.models import Kept
 from apps.results.queries import CampaignTable, LevelRow
-from apps.results.summary import summary_table
+from apps.results.store import keeper
+from apps.results.store.keeper import Keeper
 from tests.factories import browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db

@@ -16,9 +16,10 @@ from agents.histogram import Histogram, bucket_of
 from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.results import charts, latencies
+from apps.results import charts
 from apps.results.models import Measurement
-from apps.results.timeline import Axis
+from apps.results.runs import latencies
+from apps.results.runs.timeline import Axis
 from tests.factories import make_campaign
 
 pytestmark = pytest.mark.django_db

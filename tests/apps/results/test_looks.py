@@ -12,9 +12,13 @@ from scipy import stats as distributions
 
 import stats
 from apps.accounts.models import User
-from apps.campaigns import halts, lifecycle, previews, queue
+from apps.campaigns import lifecycle
+from apps.campaigns.design import previews
+from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Campaign, Run
-from apps.results import ingest, looks, queries
+from apps.results import queries
+from apps.results.answers import looks
+from apps.results.store import ingest
 from common.errors import PlanError
 from stats import sequential
 from tests.factories import browser, end_run, make_campaign

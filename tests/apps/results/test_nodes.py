@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from apps.campaigns.models import Run
 from apps.hosts.models import Facts
-from apps.results import fold, nodes, series
+from apps.results.runs import nodes
+from apps.results.store import fold, series
 from tests import filled
 from tests.apps.results.test_series import BEGAN, tell
 

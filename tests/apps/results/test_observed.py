@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from agents.protocol import digest
 from apps.campaigns.models import Artefact, Run, RunEvent
-from apps.results import ingest, observed, series
+from apps.results.runs import observed
+from apps.results.store import ingest, series
 from tests import filled
 from tests.contract.test_server_log import V15
 

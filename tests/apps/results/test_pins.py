@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns.models import Campaign, Run
-from apps.results import pins, places
+from apps.results.explore import pins, places
 from apps.results.models import Pin
 from common.errors import PlanError, RoleError
 from tests import pinned, populate, split

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.results import proof
-from apps.results.evidence import parts
+from apps.results.runs import proof
+from apps.results.runs.evidence import parts
 
 THP = {"transparent_huge_pages": {"enabled": "never"}}
 WRITE = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original": "60", "wanted": "1", "found": "1"}

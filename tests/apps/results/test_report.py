@@ -13,7 +13,8 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import exports, queries, report
+from apps.results import queries, report
+from apps.results.exchange import exports
 from tests import split
 from tests.factories import make_campaign, script
 

@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role
 from apps.campaigns.models import Run
-from apps.results import codec, exports, fold, retention
+from apps.results.exchange import exports
 from apps.results.models import Block, Measurement, Series, Within
+from apps.results.store import codec, fold, retention
 from tests import populate
 
 HOUR = 3600

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.results import story
+from apps.results.runs import story
 from tests.factories import make_campaign, make_host
 
 pytestmark = pytest.mark.django_db

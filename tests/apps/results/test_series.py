@@ -17,10 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.workloads import fio, pgbench, sql, sysbench
-from apps.campaigns import live
+from apps.campaigns.execution import live
 from apps.campaigns.models import Run, RunEvent
-from apps.results import codec, fold, ingest, news, queries, samples, series, thin, timeline
+from apps.results import queries
+from apps.results.charts import thin
+from apps.results.live import news
 from apps.results.models import Block
+from apps.results.runs import timeline
+from apps.results.store import codec, fold, ingest, samples, series
 from tests import filled
 
 BEGAN = 1795273600.0

@@ -15,8 +15,9 @@ from django.urls import reverse
 from agents.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results import charts, spreads
+from apps.results import charts
 from apps.results.models import Measurement
+from apps.results.runs import spreads
 from readers import measure
 from readers.fio.report import parse_fio
 from readers.histogram import Histogram

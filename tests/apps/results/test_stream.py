@@ -14,9 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.campaigns.models import Run, RunEvent
-from apps.results import hub as hubs
-from apps.results import live_views, news
-from apps.results.hub import AGAIN, BEAT, Hub, Word
+from apps.results.live import hub as hubs
+from apps.results.live import news
+from apps.results.live.hub import AGAIN, BEAT, Hub, Word
+from apps.results.pages import live_views
 from tests import filled
 
 

@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.workloads import save_workload
+from apps.results.answers.summary import HEAD, Cell, summary_table
 from apps.results.models import Measurement
-from apps.results.summary import HEAD, Cell, summary_table
 from apps.results.templatetags.story import mean_told
 from tests.factories import browser, make_campaign
 

@@ -14,9 +14,10 @@ from django.utils.html import escape
 
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results import fold, within
-from apps.results.ingest import SERVER_LOG
 from apps.results.models import Mark, Measurement, Within
+from apps.results.runs import within
+from apps.results.store import fold
+from apps.results.store.ingest import SERVER_LOG
 from tests.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from apps.accounts import backup
+from apps.accounts.operation import backup
 from common.errors import ProvingError
 
 

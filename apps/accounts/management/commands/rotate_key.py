@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.accounts import sealed
+from apps.accounts.operation import sealed
 from common.errors import ProvingError
 
 

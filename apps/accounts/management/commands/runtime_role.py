@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from apps.accounts import runtime_role
+from apps.accounts.operation import runtime_role
 from common.errors import PlanError
 
 

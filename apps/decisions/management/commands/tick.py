@@ -9,14 +9,16 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import Q
 from django.utils import timezone
 
-from apps.accounts import notify
-from apps.accounts import upkeep as accounts
-from apps.campaigns import dispatch, queue
+from apps.accounts.notices import notify
+from apps.accounts.operation import upkeep as accounts
+from apps.campaigns.execution import dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.decisions import upkeep
 from apps.hosts import contact
 from apps.hosts.models import Host
-from apps.results import fold, ingest, looks, queries
+from apps.results import queries
+from apps.results.answers import looks
+from apps.results.store import fold, ingest
 
 
 class Command(BaseCommand):

@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
 from apps.campaigns.models import Run
-from apps.results import within
 from apps.results.models import Kept, Series, Within
+from apps.results.runs import within
 
 
 class Command(BaseCommand):

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.campaigns.models import Campaign
-from apps.results.judgements import judgements
-from apps.results.sentences import by_topic
+from apps.results.answers.judgements import judgements
+from apps.results.answers.sentences import by_topic
 
 
 class Command(BaseCommand):

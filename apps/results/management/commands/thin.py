@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from apps.results import retention
+from apps.results.store import retention
 
 
 class Command(BaseCommand):

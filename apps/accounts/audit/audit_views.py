@@ -1,0 +1,49 @@
+"""The audit log: who did what to which thing, filtered, and as CSV."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import path
+
+from apps.accounts.audit import records
+from apps.accounts.models import Role, User
+from apps.accounts.web.pages import keyset_page, needs, page, spoken
+from common.errors import PlanError
+
+SHOWN = 100
+
+
+@needs(Role.ADMIN)
+def audit_log(request: HttpRequest) -> HttpResponse:
+    wanted = records.Wanted.of(request.GET)
+    try:
+        found = keyset_page(request, records.entries(wanted), ("-id",), SHOWN)
+    except PlanError as error:
+        raise Http404(spoken(error)) from error
+    context = {
+        "entries": found.rows,
+        "pages": found,
+        "wanted": wanted,
+        "filtered": wanted != records.Wanted(),
+        "people": User.objects.order_by("username"),
+        "query": request.GET.urlencode(),
+    }
+    return page(request, "accounts/audit.html", context)
+
+
+@needs(Role.ADMIN)
+def audit_csv(request: HttpRequest) -> HttpResponseBase:
+    """All that the filter leaves."""
+    try:
+        rows = records.entries(records.Wanted.of(request.GET))
+    except PlanError as error:
+        raise Http404(spoken(error)) from error
+    headers = {"Content-Disposition": 'attachment; filename="audit.csv"', "X-Content-Type-Options": "nosniff"}
+    return StreamingHttpResponse(records.csv_lines(rows), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+urlpatterns = [
+    path("audit/", audit_log, name="audit_log"),
+    path("audit/audit.csv", audit_csv, name="audit_csv"),
+]

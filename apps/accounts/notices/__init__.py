@@ -1,0 +1,1 @@
+"""Events, the channels that carry them, and their deliveries."""

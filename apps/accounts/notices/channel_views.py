@@ -1,0 +1,123 @@
+"""Notifications: the channels of the team, what one of them tells of, and the log of what was sent."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from apps.accounts.forms import ChannelForm
+from apps.accounts.models import Channel, Delivery, Role, User
+from apps.accounts.notices import channels
+from apps.accounts.services import require, user_of
+from apps.accounts.web.pages import attempt, blame, needs, page
+from common.errors import ProvingError
+
+LOG = 100
+FIELDS = ("name", "address", "events")
+
+
+@needs(Role.VIEWER)
+def channel_list(request: HttpRequest) -> HttpResponse:
+    user = user_of(request)
+    listed = list(Channel.objects.select_related("owner"))
+    own = set(Channel.objects.of(user).values_list("pk", flat=True))
+    rows = [(channel, channel.told_to(user), channel.pk in own) for channel in listed]
+    newest = Delivery.objects.select_related("channel")[:LOG]
+    return page(request, "accounts/channel_list.html", {"rows": rows, "deliveries": newest, "own": own})
+
+
+@needs(Role.VIEWER)
+def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
+    """A webhook's secret is in this one answer and nowhere else, so it is no redirect."""
+    user = user_of(request)
+    if kind not in Channel.Kind:
+        raise Http404(f"{kind} is not one of {', '.join(Channel.Kind)}")
+    if kind == Channel.Kind.WEBHOOK:
+        require(user, Role.ADMIN, "set up a webhook")
+    first = {"address": user.email} if kind == Channel.Kind.MAIL else {}
+    form = ChannelForm(kind, request.POST or None, initial=first)
+    if request.method == "POST" and form.is_valid():
+        try:
+            channel, secret = channels.create(by=user, kind=kind, **form.cleaned_data)
+        except ProvingError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{channel} is set up. Send a test to see that it arrives.")
+            return (
+                _detail(request, channel, _form(channel), secret) if secret else redirect("channel_detail", channel.pk)
+            )
+    return page(request, "accounts/channel_form.html", {"kind": Channel.Kind(kind)}, form)
+
+
+@needs(Role.VIEWER)
+def channel_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    """One's own, or for an admin any: its fields, and what was sent to it."""
+    channel = _own(user_of(request), pk)
+    form = ChannelForm(channel.kind, request.POST) if request.method == "POST" else _form(channel)
+    if request.method == "POST" and form.is_valid():
+        try:
+            channels.change(channel, by=user_of(request), **form.cleaned_data)
+        except ProvingError as error:
+            blame(form, error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("channel_detail", pk)
+    return _detail(request, channel, form)
+
+
+@require_POST
+@needs(Role.VIEWER)
+def channel_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
+    user = user_of(request)
+    channel = _own(user, pk)
+    if action == "renew-secret":
+        return _detail(request, channel, _form(channel), channels.renew_secret(channel, by=user))
+    actions = {
+        "test": (lambda: channels.send_test(channel, by=user), "A test is on its way; the log below says how it went."),
+        "switch-off": (lambda: channels.change(channel, by=user, active=False), f"{channel} is switched off."),
+        "switch-on": (lambda: channels.change(channel, by=user, active=True), f"{channel} is switched on."),
+    }
+    if action not in actions:
+        raise Http404(f"{action} is not one of {', '.join(actions)}")
+    attempt(request, *actions[action])
+    return redirect("channel_detail", pk)
+
+
+@require_POST
+@needs(Role.VIEWER)
+def delivery_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+    user = user_of(request)
+    delivery = get_object_or_404(Delivery, pk=pk, channel__in=Channel.objects.of(user))
+    attempt(request, lambda: channels.retry(delivery, by=user), "It is sent again.")
+    return redirect("channel_detail", delivery.channel_id)
+
+
+def _own(user: User, pk: int) -> Channel:
+    channel = get_object_or_404(Channel.objects.select_related("owner"), pk=pk)
+    if not Channel.objects.of(user).filter(pk=pk).exists():
+        raise PermissionDenied(f"This is a channel of {channel.owner}; its owner and admins change it.")
+    return channel
+
+
+def _form(channel: Channel) -> ChannelForm:
+    return ChannelForm(channel.kind, initial={name: getattr(channel, name) for name in FIELDS})
+
+
+def _detail(request: HttpRequest, channel: Channel, form: ChannelForm, secret: str = "") -> HttpResponse:
+    context = {"channel": channel, "deliveries": channel.deliveries.all()[:LOG], "secret": secret}
+    return page(request, "accounts/channel_detail.html", context, form)
+
+
+urlpatterns = [
+    path("notifications/", channel_list, name="channel_list"),
+    path("notifications/add/<str:kind>/", channel_add, name="channel_add"),
+    path("notifications/<int:pk>/", channel_detail, name="channel_detail"),
+    path("notifications/<int:pk>/<str:action>/", channel_action, name="channel_action"),
+    path("notifications/deliveries/<uuid:pk>/retry/", delivery_retry, name="delivery_retry"),
+]

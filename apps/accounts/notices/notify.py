@@ -1,0 +1,155 @@
+"""An event, told to those who want to hear of it: `notify` writes it down, `deliver` sends it.
+
+A delivery is written in the transaction of the event, so that none is told of what was rolled back, and none is lost.
+It is sent at least once: a worker that dies while it sends leaves the try to the next, with the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from apps.accounts import waking
+from apps.accounts.models import Channel, Delivery
+from apps.accounts.notices import mail, webhook
+from apps.accounts.notices.events import KINDS
+from apps.accounts.operation import vault
+from common.errors import ProvingError
+
+# Longer than a try can take: only a worker that died leaves one behind.
+CLAIM_S = 60
+FIRST_RETRY_S = 30.0
+TRIES = 12  # the last one 17 hours after the first
+WORK_S = 20.0  # for one channel at a time; the rest is the next task's
+
+
+@transaction.atomic
+def notify(kind: str, subject: str, payload: dict[str, Any]) -> None:
+    """Tell all channels that want to hear of `kind`; call it inside the transaction of the event.
+
+    `payload`: "text", some sentences for people; "path", of the page that shows it; and whatever a program may want.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of event; known are {', '.join(KINDS)}")
+    wanted = Channel.objects.filter(active=True, owner__is_active=True, events__contains=[kind])
+    for channel in wanted:
+        write(channel, kind, subject, payload)
+
+
+def write(channel: Channel, kind: str, subject: str, payload: dict[str, Any]) -> Delivery:
+    """A delivery that is due at once, in the caller's transaction."""
+    line = " ".join(subject.split())[:200]
+    delivery = Delivery.objects.create(channel=channel, kind=kind, subject=line, payload=payload)
+    wake(channel)
+    return delivery
+
+
+def wake(channel: Channel) -> None:
+    """Have a worker look after a channel, after the commit; else the beat, or `manage.py tick`, does."""
+    pk = str(channel.pk)
+    transaction.on_commit(lambda: waking.send("accounts.deliver", pk))
+
+
+def channels_due(now: datetime) -> list[int]:
+    """Channels for which something is to be sent."""
+    return sorted(set(Delivery.objects.due(now).order_by().values_list("channel_id", flat=True)))
+
+
+def deliver(channel_id: int) -> None:
+    """Send what is due for a channel, until it fails: then the others of its deliveries wait as long as that one."""
+    until = time.monotonic() + WORK_S
+    while time.monotonic() < until:
+        delivery = _claim(channel_id)
+        if delivery is None or not _try(delivery):
+            return
+
+
+def _claim(channel_id: int) -> Delivery | None:
+    """The next delivery of a channel, ours until CLAIM_S from now; None where there is none that others have not."""
+    now = timezone.now()
+    due = Delivery.objects.due(now).filter(channel=channel_id)
+    for delivery in due.select_related("channel")[:20]:
+        mine = delivery.mine().filter(next_try_at__lte=now)
+        if mine.update(attempts=F("attempts") + 1, next_try_at=now + timedelta(seconds=CLAIM_S)):
+            delivery.attempts += 1
+            return delivery
+    return None
+
+
+def _try(delivery: Delivery) -> bool:
+    status, error = None, ""
+    try:
+        status = SENDERS[delivery.channel.kind](delivery)
+    except ProvingError as refused:
+        error = str(refused)
+    if status is not None and not 200 <= status < 300:
+        error = f"answered {status}" + (", and redirects are not followed" if 300 <= status < 400 else "")
+    if error:
+        _put_off(delivery, status, error)
+        return False
+    sent = {"state": Delivery.State.SENT, "next_try_at": None, "ended_at": timezone.now()}
+    return bool(delivery.mine().update(status=status, error="", **sent))
+
+
+def _put_off(delivery: Delivery, status: int | None, error: str) -> None:
+    """Later, and with it all that waits for the same receiver; given up after the last try."""
+    now = timezone.now()
+    if delivery.attempts >= TRIES:
+        gone = {"state": Delivery.State.FAILED, "next_try_at": None, "ended_at": now}
+        delivery.mine().update(status=status, error=error, **gone)
+        return
+    later = now + timedelta(seconds=backoff(delivery.attempts))
+    delivery.mine().update(status=status, error=error, next_try_at=later)
+    Delivery.objects.due(now).filter(channel=delivery.channel_id).order_by().update(next_try_at=later)
+
+
+def backoff(attempts: int) -> float:
+    """Seconds until the next try: 30 after the first, then twice as many each time, give or take a tenth."""
+    return FIRST_RETRY_S * 2.0 ** (attempts - 1) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads, hides nothing
+
+
+def message(delivery: Delivery) -> dict[str, Any]:
+    """What a webhook is sent, as JSON."""
+    told = {key: value for key, value in delivery.payload.items() if key not in ("text", "path")}
+    return {
+        "id": str(delivery.pk),
+        "event": delivery.kind,
+        "at": delivery.created_at.isoformat(),
+        "subject": delivery.subject,
+        "text": delivery.payload.get("text", ""),
+        "url": settings.BASE_URL + delivery.payload.get("path", "/"),
+        "data": told,
+    }
+
+
+def _post(delivery: Delivery) -> int:
+    channel, body = delivery.channel, json.dumps(message(delivery), ensure_ascii=False).encode()
+    timestamp = str(int(time.time()))
+    secret = vault.decrypt(channel.secret_encrypted, what=f"the secret of {channel}")
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Proving-Ground",
+        "X-Proving-Delivery": str(delivery.pk),
+        "X-Proving-Event": delivery.kind,
+        "X-Proving-Timestamp": timestamp,
+        "X-Proving-Signature": webhook.sign(secret, timestamp, body),
+    }
+    return webhook.post(channel.address, body, headers)
+
+
+def _mail(delivery: Delivery) -> None:
+    told = message(delivery)
+    text = f"{told['text'] or told['subject']}\n\n{told['url']}\n"
+    mail.send(delivery.channel.address, delivery.subject, text, str(delivery.pk))
+
+
+SENDERS: dict[str, Callable[[Delivery], int | None]] = {Channel.Kind.WEBHOOK: _post, Channel.Kind.MAIL: _mail}

@@ -1,0 +1,1 @@
+"""Backup, secrets and the accounts of the database."""

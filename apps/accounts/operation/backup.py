@@ -1,0 +1,328 @@
+"""All of a server in one file, and back: PostgreSQL keeps everything, so that a dump of it is everything.
+
+The file is a tar of two: `manifest.json` says what the dump holds and which keys it needs, `database.dump` is of
+pg_dump's custom format. Keys are not in it. Output of tools is in the database; nothing of PROVING_STATE_DIR is needed.
+The file may be a pipe: it is written and read from beginning to end. Work files are kept in PROVING_STATE_DIR.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
+
+from apps.accounts.operation import sealed
+from apps.accounts.services import audit
+from common.errors import HostError, PlanError
+
+FORMAT = 1
+DUMP, MANIFEST = "database.dump", "manifest.json"
+# A dump of days of series takes long; nobody waits for a hung one for ever.
+LONGEST_S = 24 * 3600
+ELSEWHERE = {
+    "PROVING_SSH_KEYS": "opens SSH private keys and secrets of webhooks; without it hosts and webhooks need new ones",
+    "PROVING_SECRET_KEY": "signs sessions; another one costs everybody a login",
+}
+Manifest = dict[str, Any]
+
+
+def backup(file: Path) -> Manifest:
+    """Write `file` (mode 0600), whole or not at all, and answer its manifest. The server may go on meanwhile: it is the
+    database of one moment. PlanError where `file` exists or cannot be written, HostError where pg_dump is missing, too
+    old or fails."""
+    if file.exists():
+        raise PlanError("file", f"{file} exists", hint="choose another name, or move it away first")
+    with _work_folder(file.parent) as folder:
+        manifest, dump = _dump(folder)
+        made = folder / file.name
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            _pack(out, manifest, dump)
+            out.flush()
+            os.fsync(out.fileno())
+        made.rename(file)
+    _audit_backup(file.name, manifest)
+    return manifest
+
+
+def backup_to(out: IO[bytes]) -> Manifest:
+    """Like `backup`, into a stream. Nothing is written before the dump is complete."""
+    with _work_folder(_state_dir()) as folder:
+        manifest, dump = _dump(folder)
+        _pack(out, manifest, dump)
+        out.flush()
+    _audit_backup("standard output", manifest)
+    return manifest
+
+
+def _audit_backup(name: str, manifest: Manifest) -> None:
+    told = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(manifest["rows"].values())}
+    audit(None, "backup.make", name, after=told)
+
+
+def _dump(folder: Path) -> tuple[Manifest, Path]:
+    pg_dump, dump = _tool("pg_dump"), folder / DUMP
+    with _snapshot() as name:
+        rows = _rows()
+        options = ["--format=custom", "--no-owner", "--no-acl", f"--snapshot={name}", f"--file={dump}"]
+        _run([pg_dump, *options, *_where()])
+    return _manifest(dump, rows), dump
+
+
+def restore(file: Path, *, replace: bool = False) -> Manifest:
+    """Restore what `backup` wrote, as `restore_from` does. PlanError where `file` cannot be read."""
+    with _opened(file) as source:
+        return restore_from(source, str(file), replace=replace)
+
+
+def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Manifest:
+    """Put back what `backup` wrote, all or nothing, then migrate; `replace` drops what is there first.
+
+    PlanError for a stream that is none of ours, is damaged, or is of a newer version; for a database that is not empty;
+    for one that is in use. HostError where a tool is missing, too old or fails: then everything is as it was.
+    """
+    psql, pg_restore = _tool("psql"), _tool("pg_restore")
+    with _work_folder(_state_dir()) as folder:
+        manifest, dump = _unpack(source, name, folder)
+        _check_version(manifest)
+        _check_target(replace)
+        script = folder / "database.sql"
+        _run([pg_restore, "--no-owner", "--no-acl", f"--file={script}", str(dump)])
+        connection.close()
+        fresh = "DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public"
+        once = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", f"--command={fresh}"]
+        _run([psql, *once, f"--file={script}", "--output=/dev/null", *_where()])
+    _check_rows(manifest)
+    call_command("migrate", interactive=False, verbosity=0)
+    cache.clear()
+    told = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
+    audit(None, "backup.restore", Path(name).name, after=told)
+    return manifest
+
+
+def read_manifest(file: Path) -> Manifest:
+    """What a backup says of itself. PlanError when it is none, or of a format that we do not know."""
+    with _opened(file) as source, _archive(source, str(file)) as archive:
+        return _manifest_of(archive, str(file))
+
+
+def _state_dir() -> Path:
+    with suppress(OSError):  # _work_folder says what is wrong with it
+        settings.STATE_DIR.mkdir(parents=True, exist_ok=True)
+    return Path(settings.STATE_DIR)
+
+
+@contextmanager
+def _work_folder(parent: Path) -> Iterator[Path]:
+    """A directory of its own below `parent`, removed afterwards. PlanError where we may not write there, HostError
+    where the disk is full."""
+    try:
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".proving-") as folder:
+            yield Path(folder)
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+        hint = f"give a directory that uid {os.geteuid()} may write to, or - for a pipe"
+        raise PlanError("directory", f"{parent}: {error.strerror}", hint=hint) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        raise HostError("directory", f"{parent}: {error.strerror}") from error
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[bytes]]:
+    try:
+        source = file.open("rb")
+    except OSError as error:
+        hint = f"uid {os.geteuid()} must be able to read it; or send it through a pipe: restore - < {file.name}"
+        raise PlanError("file", f"{file}: {error.strerror}", hint=hint) from error
+    with source:
+        yield source
+
+
+@contextmanager
+def _archive(source: IO[bytes], name: str) -> Iterator[tarfile.TarFile]:
+    """Read from beginning to end, never back: `source` may be a pipe."""
+    try:
+        with tarfile.open(fileobj=source, mode="r|") as archive:
+            yield archive
+    except tarfile.TarError as error:
+        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
+
+
+def _manifest_of(archive: tarfile.TarFile, name: str) -> Manifest:
+    try:
+        manifest: Manifest = json.load(_next_member(archive, MANIFEST))
+    except ValueError as error:
+        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
+    if manifest.get("format") != FORMAT:
+        raise PlanError("file", f"{name} is of format {manifest.get('format')!r}; this server reads {FORMAT}")
+    return manifest
+
+
+@contextmanager
+def _snapshot() -> Iterator[str]:
+    """The database of one moment, which the counts and the dump share."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        cursor.execute("SELECT pg_export_snapshot()")
+        yield cursor.fetchone()[0]
+
+
+def _rows() -> dict[str, int]:
+    """Table to how many rows it has."""
+    counted = {}
+    with connection.cursor() as cursor:
+        for table in sorted(connection.introspection.table_names(cursor)):
+            cursor.execute(f"SELECT count(*) FROM {connection.ops.quote_name(table)}")  # noqa: S608 - a quoted name
+            counted[table] = cursor.fetchone()[0]
+    return counted
+
+
+def _manifest(dump: Path, rows: dict[str, int]) -> Manifest:
+    keys, closed = sealed.needed()
+    return {
+        "format": FORMAT,
+        "made_at": timezone.now().isoformat(timespec="seconds"),
+        "postgresql": _server_version(),
+        "migrations": sorted(".".join(key) for key in MigrationLoader(connection).applied_migrations),
+        "rows": rows,
+        "files": {DUMP: {"sha256": _sha256(dump), "size": dump.stat().st_size}},
+        "not_in_it": ELSEWHERE,
+        "keys": keys,
+        "opened_by_none": closed,
+    }
+
+
+def _pack(out: IO[bytes], manifest: Manifest, dump: Path) -> None:
+    told = json.dumps(manifest, indent=1).encode()
+    about = tarfile.TarInfo(MANIFEST)
+    about.size, about.mode = len(told), 0o600
+    with tarfile.open(fileobj=out, mode="w|") as archive:
+        archive.addfile(about, io.BytesIO(told))
+        archive.add(dump, DUMP)
+
+
+def _unpack(source: IO[bytes], name: str, folder: Path) -> tuple[Manifest, Path]:
+    """(the manifest, the dump as a file in `folder`), held against its hash."""
+    dump = folder / DUMP
+    with _archive(source, name) as archive:
+        manifest = _manifest_of(archive, name)
+        with dump.open("wb") as out:
+            shutil.copyfileobj(_next_member(archive, DUMP), out, 1 << 20)
+    found, wanted = _sha256(dump), manifest["files"][DUMP]["sha256"]
+    if found != wanted:
+        raise PlanError("file", f"{name} is damaged: its dump has sha256 {found}, and was written with {wanted}")
+    return manifest, dump
+
+
+def _next_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    member = archive.next()
+    found = archive.extractfile(member) if member is not None and member.name == name else None
+    if found is None:
+        raise PlanError("file", f"it is no backup of ours: it has no {name} where one belongs")
+    return found
+
+
+def _check_version(manifest: Manifest) -> None:
+    """A newer server's tables would be read by code that does not know them."""
+    known = {".".join(key) for key in MigrationLoader(None).disk_migrations}
+    unknown = sorted(set(manifest["migrations"]) - known)
+    if unknown:
+        hint = "restore it with the version of Proving Ground that wrote it, or a newer one"
+        raise PlanError("file", f"it was written by a newer version: {', '.join(unknown[:3])}", hint=hint)
+    if _major(manifest["postgresql"]) > _major(_server_version()):
+        raise PlanError("file", f"it is of PostgreSQL {manifest['postgresql']}; this server is {_server_version()}")
+
+
+def _check_target(replace: bool) -> None:
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        )
+        others = cursor.fetchone()[0]
+    if tables and not replace:
+        hint = "give --replace to drop all of it first, or name an empty database in PROVING_DATABASE_URL"
+        raise PlanError("database", f"it has {len(tables)} tables", hint=hint)
+    if others:
+        hint = "stop web, worker, dispatcher and beat first"
+        raise PlanError("database", f"{others} other connections use it", hint=hint)
+
+
+def _check_rows(manifest: Manifest) -> None:
+    found = _rows()
+    wrong = {table: (count, found.get(table)) for table, count in manifest["rows"].items() if found.get(table) != count}
+    if wrong:
+        raise HostError("database", f"rows that were saved and are there now differ: {wrong}")
+
+
+def _server_version() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        return str(cursor.fetchone()[0]).split()[0]
+
+
+def _major(version: str) -> int:
+    return int(version.split(".")[0])
+
+
+def _tool(name: str) -> str:
+    """The program; HostError where there is none, or one that is older than the server, which it would refuse."""
+    path = shutil.which(name, path=settings.PG_BIN_DIR or None)
+    where = settings.PG_BIN_DIR or "on the PATH"
+    server = _server_version()
+    hint = f"set PROVING_PG_BIN_DIR to the bin directory of PostgreSQL {_major(server)} or newer"
+    if path is None:
+        raise HostError(name, f"is not {'in ' if settings.PG_BIN_DIR else ''}{where}", hint=hint)
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    version = re.search(r"\d+(\.\d+)*", told)
+    if version is None or _major(version.group()) < _major(server):
+        raise HostError(name, f"{path} is {told.strip() or 'silent'}; the server is PostgreSQL {server}", hint=hint)
+    return path
+
+
+def _where() -> list[str]:
+    """How a tool reaches our database; the password goes by the environment, for arguments are seen by all."""
+    told = connection.get_connection_params()
+    flags = {"host": "--host", "port": "--port", "user": "--username", "dbname": "--dbname"}
+    return [f"{flag}={told[name]}" for name, flag in flags.items() if told.get(name)]
+
+
+def _environment() -> dict[str, str]:
+    told = connection.get_connection_params()
+    names = ("password", "sslmode", "sslrootcert", "sslcert", "sslkey")
+    given = {name: str(told[name]) for name in names if name in told}
+    return {**os.environ, **{f"PG{name.upper()}": value for name, value in given.items()}, "PGCONNECT_TIMEOUT": "15"}
+
+
+def _run(argv: Sequence[str]) -> None:
+    done = subprocess.run(
+        argv, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST_S, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-800:]
+        raise HostError(Path(argv[0]).name, f"ended with {done.returncode}: {said}")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

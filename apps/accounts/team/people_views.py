@@ -1,0 +1,121 @@
+"""The team's people, for admins; and choosing a password by a link, for whoever has one."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import views
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path, reverse_lazy
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_POST
+
+from apps.accounts import waking
+from apps.accounts.models import Credential, Role, User
+from apps.accounts.services import audit, user_of
+from apps.accounts.team import people
+from apps.accounts.web.attempts import FORGOTTEN
+from apps.accounts.web.pages import attempt, blame, needs, page, spoken, too_often
+from common.errors import PlanError, ProvingError
+
+
+class InviteForm(forms.Form):
+    username = forms.CharField(max_length=150, label="User name")
+    email = forms.EmailField(label="Mail address")
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class ForgotForm(forms.Form):
+    email = forms.EmailField(label="Mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
+
+
+def _list(request: HttpRequest, form: InviteForm, link: str = "") -> HttpResponse:
+    rows = User.objects.order_by("-is_active", "username")
+    context = {"people": rows, "roles": Role.choices, "mails": bool(settings.EMAIL_HOST), "link": link}
+    return page(request, "accounts/people.html", context, form)
+
+
+@needs(Role.ADMIN)
+def user_list(request: HttpRequest) -> HttpResponse:
+    """Inviting: by mail, or where this server sends none with a link in this one answer, for the admin to hand over."""
+    form = InviteForm(request.POST or None)
+    if request.method != "POST" or not form.is_valid():
+        return _list(request, form)
+    given = form.cleaned_data
+    try:
+        user = people.invite(given["username"], given["email"], Role(given["role"]), by=user_of(request))
+    except PlanError as error:
+        blame(form, error)
+        return _list(request, form)
+    return _hand_over(request, user)
+
+
+def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
+    try:
+        people.send_invitation(user, by=user_of(request))
+    except ProvingError as error:
+        messages.warning(request, f"No mail was sent: {spoken(error)}")
+        return _list(request, InviteForm(), people.link(user))
+    messages.success(request, f"{user} was sent a link by mail.")
+    return redirect("user_list")
+
+
+@require_POST
+@needs(Role.ADMIN)
+def user_change(request: HttpRequest, pk: int) -> HttpResponse:
+    user, by = get_object_or_404(User, pk=pk), user_of(request)
+    role, active = request.POST.get("role", ""), request.POST.get("active", "")
+    given: dict[str, Any] = {"role": Role(role)} if role in Role.values else {}
+    given |= {"is_active": active == "yes"} if active in ("yes", "no") else {}
+    attempt(request, lambda: people.change(user, by=by, **given), f"{user} is changed.")
+    return redirect("user_list")
+
+
+@require_POST
+@needs(Role.ADMIN)
+def user_link(request: HttpRequest, pk: int) -> HttpResponse:
+    return _hand_over(request, get_object_or_404(User, pk=pk, is_active=True))
+
+
+@login_not_required
+def password_forgot(request: HttpRequest) -> HttpResponse:
+    """The same answer for everybody, at once: a worker looks whether somebody has the address."""
+    form = ForgotForm(request.POST or None)
+    if request.method == "POST" and (wait_s := FORGOTTEN.wait_s(request)):
+        return too_often(request, wait_s)
+    if request.method == "POST" and form.is_valid():
+        FORGOTTEN.count(request)
+        waking.send("accounts.forgot", form.cleaned_data["email"])
+        messages.success(request, "If somebody here has that address, a link is on its way. It may take a minute.")
+        return redirect("login")
+    return page(request, "accounts/forgot.html", {"mails": bool(settings.EMAIL_HOST)}, form)
+
+
+@method_decorator(login_not_required, name="dispatch")
+class PasswordSetView(views.PasswordResetConfirmView):
+    """Django's: the token goes into the session and out of the address, so that no Referer tells it."""
+
+    template_name = "accounts/password_set.html"
+    success_url = reverse_lazy("login")
+    title = "Choose a password"
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        answer = super().form_valid(form)
+        user = cast(User, self.user)
+        audit(user, "password.set_by_link", user, after={"ended": Credential.end_all(user)})
+        messages.success(self.request, "Your password is set. Log in with it.")
+        return answer
+
+
+urlpatterns = [
+    path("users/", user_list, name="user_list"),
+    path("users/<int:pk>/", user_change, name="user_change"),
+    path("users/<int:pk>/link/", user_link, name="user_link"),
+    path("password/forgot/", password_forgot, name="password_forgot"),
+    path("password/<uidb64>/<token>/", PasswordSetView.as_view(), name="password_set"),
+]

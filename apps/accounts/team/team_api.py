@@ -1,0 +1,118 @@
+"""Teams, their members, and what is theirs: the API's door to the same services as the pages."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Membership, Role, Team, User
+from apps.accounts.services import user_of
+from apps.accounts.team import teams
+
+
+class MemberSerializer(serializers.ModelSerializer[Membership]):
+    user = serializers.PrimaryKeyRelatedField(
+        queryset=User.objects.all(), help_text="id of a user; one who is a member already has the other role then"
+    )
+    username = serializers.CharField(source="user.username", read_only=True)
+
+    class Meta:
+        model = Membership
+        fields = ["user", "username", "role"]
+        extra_kwargs: ClassVar[dict[str, Any]] = {"role": {"required": True, "help_text": "on what is this team's"}}
+
+
+class TeamSerializer(serializers.ModelSerializer[Team]):
+    members = MemberSerializer(source="memberships", many=True, read_only=True)
+
+    class Meta:
+        model = Team
+        fields = ["id", "name", "about", "members", "created_at"]
+        read_only_fields = ["created_at"]
+        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # the service says who has it
+
+
+class HandOverSerializer(serializers.Serializer[Any]):
+    """A thing by its name, and whose it is to be."""
+
+    kind = serializers.ChoiceField(choices=list(teams.OF_TEAMS))
+    name = serializers.CharField(help_text="of a decision its id")
+    team = serializers.PrimaryKeyRelatedField(
+        queryset=Team.objects.all(), allow_null=True, help_text="id of a team; null: everybody's"
+    )
+
+
+class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Team]):
+    """People with roles of their own, on what is theirs. Everybody reads; a team's admins see to its members."""
+
+    queryset = Team.objects.order_by("name")
+    serializer_class = TeamSerializer
+    filterset_fields = ["name"]
+    ordering_fields = ["name", "created_at"]
+    roles = dict.fromkeys(
+        ("create", "partial_update", "destroy", "set_member", "remove_member", "hand_over"), Role.ADMIN
+    )
+    of_teams = ("set_member", "remove_member", "hand_over")
+
+    def get_queryset(self) -> QuerySet[Team]:
+        members = Membership.objects.select_related("user").order_by("user__username")
+        return super().get_queryset().prefetch_related(Prefetch("memberships", members))
+
+    def _answer(self, team: Team, code: int = status.HTTP_200_OK) -> Response:
+        return Response(TeamSerializer(self.get_queryset().get(pk=team.pk)).data, status=code)
+
+    @extend_schema(responses={201: TeamSerializer})
+    def create(self, request: Request) -> Response:
+        body = TeamSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self._answer(teams.create_team(by=user_of(request), **body.validated_data), status.HTTP_201_CREATED)
+
+    @extend_schema(request=TeamSerializer(partial=True), responses=TeamSerializer)
+    def partial_update(self, request: Request, pk: str) -> Response:
+        """Another name, or another text about it."""
+        body = TeamSerializer(data=request.data, partial=True)
+        body.is_valid(raise_exception=True)
+        return self._answer(teams.change_team(self.get_object(), by=user_of(request), **body.validated_data))
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, pk: str) -> Response:
+        """Only one that nothing belongs to."""
+        teams.remove_team(self.get_object(), by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(request=MemberSerializer, responses=TeamSerializer)
+    @action(detail=True, methods=["post"], url_path="members")
+    def set_member(self, request: Request, pk: str) -> Response:
+        """A user joins the team, or has another role there from now on."""
+        team, body = self.get_object(), MemberSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        given = body.validated_data
+        teams.set_member(team, given["user"], Role(given["role"]), by=user_of(request))
+        return self._answer(team)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("user", int, OpenApiParameter.PATH, description="id of the user")],
+        responses={204: None},
+    )
+    @action(detail=True, methods=["delete"], url_path=r"members/(?P<user>[0-9]+)")
+    def remove_member(self, request: Request, pk: str, user: str) -> Response:
+        """A viewer there from now on, as everybody who is no member."""
+        teams.remove_member(self.get_object(), get_object_or_404(User, pk=user), by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(request=HandOverSerializer, responses={204: None})
+    @action(detail=False, methods=["post"], url_path="hand-over")
+    def hand_over(self, request: Request) -> Response:
+        """Give a host, a profile, a workload, a data set or a decision to a team, or to everybody."""
+        body = HandOverSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        given = body.validated_data
+        teams.hand_over(teams.named(given["kind"], given["name"]), given["team"], by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,0 +1,141 @@
+"""Teams: who is in them with which role, and whose a host, a profile, a workload, a data set or a decision is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import Membership, Owned, Role, Team, User
+from apps.accounts.services import audit, require, save
+from apps.accounts.web.asked import whole
+from common.errors import PlanError
+
+# Words for what may be a team's; the rooms to the right have the models.
+OF_TEAMS = ("host", "profile", "workload", "dataset", "decision")
+
+
+def kinds() -> dict[str, type[Owned]]:
+    """Word -> model of each."""
+    models = {str(each._meta.model_name): each for each in Owned.__subclasses__()}
+    return {word: models[word] for word in OF_TEAMS}
+
+
+@transaction.atomic
+def create_team(name: str, about: str = "", *, by: User) -> Team:
+    """A team without members; nothing is its yet. Admins of the house alone."""
+    require(by, Role.ADMIN, "create team")
+    team = Team(name=name.strip(), about=about.strip())
+    save(team)
+    audit(by, "team.create", team, after={"id": team.pk, "about": team.about})
+    return team
+
+
+@transaction.atomic
+def change_team(team: Team, *, by: User, name: str | None = None, about: str | None = None) -> Team:
+    """What is given. Admins of the house alone."""
+    require(by, Role.ADMIN, "change team")
+    before = {"name": team.name, "about": team.about}
+    team.name = team.name if name is None else name.strip()
+    team.about = team.about if about is None else about.strip()
+    save(team)
+    audit(by, "team.change", team, before=before, after={"id": team.pk, "name": team.name, "about": team.about})
+    return team
+
+
+@transaction.atomic
+def remove_team(team: Team, *, by: User) -> None:
+    """Only one that nothing belongs to; its memberships go with it. Admins of the house alone."""
+    require(by, Role.ADMIN, "remove team")
+    belongs = [f"{count} {title}" for title, _, count in belongings(team) if count]
+    if belongs:
+        hint = "give them to another team, or to everybody, first"
+        raise PlanError("team", f"{', '.join(belongs)} belong to {team}", hint=hint)
+    members = {each.user.username: each.role for each in team.memberships.select_related("user")}
+    audit(by, "team.remove", team, before={"id": team.pk, "members": members})
+    team.delete()
+
+
+@transaction.atomic
+def set_member(team: Team, user: User, role: Role, *, by: User) -> Membership:
+    """Somebody who is a user already joins, or has another role there from now on. Admins of the team, and of the
+    house."""
+    require(by, Role.ADMIN, "change members", on=team)
+    if not user.is_active:
+        raise PlanError("user", f"{user} is switched off", hint="an admin of the house switches users on")
+    known = Membership.objects.select_for_update().filter(team=team, user=user).first()
+    before = {"role": known.role} if known else None
+    made, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    audit(by, "team.member", made, before=before, after={"team": team.pk, "user": user.username, "role": role.value})
+    return made
+
+
+@transaction.atomic
+def remove_member(team: Team, user: User, *, by: User) -> None:
+    """From now on a viewer there; whoever was its last admin, too, for those of the house remain."""
+    require(by, Role.ADMIN, "change members", on=team)
+    found = Membership.objects.filter(team=team, user=user).first()
+    if found is None:
+        raise PlanError("user", f"{user} is no member of {team}", hint="the page of the team lists its members")
+    audit(by, "team.leave", found, before={"team": team.pk, "user": user.username, "role": found.role})
+    found.delete()
+
+
+@transaction.atomic
+def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
+    """From now on it is that team's, or everybody's, with every revision of its name. An admin of both sides does it:
+    of everybody's things, admins of the house are."""
+    word = str(thing._meta.verbose_name)
+    require(by, Role.ADMIN, f"give away {word}", on=thing)
+    before, thing.team = str(thing.team or ""), team
+    require(by, Role.ADMIN, f"receive {word}", on=thing)
+    _rows(thing).update(team=team)
+    about = {"id": thing.pk, "team": str(team or "")}
+    audit(by, f"{thing._meta.model_name}.hand_over", thing, before={"team": before}, after=about)
+
+
+def _rows(thing: Owned) -> QuerySet[Any]:
+    """It alone; of what has a row for each revision, all of its name."""
+    rows: QuerySet[Any] = type(thing)._default_manager.all()
+    return rows.filter(name=getattr(thing, "name", "")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)
+
+
+def named(kind: str, name: str) -> Owned:
+    """The thing that people know by this name, or by its number where it has no name. PlanError where there is none."""
+    if kind not in kinds():
+        raise PlanError("kind", f"{kind!r} belongs to nobody", hint="one of " + ", ".join(kinds()))
+    rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
+    wanted = name.replace("\0", "").strip()
+    by_name = any(field.name == "name" for field in kinds()[kind]._meta.get_fields())
+    found = rows.filter(name=wanted) if by_name else rows.filter(pk=whole(wanted))
+    first: Owned | None = found.order_by("-pk").first()
+    if first is None:
+        by_what = "name" if by_name else "number in its address"
+        raise PlanError("name", f"there is no {kind} {wanted!r}", hint=f"give the {by_what} of one")
+    return first
+
+
+def belongings(team: Team) -> list[tuple[str, str, int]]:
+    """(title, kind, how many) of each kind of thing; revisions of one name are one."""
+    found = []
+    for kind, model in kinds().items():
+        rows = model._default_manager.filter(team=team)
+        one = "name" if any(field.name == "revision" for field in model._meta.get_fields()) else "pk"
+        found.append((str(model._meta.verbose_name_plural), kind, rows.order_by().values(one).distinct().count()))
+    return found
+
+
+def open_to(user: User, role: Role) -> QuerySet[Team]:
+    """Teams in which `user` has `role`; for admins of the house every team."""
+    if not user.limit.includes(role):
+        return Team.objects.none()
+    enough = [each for each in Role if each.includes(role)]
+    held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
+    return Team.objects.all() if user.of_house else held
+
+
+def reach(user: User, role: Role, path: str = "team") -> Q:
+    """Which rows `user` has `role` on, by the team at `path`."""
+    theirs = Q(**{f"{path}__in": open_to(user, role)})
+    return theirs | Q(**{f"{path}__isnull": True}) if user.may(role) else theirs

@@ -1,0 +1,158 @@
+"""`Idempotency-Key` on a POST: what is sent again after a lost answer is done once.
+
+The words are those of draft-ietf-httpapi-idempotency-key-header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.files.uploadedfile import UploadedFile
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from django.utils.encoding import force_bytes
+from rest_framework.response import Response
+
+from apps.accounts.models import IdempotentRequest, Role, User
+from apps.accounts.web.requester import PREFIX, user_of
+
+HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
+LONGEST = 255
+KEPT_FOR = timedelta(hours=24)
+# A server that died with a request in its hands leaves it "in progress"; nothing takes so long.
+LOST_AFTER = timedelta(minutes=10)
+# What is shown once is not kept: the answer is told again without it.
+SHOWN_ONCE = ("secret", "password")
+# These say nothing of the request itself: asked again, they may end otherwise.
+NOT_KEPT = (401, 403, 409, 412, 429)
+
+
+class IdempotencyMiddleware:
+    """Between the login and the view."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        key = request.headers.get(HEADER)
+        if key is None or request.method != "POST" or not request.path.startswith(PREFIX):
+            return self.get_response(request)
+        user = user_of(request)
+        if user is None:
+            return self.get_response(request)
+        if not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
+            hint = f"1 to {LONGEST} printable characters of ASCII, such as a UUID"
+            return problem(400, f"{key[:40]!r} is no key", hint)
+        try:
+            digest = digest_of(request, user.narrowed)
+        except RequestDataTooBig:
+            return problem(413, "the body is too large", "upload files as multipart/form-data", field="")
+        except (MultiPartParserError, SuspiciousOperation) as error:
+            return problem(400, str(error) or "the body cannot be read", "multipart/form-data", field="")
+        return self._once(request, user, key, digest)
+
+    def _once(self, request: HttpRequest, user: User, key: str, digest: str) -> HttpResponseBase:
+        claimed = claim(user, key, request.path, digest)
+        if claimed is None:
+            known = IdempotentRequest.objects.filter(user=user, key=key, path=request.path).first()
+            return answer_again(known, digest)
+        try:
+            response = self.get_response(request)
+        except BaseException:
+            claimed.delete()
+            raise
+        keep(claimed, response)
+        return response
+
+
+def digest_of(request: HttpRequest, narrowed: Role | None) -> str:
+    """Of the body, and of what narrows the user: an answer is not told again to a token that may do less. Of a form
+    with files what it holds, for a client that sends it again parts it by other words."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0]
+    if kind == "multipart/form-data":
+        held = [
+            list(request.POST.lists()),
+            [_file(name, each) for name, files in request.FILES.lists() for each in files],
+        ]
+        return hashlib.sha256(json.dumps([kind, narrowed, *held]).encode()).hexdigest()
+    return hashlib.sha256(f"{kind}\n{narrowed or ''}\n".encode() + request.body).hexdigest()
+
+
+def _file(field: str, sent: UploadedFile[Any]) -> list[str | None]:
+    """What tells a file from others; it is read in chunks, for a large one lies on the disk, and is left as it was."""
+    content = hashlib.sha256()
+    for chunk in sent.chunks():
+        content.update(chunk)
+    sent.seek(0)
+    return [field, sent.name, content.hexdigest()]
+
+
+def claim(user: User, key: str, path: str, digest: str) -> IdempotentRequest | None:
+    """The row of a request that nobody has made yet; None where it is there already."""
+    now = timezone.now()
+    same = IdempotentRequest.objects.filter(user=user, key=key, path=path)
+    same.filter(created_at__lte=now - KEPT_FOR).delete()
+    same.filter(status=None, created_at__lte=now - LOST_AFTER).delete()
+    try:
+        with transaction.atomic():
+            return IdempotentRequest.objects.create(user=user, key=key, path=path, digest=digest)
+    except IntegrityError:
+        return None
+
+
+def keep(claimed: IdempotentRequest, response: HttpResponseBase) -> None:
+    """The answer for the next time; where the server failed, or the answer says nothing of the request, none."""
+    if response.status_code >= 500 or response.status_code in NOT_KEPT or not isinstance(response, HttpResponse):
+        claimed.delete()
+        return
+    claimed.status, claimed.content_type = response.status_code, response.headers.get("Content-Type", "")
+    claimed.body = _without_secrets(response)
+    claimed.save(update_fields=["status", "content_type", "body"])
+
+
+class SecretResponse(Response):
+    """An answer whose fields `hidden` are shown this once, and are not kept; those of SHOWN_ONCE never are."""
+
+    def __init__(self, data: Mapping[str, Any], hidden: Sequence[str], status: int) -> None:
+        super().__init__(data, status=status)
+        self.hidden = hidden
+
+
+def _without_secrets(response: HttpResponse) -> bytes:
+    data = getattr(response, "data", None)
+    hidden = (*SHOWN_ONCE, *(response.hidden if isinstance(response, SecretResponse) else ()))
+    if not isinstance(response, Response) or not isinstance(data, dict) or not any(data.get(each) for each in hidden):
+        return bytes(response.content)
+    bare = {name: "" if name in hidden else value for name, value in data.items()}
+    return force_bytes(response.accepted_renderer.render(bare))
+
+
+def answer_again(known: IdempotentRequest | None, digest: str) -> HttpResponse:
+    """What was answered; 422 for another body, 409 while the first is still at it."""
+    if known is None or (known.digest == digest and known.status is None):
+        answer = problem(409, "the first request with this key is still being done", "ask again in a moment")
+        answer["Retry-After"] = "1"
+        return answer
+    if known.digest != digest:
+        return problem(422, f"{known.key!r} was sent with another body or role", "give each request a key of its own")
+    answer = HttpResponse(bytes(known.body), status=known.status, content_type=known.content_type)
+    answer[REPLAYED] = "true"
+    return answer
+
+
+def problem(status: int, title: str, hint: str, field: str = HEADER) -> HttpResponse:
+    body = {"title": title, "status": status, "field": field, "hint": hint, "blame": "plan"}
+    return JsonResponse(body, status=status, content_type="application/problem+json")
+
+
+def forget() -> None:
+    """What is older than it is kept for."""
+    IdempotentRequest.objects.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()

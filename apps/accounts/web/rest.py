@@ -1,0 +1,168 @@
+"""What settings name to the API framework: authentication, permission and paging.
+
+The framework imports these while it imports itself, so that its views cannot be imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed, ParseError, ValidationError
+from rest_framework.pagination import BasePagination
+from rest_framework.parsers import JSONParser
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from apps.accounts import services
+from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.web import keyset
+from apps.accounts.web.asked import whole
+from apps.documents import check_depth
+
+if TYPE_CHECKING:
+    from rest_framework.generics import GenericAPIView
+    from rest_framework.serializers import BaseSerializer
+    from rest_framework.views import APIView
+
+
+class TokenAuthentication(BaseAuthentication):
+    """`Authorization: Bearer SECRET`. The user of such a request has the token's role where that is less, in the house
+    and in every team."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        scheme, _, secret = get_authorization_header(request).decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        token = ApiToken.objects.select_related("user").filter(digest=ApiToken.hash(secret.strip())).first()
+        if token is None or not token.user.is_active:
+            raise AuthenticationFailed("unknown token")
+        if token.expires_at <= timezone.now():
+            raise AuthenticationFailed(f"this token expired on {token.expires_at:%Y-%m-%d}; issue a new one")
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
+        token.user.limit_to(Role(token.role))
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class RolePermission(BasePermission):
+    """A viewset's `roles` maps action -> Role; what it does not name is read with VIEWER and refused otherwise.
+
+    The role is that in the house, unless `of_teams` names the action: then any team's will do at this door, for the
+    service asks on the thing itself.
+    """
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, User):
+            return False
+        action = getattr(view, "action", None)
+        if action is None and str(request.method).lower() not in getattr(view, "action_map", {}):
+            return True  # nothing would be done: the view answers 405, or raises its own error
+        needed = role_of(view, str(action), str(request.method))
+        if needed is None:
+            return False
+        ask = services.require_somewhere if action in getattr(view, "of_teams", ()) else services.require
+        ask(request.user, needed, str(action))
+        return True
+
+
+def role_of(view: Any, action: str, method: str) -> Role | None:
+    """The role that an action of a viewset needs; None where a writing action declares none, and nobody may."""
+    default = Role.VIEWER if method.upper() in SAFE_METHODS else None
+    roles: dict[str, Role] = getattr(view, "roles", {})
+    return roles.get(action, default)
+
+
+class KeptJSONParser(JSONParser):
+    """JSON that PostgreSQL can keep, and that is not nested without end: it has no NUL, and half of a surrogate pair is
+    no character."""
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        try:
+            read = super().parse(stream, media_type, parser_context)
+            check_depth(read)
+        except (RecursionError, ValueError) as error:
+            raise ParseError(f"JSON parse error - {error or 'it is nested too deep'}") from error
+        path = _unkept(read)
+        if path is not None:
+            raise ValidationError({path: "NUL and halves of surrogate pairs cannot be kept; leave them out"})
+        return read
+
+
+def _unkept(value: Any, path: str = "") -> str | None:
+    """The path of the first text that cannot be kept; None where there is none."""
+    if isinstance(value, str):
+        return path if "\x00" in value or not _encodable(value) else None
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        if isinstance(key, str) and _unkept(key) is not None:
+            return path
+        found = _unkept(inner, f"{path}.{key}".lstrip("."))
+        if found is not None:
+            return found
+    return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Pages(BasePagination):
+    """`?cursor=` as `next` and `previous` give it, and `?page_size=` up to 500. What there is in all is not counted."""
+
+    size, most = 50, 500
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self.address = request.build_absolute_uri()
+        order = [*(queryset.query.order_by or queryset.model._meta.ordering)]
+        size = min(whole(request.query_params.get("page_size", "")) or self.size, self.most)
+        self.page = keyset.page(queryset, _unique(order), size, request.query_params.get("cursor", ""))
+        return self.page.rows
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response(
+            {"next": self._link(self.page.next), "previous": self._link(self.page.previous), "results": data}
+        )
+
+    def _link(self, cursor: str) -> str | None:
+        return replace_query_param(self.address, "cursor", cursor) if cursor else None
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        link = {"type": "string", "format": "uri", "nullable": True}
+        properties = {"next": link, "previous": link, "results": schema}
+        return {"type": "object", "required": ["results"], "properties": properties}
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [
+            _parameter("cursor", "string", "of a page, as `next` and `previous` give it"),
+            _parameter("page_size", "integer", f"rows of a page: {self.size} unless said, at most {self.most}"),
+        ]
+
+
+def _unique(order: Sequence[str]) -> list[str]:
+    """With the key as the last column, in the direction of the first, so that rows that tie have an order."""
+    if order and order[-1].removeprefix("-") in ("pk", "id"):
+        return list(order)
+    return [*order, "-pk" if order and order[0].startswith("-") else "pk"]
+
+
+def _parameter(name: str, kind: str, words: str) -> dict[str, Any]:
+    return {"name": name, "required": False, "in": "query", "description": words, "schema": {"type": kind}}
+
+
+def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
+    """A page of rows that are not the view's own, such as the revisions of a profile."""
+    return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)

@@ -1,0 +1,1 @@
+"""Campaigns, workloads, data sets and runs as JSON."""

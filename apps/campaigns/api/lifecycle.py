@@ -1,0 +1,135 @@
+"""What may be done with a campaign after it was designed, and what was done, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.campaigns import lifecycle
+from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer
+from apps.campaigns.design import validity
+from apps.campaigns.history import history
+from apps.campaigns.models import Campaign, Run
+
+
+class HistorySerializer(serializers.Serializer[Any]):
+    """What somebody did to a campaign."""
+
+    at = serializers.DateTimeField()
+    who = serializers.CharField(help_text="empty where it was the system")
+    what = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    """One thing that a start depends on."""
+
+    host = serializers.CharField()
+    check = serializers.CharField()
+    ok = serializers.BooleanField(help_text="false where it refuses the start")
+    status = serializers.CharField(help_text="ok, doubtful (the start only warns) or failed")
+    found = serializers.CharField(allow_blank=True)
+    wanted = serializers.CharField(allow_blank=True)
+    hint = serializers.CharField(allow_blank=True)
+
+
+class PauseSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
+    stop = serializers.BooleanField(
+        required=False, default=False, help_text="what runs is stopped and planned anew; else it goes on to its end"
+    )
+
+
+class RetrySerializer(serializers.Serializer[Any]):
+    runs = serializers.PrimaryKeyRelatedField(
+        queryset=Run.objects.select_related("campaign", "host"),
+        many=True,
+        required=False,
+        help_text="ids; else all that failed and were not retried",
+    )
+
+
+class ExtendSerializer(serializers.Serializer[Any]):
+    repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000, help_text="further ones")
+    levels = serializers.DictField(
+        child=serializers.ListField(child=serializers.JSONField()),
+        required=False,
+        help_text="factor -> levels to add, as in factors",
+    )
+    budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours, in the place of the old budget")
+
+
+class LifecycleActions(viewsets.GenericViewSet[Campaign]):
+    """Of a campaign that is there."""
+
+    writers = dict.fromkeys(("pause", "resume", "clone", "extend", "retry", "ask_hosts"), Role.OPERATOR)
+
+    @extend_schema(request=PauseSerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        """Begin nothing new; what runs goes on to its end, or is stopped and planned anew."""
+        return self._changed(request, lifecycle.pause_campaign, PauseSerializer)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        """Go on after a pause."""
+        return self._changed(request, lifecycle.resume_campaign)
+
+    @extend_schema(request=ExtendSerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def extend(self, request: Request, pk: str) -> Response:
+        """Add repetitions, or levels to a factor: whole new blocks. A finished campaign runs again."""
+        return self._changed(request, lifecycle.extend_campaign, ExtendSerializer)
+
+    @extend_schema(request=RetrySerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, pk: str) -> Response:
+        """Run again what failed; the failed runs stay, and their retries count in their place."""
+        return self._changed(request, lifecycle.retry_failed, RetrySerializer)
+
+    @extend_schema(request=ChoicesSerializer, responses={201: CampaignSerializer})
+    @action(detail=True, methods=["post"])
+    def clone(self, request: Request, pk: str) -> Response:
+        """A new draft with every choice of this one but those that are given."""
+        body = ChoicesSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        made = lifecycle.clone_campaign(self.get_object(), by=user_of(request), **body.validated_data)
+        return Response(CampaignSerializer(made).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=HistorySerializer(many=True))
+    @action(detail=True, pagination_class=None, filter_backends=[])
+    def history(self, request: Request, pk: str) -> Response:
+        """What people and the system did to it, the oldest first."""
+        return Response(HistorySerializer(history(self.get_object()), many=True).data)
+
+    @extend_schema(responses=CheckSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], serializer_class=CheckSerializer)
+    def checks(self, request: Request, pk: str) -> Response:
+        """Whether it can be started, from what is known of its hosts."""
+        return Response(CheckSerializer(validity.checks(self.get_object()), many=True).data)
+
+    @extend_schema(request=None, responses=CheckSerializer(many=True))
+    @checks.mapping.post
+    def ask_hosts(self, request: Request, pk: str) -> Response:
+        """The same, after each host was asked now, and its tools have read the scripts."""
+        return Response(CheckSerializer(validity.ask(self.get_object(), by=user_of(request)), many=True).data)
+
+    def _changed(
+        self, request: Request, act: Callable[..., Any], body: type[serializers.Serializer[Any]] | None = None
+    ) -> Response:
+        """The campaign after an act of lifecycle.py, which takes the fields of `body`."""
+        given = body(data=request.data) if body else None
+        if given is not None:
+            given.is_valid(raise_exception=True)
+        campaign = self.get_object()
+        act(campaign, by=user_of(request), **(given.validated_data if given is not None else {}))
+        return Response(CampaignSerializer(campaign).data)

@@ -1,0 +1,105 @@
+"""What other hosts did for a run: their jobs, their events, their files."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import django_filters as filters
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.campaigns.api.run_serializers import EventQuerySerializer, EventsSerializer
+from apps.campaigns.api.views import FileRenderer
+from apps.campaigns.models import Run, RunPart
+
+
+class PartFileSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    size = serializers.IntegerField(help_text="bytes on the host")
+    sha256 = serializers.CharField()
+
+
+class RunPartRowSerializer(serializers.ModelSerializer[RunPart]):
+    run = serializers.UUIDField(source="run_id")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
+    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
+
+    class Meta:
+        model = RunPart
+        fields = [
+            *("id", "run", "position", "role", "host", "host_name", "state", "outcome", "agent_state", "epoch"),
+            *("error", "last_seq"),
+        ]
+
+
+class RunPartSerializer(RunPartRowSerializer):
+    spec = serializers.DictField(help_text="resolved and immutable")
+    manifest = serializers.JSONField(allow_null=True, help_text="what its agent sealed")
+    files = PartFileSerializer(source="artefacts", many=True, help_text="to be had under file/?path=")
+
+    class Meta(RunPartRowSerializer.Meta):
+        fields = [*RunPartRowSerializer.Meta.fields, "digest", "spec", "manifest", "files"]
+
+
+class RunPartFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = RunPart
+        fields = ["role", "state", "outcome"]
+
+
+class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[RunPart]):
+    """What another host did for a run: the server of a client, a standby."""
+
+    queryset = RunPart.objects.select_related("host").order_by("run_id", "position")
+    filterset_class = RunPartFilter
+    ordering_fields = ["position"]
+
+    def get_queryset(self) -> QuerySet[RunPart]:
+        parts = super().get_queryset()
+        return parts.defer("spec", "manifest") if self.action == "list" else parts
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return RunPartRowSerializer if self.action == "list" else RunPartSerializer
+
+    @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)
+    @action(detail=True, pagination_class=None)
+    def events(self, request: Request, pk: str) -> Response:
+        """Its agent's event log from a seq on, as that of a run."""
+        query = EventQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        part, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        events = list(part.events.filter(seq__gt=after).order_by("seq")[:limit])
+        ended = part.state == Run.State.ENDED and len(events) < limit
+        last = events[-1].seq if events else after
+        return Response(EventsSerializer({"results": events, "next_after": last, "ended": ended}).data)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("path", str, required=True)],
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        filters=False,
+    )
+    @action(detail=True, pagination_class=None, renderer_classes=[JSONRenderer, FileRenderer])
+    def file(self, request: Request, pk: str) -> HttpResponse:
+        """One of its files, as an attachment."""
+        path = request.query_params.get("path", "")
+        found = self.get_object().artefacts.filter(path=path).first()
+        if found is None or found.content is None:
+            raise NotFound(f"{path or 'no path'}: not a file of this part, or not fetched: damaged, or too large")
+        answer = HttpResponse(bytes(found.content), content_type="application/octet-stream")
+        answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(found.path).name)
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer

@@ -1,0 +1,96 @@
+"""Runs, what they told and what they left behind, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.campaigns import queries
+from apps.campaigns.api.serializers import BreakSerializer
+from apps.campaigns.design.steps import loops
+from apps.campaigns.models import Artefact, Run, RunEvent
+
+
+class RunRowSerializer(serializers.ModelSerializer[Run]):
+    campaign = serializers.UUIDField(source="campaign_id")
+    host = serializers.IntegerField(source="host_id")
+    host_name = serializers.CharField(source="host.name")
+    cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
+    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
+    proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
+    retry_of = serializers.UUIDField(source="retry_of_id", allow_null=True, help_text="the failed run that it repeats")
+
+    class Meta:
+        model = Run
+        fields = [
+            *("id", "campaign", "host", "host_name", "position", "block", "cell", "retry_of", "state", "outcome"),
+            *(
+                "agent_state",
+                "agent_state_at",
+                "epoch",
+                "step",
+                "error",
+                "proof",
+                "last_seq",
+                "cancel_requested_at",
+                "started_at",
+                "ended_at",
+                "ingested_at",
+            ),
+        ]
+
+
+class RunSerializer(RunRowSerializer):
+    spec = serializers.DictField(help_text="resolved and immutable")
+    manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
+    facts = serializers.IntegerField(
+        source="facts.number",
+        allow_null=True,
+        default=None,
+        help_text="version of the host's facts when it started",
+    )
+    loops = serializers.SerializerMethodField(
+        help_text="measured step -> closed (a transaction waits for the end of the last one, and latencies leave out "
+        "that wait: coordinated omission) or open (a rate says when it begins, and latencies include the lag)"
+    )
+    host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
+
+    class Meta(RunRowSerializer.Meta):
+        fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "loops", "manifest", "facts", "host_changes"]
+
+    def get_loops(self, run: Run) -> dict[str, str]:
+        return loops(run.spec)
+
+    @extend_schema_field(BreakSerializer(many=True))
+    def get_host_changes(self, run: Run) -> Any:
+        return BreakSerializer(queries.breaks_at(run), many=True).data
+
+
+class EventSerializer(serializers.ModelSerializer[RunEvent]):
+    data = serializers.DictField()  # type: ignore[assignment]  # the field, not the attribute
+
+    class Meta:
+        model = RunEvent
+        fields = ["seq", "at", "kind", "data"]
+
+
+class EventQuerySerializer(serializers.Serializer[Any]):
+    after = serializers.IntegerField(default=0, min_value=0, help_text="events with a greater seq only")
+    limit = serializers.IntegerField(default=500, min_value=1, max_value=5000)
+
+
+class EventsSerializer(serializers.Serializer[Any]):
+    results = EventSerializer(many=True)
+    next_after = serializers.IntegerField(help_text="give it as ?after= to go on")
+    ended = serializers.BooleanField(help_text="whether the run has ended, so that no further event comes")
+
+
+class ArtefactSerializer(serializers.ModelSerializer[Artefact]):
+    run = serializers.UUIDField(source="run_id")
+    fetched = serializers.BooleanField(help_text="false when it was too large to fetch, or damaged on the host")
+
+    class Meta:
+        model = Artefact
+        fields = ["id", "run", "path", "size", "sha256", "fetched"]

@@ -1,0 +1,333 @@
+"""Workloads, recipes, campaigns, runs and their raw output."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role, Team
+from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import attachment
+from apps.campaigns import queries, recipes, services
+from apps.campaigns.api.lifecycle import LifecycleActions
+from apps.campaigns.api.run_serializers import (
+    ArtefactSerializer,
+    EventQuerySerializer,
+    EventsSerializer,
+    RunRowSerializer,
+    RunSerializer,
+)
+from apps.campaigns.api.serializers import (
+    CampaignRowSerializer,
+    CampaignSerializer,
+    CheckedSerializer,
+    NewCampaignSerializer,
+    NewRecipeSerializer,
+    NewWorkloadSerializer,
+    PreviewSerializer,
+    PrioritySerializer,
+    RecipeSerializer,
+    StartedCampaignSerializer,
+    WhereSerializer,
+    WorkloadSerializer,
+)
+from apps.campaigns.design import previews
+from apps.campaigns.execution import giving_up, nudges
+from apps.campaigns.library import own_recipes, recipe_hosts, scripts, workloads
+from apps.campaigns.models import Artefact, Campaign, Run, Workload
+from apps.hosts.models import Host
+
+
+class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Workload]):
+    """What is run. Writing one under a known name makes its next revision."""
+
+    queryset = Workload.objects.select_related("author").order_by("name", "-revision")
+    serializer_class = WorkloadSerializer
+    filterset_fields = ["name", "team"]
+    ordering_fields = ["name", "revision", "created_at"]
+    roles = {"create": Role.TUNER, "check": Role.OPERATOR}
+    of_teams = tuple(roles)
+
+    @extend_schema(request=NewWorkloadSerializer, responses={201: WorkloadSerializer})
+    def create(self, request: Request) -> Response:
+        body = NewWorkloadSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        wanted = dict(body.validated_data)
+        name, given = wanted.pop("name"), wanted.pop("steps")
+        workload = workloads.save_workload(name, given, by=user_of(request), **wanted)
+        return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=WhereSerializer, responses=CheckedSerializer)
+    @action(detail=True, methods=["post"])
+    def check(self, request: Request, pk: str) -> Response:
+        """Have the tools of a host parse its scripts; nothing is run."""
+        where = WhereSerializer(data=request.data)
+        where.is_valid(raise_exception=True)
+        checked = scripts.check(self.get_object().steps, by=user_of(request), **where.validated_data)
+        return Response(CheckedSerializer(checked).data)
+
+
+class FileRenderer(JSONRenderer):
+    """Lets a client ask for bytes; the file itself never passes here, only a problem does."""
+
+    media_type = "application/octet-stream"
+    format = "bin"
+
+
+class HostQuerySerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(
+        queryset=Host.objects.all(), required=False, help_text="id of the host to scale the factors to"
+    )
+
+
+class NamedHostSerializer(serializers.Serializer[Any]):
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
+
+
+class RecipeViewSet(viewsets.ViewSet):
+    """Campaigns as templates: those that come with the program, and the team's own."""
+
+    lookup_field = "name"
+    lookup_value_regex = "[a-z0-9-]+"
+    roles = {"create": Role.TUNER, "destroy": Role.TUNER}
+
+    def _found(self, name: str) -> recipes.Recipe:
+        found = own_recipes.find(name)
+        if found is None:
+            raise NotFound(f"{name} is no recipe; known are: {', '.join(own_recipes.catalogue())}")
+        return found
+
+    def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
+        query = HostQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        host = query.validated_data.get("host")
+        return recipe_hosts.on_host(recipe, host) if host else recipe
+
+    @extend_schema(responses=RecipeSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        return Response(RecipeSerializer(own_recipes.catalogue().values(), many=True).data)
+
+    @extend_schema(parameters=[HostQuerySerializer], responses=RecipeSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        return Response(RecipeSerializer(self._on_host(self._found(name), request)).data)
+
+    @extend_schema(parameters=[NamedHostSerializer], responses=PreviewSerializer)
+    @action(detail=True)
+    def preview(self, request: Request, name: str) -> Response:
+        """The runs that a campaign from it would plan on a host, and about how long they take."""
+        query = NamedHostSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        planned = recipe_hosts.preview(self._found(name), query.validated_data["host"])
+        return Response(PreviewSerializer(planned).data)
+
+    @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
+    def create(self, request: Request) -> Response:
+        """Import a recipe of the team's. The same version twice is one; nothing is written where a field is wrong."""
+        body = NewRecipeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
+        found = own_recipes.get(row.name, row.version)
+        return Response(RecipeSerializer(found).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, name: str) -> Response:
+        """Withdraw a recipe of the team's: it is offered no more. What was made from it stays, and `create` with the
+        same text, or with a next version, brings it back."""
+        self._found(name)
+        own_recipes.withdraw(name, by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class RecipeFileViewSet(viewsets.ViewSet):
+    """A recipe as the file that it was written as."""
+
+    renderer_classes = [JSONRenderer, FileRenderer]
+
+    @extend_schema(
+        parameters=[OpenApiParameter("version", int, description="of a team's own; without it the newest")],
+        responses={(200, "text/plain"): OpenApiTypes.STR},
+    )
+    def retrieve(self, request: Request, name: str) -> HttpResponse:
+        """Its YAML, comments and all; it can be imported elsewhere."""
+        text = own_recipes.text_of(name, whole(request.query_params.get("version", "")))
+        if text is None:
+            raise NotFound(f"{name} is no recipe, or has no such version")
+        return attachment(f"{name}.yaml", text)
+
+
+class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    host = filters.NumberFilter("host_id")
+    team = filters.ModelChoiceFilter(
+        queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
+    )
+
+    class Meta:
+        model = Campaign
+        fields = ["state", "recipe"]
+
+    def of_team(self, campaigns: QuerySet[Campaign], name: str, value: Team) -> QuerySet[Campaign]:
+        return campaigns.filter(queries.of_team(value.pk))
+
+
+class CampaignViewSet(
+    LifecycleActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]
+):
+    """A question, its factors, and the runs that were planned from them."""
+
+    queryset = Campaign.objects.select_related("host", "workload__author", "dataset", "profile__profile", "created_by")
+    filterset_class = CampaignFilter
+    ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
+    ordering = ["-created_at"]
+    roles = {
+        **dict.fromkeys(("create", "start", "cancel", "priority"), Role.OPERATOR),
+        **LifecycleActions.writers,
+    }
+    of_teams = tuple(roles)
+
+    def get_queryset(self) -> QuerySet[Campaign]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.listed("workload__name", "workload__revision").select_related("workload")
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return CampaignRowSerializer if self.action == "list" else CampaignSerializer
+
+    @extend_schema(request=NewCampaignSerializer, responses={201: CampaignSerializer})
+    def create(self, request: Request) -> Response:
+        body = NewCampaignSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        make = services.create_from_recipe if "recipe" in body.validated_data else services.create_campaign
+        campaign = make(by=user_of(request), **body.validated_data)
+        return Response(CampaignSerializer(campaign).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=PreviewSerializer)
+    @action(detail=True)
+    def preview(self, request: Request, pk: str) -> Response:
+        """The runs that starting now would plan, in their order."""
+        return Response(PreviewSerializer(previews.preview(self.get_object())).data)
+
+    @extend_schema(request=None, responses=StartedCampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, pk: str) -> Response:
+        """Plan all runs, have their scripts checked on the host, and put them into its queue."""
+        campaign = self.get_object()
+        unchecked = services.start_campaign(campaign, by=user_of(request))
+        return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
+
+    @extend_schema(request=PrioritySerializer, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: str) -> Response:
+        """Move it up or down in the queues of its hosts, while it runs, too."""
+        campaign, body = self.get_object(), PrioritySerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """End what waits at once; what runs is stopped and its host put back."""
+        campaign = self.get_object()
+        services.cancel_campaign(campaign, by=user_of(request))
+        return Response(CampaignSerializer(campaign).data)
+
+
+class RunFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    campaign = filters.UUIDFilter("campaign_id")
+    host = filters.NumberFilter("host_id")
+
+    class Meta:
+        model = Run
+        fields = ["state", "outcome", "block"]
+
+
+class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Run]):
+    """One cell of a design, once."""
+
+    queryset = Run.objects.select_related("host", "facts").defer("facts__data").order_by("campaign_id", "position")
+    filterset_class = RunFilter
+    ordering_fields = ["position", "block", "started_at", "ended_at"]
+    roles = {"cancel": Role.OPERATOR, "give_up": Role.OPERATOR}
+    of_teams = ("cancel", "give_up")
+
+    def get_queryset(self) -> QuerySet[Run]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.runs_listed(Run.objects.order_by("campaign_id", "position"))
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return RunRowSerializer if self.action == "list" else RunSerializer
+
+    @extend_schema(request=None, responses=RunSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """Cancel this run; its campaign goes on."""
+        run = self.get_object()
+        services.cancel_run(run, by=user_of(request))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(request=None, responses=RunSerializer)
+    @action(detail=True, methods=["post"], url_path="give-up")
+    def give_up(self, request: Request, pk: str) -> Response:
+        """End a run under way that its agent does not end: it fails, and its hosts are quarantined."""
+        run = self.get_object()
+        giving_up.give_up_run(run, by=user_of(request))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)
+    @action(detail=True, pagination_class=None)
+    def events(self, request: Request, pk: str) -> Response:
+        """The agent's event log from a seq on; ask again with `next_after` while it has not ended."""
+        query = EventQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        if run.state != Run.State.ENDED:
+            nudges.watch(run.pk)
+        events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])
+        ended = run.state == Run.State.ENDED and len(events) < limit
+        last = events[-1].seq if events else after
+        return Response(EventsSerializer({"results": events, "next_after": last, "ended": ended}).data)
+
+
+class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Artefact
+        fields = ["path"]
+
+
+class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Artefact]):
+    """Raw output of the tools, as they printed it."""
+
+    queryset = Artefact.objects.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("run_id", "path")
+    serializer_class = ArtefactSerializer
+    filterset_class = ArtefactFilter
+    ordering_fields = ["path", "size"]
+
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    @action(detail=True, renderer_classes=[JSONRenderer, FileRenderer])
+    def download(self, request: Request, pk: str) -> HttpResponse:
+        """The file as an attachment."""
+        artefact = self.get_object()
+        if artefact.content is None:
+            raise NotFound(f"{artefact.path} is on the host only: damaged, or too large ({artefact.size} bytes)")
+        answer = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
+        answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(artefact.path).name)
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer

@@ -1,0 +1,185 @@
+"""Which combinations of levels a campaign runs: one function per design. Pure: same factors and seed, same cells."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from apps.campaigns.design.factors import Cell, Factor, by_dependence, text_of
+from common.errors import PlanError
+
+DESIGNS = ("factorial", "one_at_a_time", "list", "latin_square", "random_sample")
+MOST = 20_000
+# Draws per wanted cell before conditions are taken to leave too few.
+DRAWS = 1000
+
+
+def drawing(seed: int | str) -> random.Random:
+    """Draws that can be repeated."""
+    return random.Random(seed)  # noqa: S311 - an order, not a secret
+
+
+def cells(
+    factors: Sequence[Factor],
+    design: str = "factorial",
+    listed: Sequence[Mapping[str, str]] = (),
+    sample: int | None = None,
+    seed: int = 0,
+) -> list[Cell]:
+    """The cells in the order of the design, the last factor varying fastest; the first one is the baseline."""
+    if design == "factorial":
+        return every(factors)
+    if design == "one_at_a_time":
+        return one_at_a_time(factors)
+    if design == "list":
+        return chosen(factors, listed)
+    if design == "latin_square":
+        return latin_square(factors, seed)
+    if design == "random_sample":
+        return sampled(factors, sample, seed)
+    raise PlanError("design", f"{design!r} is not known", hint="one of " + ", ".join(DESIGNS))
+
+
+def every(factors: Sequence[Factor]) -> list[Cell]:
+    """Full factorial: every combination that the conditions allow, each once."""
+    found = list(itertools.islice(_possible(by_dependence(factors), {}), MOST + 1))
+    if len(found) > MOST:
+        size = math.prod(len(factor.levels) for factor in factors)
+        hint = "fewer levels, or a random sample of them"
+        raise PlanError("factors", f"{size} combinations are too many; at most {MOST} are allowed", hint=hint)
+    return sorted((_in_order(factors, cell) for cell in found), key=lambda cell: _place(factors, cell))
+
+
+def _possible(left: Sequence[Factor], cell: Cell) -> Iterator[Cell]:
+    """What can be made of a cell with the factors that are left; one without a possible level stays away."""
+    if not left:
+        yield cell
+        return
+    levels = left[0].possible(cell)
+    for level in levels:
+        yield from _possible(left[1:], {**cell, left[0].name: level})
+    if not levels:
+        yield from _possible(left[1:], cell)
+
+
+def _in_order(factors: Sequence[Factor], cell: Cell) -> Cell:
+    return {factor.name: cell[factor.name] for factor in factors if factor.name in cell}
+
+
+def _place(factors: Sequence[Factor], cell: Cell) -> tuple[int, ...]:
+    return tuple(factor.levels.index(cell[factor.name]) if factor.name in cell else -1 for factor in factors)
+
+
+def one_at_a_time(factors: Sequence[Factor]) -> list[Cell]:
+    """The first level of each factor, and from there each other level alone."""
+    _without_conditions(factors, "one factor at a time")
+    baseline = {factor.name: factor.levels[0] for factor in factors}
+    others = [{**baseline, factor.name: level} for factor in factors for level in factor.levels[1:]]
+    return [baseline, *others]
+
+
+def _without_conditions(factors: Sequence[Factor], design: str) -> None:
+    for i, factor in enumerate(factors):
+        if factor.follows:
+            hint = "a full factorial, a random sample or a list takes conditions"
+            raise PlanError(f"factors.{i}", f"{design} knows no levels that depend on others", hint=hint)
+
+
+def chosen(factors: Sequence[Factor], listed: Sequence[Mapping[str, str]]) -> list[Cell]:
+    """The cells that are listed, as {factor: label}."""
+    if not listed:
+        hint = '[{"factor": "label", ...}, ...]'
+        raise PlanError("cells", "this design needs the combinations that are to run", hint=hint)
+    found = [_listed(f"cells.{i}", factors, each) for i, each in enumerate(listed)]
+    for i, cell in enumerate(found):
+        if cell in found[:i]:
+            raise PlanError(f"cells.{i}", f"{text_of(cell)!r} stands twice", hint="repetitions repeat them all")
+    return found
+
+
+def _listed(field: str, factors: Sequence[Factor], wanted: Mapping[str, str]) -> Cell:
+    cell: Cell = {}
+    for factor in by_dependence(factors):
+        possible = {level.label: level for level in factor.possible(cell)}
+        label = wanted.get(factor.name)
+        if label is None and not possible:
+            continue
+        if label not in possible:
+            said = f"{label!r} is no level" if label is not None else "there is no level"
+            hint = f"possible there: {', '.join(possible) or 'none; leave it out'}"
+            raise PlanError(field, f"{said} of {factor.name}", hint=hint)
+        cell[factor.name] = possible[label]
+    strange = next((name for name in wanted if name not in {factor.name for factor in factors}), None)
+    if strange is not None:
+        raise PlanError(field, f"{strange!r} is no factor", hint=f"factors are: {', '.join(f.name for f in factors)}")
+    return _in_order(factors, cell)
+
+
+def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
+    """Rows and columns are the first two factors, what stands in them the third: each of its levels once in each row
+    and column. With one factor alone, rows are blocks and columns the places in a block: see orders.py."""
+    _without_conditions(factors, "a Latin square")
+    if len(factors) == 1:
+        return every(factors)
+    sizes = {len(factor.levels) for factor in factors}
+    if len(factors) != 3 or len(sizes) != 1:
+        shown = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in factors)
+        hint = "three factors with as many levels each, or one factor whose blocks and places in them are the square"
+        raise PlanError("factors", f"no Latin square can be made of {shown}", hint=hint)
+    square, (rows, columns, inside) = square_of(len(factors[0].levels), drawing(f"square {seed}")), factors
+    return [
+        {rows.name: row, columns.name: column, inside.name: inside.levels[square[i][j]]}
+        for i, row in enumerate(rows.levels)
+        for j, column in enumerate(columns.levels)
+    ]
+
+
+def square_of(size: int, drawn: random.Random) -> list[list[int]]:
+    """A cyclic Latin square, its rows, columns and symbols permuted."""
+    rows, columns, symbols = (drawn.sample(range(size), size) for _ in range(3))
+    return [[symbols[(row + column) % size] for column in columns] for row in rows]
+
+
+def sampled(factors: Sequence[Factor], sample: int | None, seed: int) -> list[Cell]:
+    """So many of all cells, each as likely as the others, without replacement; of a large space only these are made."""
+    if not sample or not 1 <= sample <= MOST:
+        raise PlanError("sample", f"{sample!r} is not between 1 and {MOST}", hint="how many combinations to draw")
+    drawn = drawing(f"sample {seed}")
+    if math.prod(len(factor.levels) for factor in factors) > MOST:
+        return _drawn(factors, sample, drawn)
+    space = every(factors)
+    if sample > len(space):
+        raise PlanError("sample", f"{sample} are wanted of {len(space)} combinations", hint="fewer, or all of them")
+    return [space[place] for place in sorted(drawn.sample(range(len(space)), sample))]
+
+
+def _drawn(factors: Sequence[Factor], sample: int, drawn: random.Random) -> list[Cell]:
+    size, seen, found = math.prod(len(factor.levels) for factor in factors), set[int](), dict[int, Cell]()
+    for _ in range(DRAWS * sample):
+        number = drawn.randrange(size)
+        cell = None if number in seen else _numbered(factors, number)
+        seen.add(number)
+        if cell is not None:
+            found[number] = cell
+        if len(found) == sample:
+            return [found[number] for number in sorted(found)]
+    raise PlanError("sample", f"only {len(found)} of {sample} were found that the conditions allow", hint="fewer")
+
+
+def _numbered(factors: Sequence[Factor], number: int) -> Cell | None:
+    """The cell with this number in the product of all levels; None where the conditions forbid it. What stays away has
+    to be at its first level, so that each cell has one number."""
+    wanted = {}
+    for factor in reversed(factors):
+        number, place = divmod(number, len(factor.levels))
+        wanted[factor.name] = factor.levels[place]
+    cell: Cell = {}
+    for factor in by_dependence(factors):
+        level, possible = wanted[factor.name], factor.possible(cell)
+        if level in possible:
+            cell[factor.name] = level
+        elif possible or level is not factor.levels[0]:
+            return None
+    return _in_order(factors, cell)

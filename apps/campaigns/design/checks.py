@@ -1,0 +1,190 @@
+"""SELECT only: what the runs of a campaign need, beside what each of its hosts has, as far as that is known.
+
+A failed check refuses the start. A doubtful one warns: it is an estimate, or the runs wait for it anyway.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from agents.datasets import DATASETS
+from agents.workloads import WORKLOADS
+from apps.campaigns.design import placement, roles
+from apps.campaigns.design.placement import Preview
+from apps.campaigns.models import Campaign, DataCopy
+from apps.hosts.models import Host
+from apps.tuning import gucs
+from common.errors import PlanError
+
+OK, DOUBTFUL, FAILED = "ok", "doubtful", "failed"
+STALE = timedelta(days=7)
+DEFAULT_BUFFERS = "128MB"
+GIB = 1024**3
+# A run that writes has a copy of its data set, and WAL besides.
+ROOM = 2.5
+MOST_OF_MEMORY = 0.8
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at on a host, and what to do where it is not as it should be."""
+
+    host: str
+    check: str
+    status: str
+    found: str
+    wanted: str = ""
+    hint: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status != FAILED
+
+
+def rows(campaign: Campaign, preview: Preview) -> list[Check]:
+    """Of everything that its runs need on each of its hosts."""
+    cast = roles.read(campaign)
+    hosts = [member.host for member in cast.members] if cast else placement.hosts_of(campaign)
+    found = [row for host in hosts for row in of_host(host)]
+    for host in hosts:
+        specs = specs_on(campaign, preview, host)
+        found += [row for rule in RULES for row in rule(host, host.facts, specs)]
+    return found
+
+
+def refuse(found: Sequence[Check]) -> None:
+    """PlanError naming the first check that failed."""
+    for each in found:
+        if not each.ok:
+            wanted = f", wanted is {each.wanted}" if each.wanted else ""
+            raise PlanError(each.check, f"{each.host}: {each.found}{wanted}", hint=each.hint)
+
+
+def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
+    """Of the runs on this host, and of its parts in runs, each distinct one once."""
+    here = {run.digest: run.spec for run in preview.runs if (run.loader or run.host or campaign.host_id) == host.pk}
+    parts = (part for run in preview.runs for part in run.parts if part.host == host.pk)
+    return [*here.values(), *{part.digest: part.spec for part in parts}.values()]
+
+
+def of_host(host: Host) -> Iterator[Check]:
+    name, state = host.name, Host.State(host.state)
+    if state == Host.State.QUARANTINED:
+        yield Check(name, "host", FAILED, f"in quarantine: {host.state_reason}", "ready", "release it on its page")
+    else:
+        why = f"{state}: {host.state_reason}" if host.state_reason else str(state)
+        hint = "" if state == Host.State.READY else "its runs wait until it answers and is fit"
+        yield Check(name, "host", OK if state == Host.State.READY else DOUBTFUL, why, "ready", hint)
+    newest = host.facts_history.order_by("-number").first()
+    if newest:
+        old = timezone.now() - newest.seen_at > STALE
+        hint = "check the host: it may have changed" if old else ""
+        yield Check(name, "facts", DOUBTFUL if old else OK, f"of {newest.seen_at:%Y-%m-%d %H:%M} UTC", "", hint)
+    for row in host.health:
+        hint = "" if row["ok"] else "its runs wait until this is mended"
+        yield Check(name, row["check"], OK if row["ok"] else DOUBTFUL, row["found"], row["wanted"], hint)
+
+
+def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    """For data sets that are not there yet; a lower bound refuses, what copies and WAL may take only warns."""
+    wanted = {(each["kind"], str(each["options"])): each for spec in specs if (each := spec.get("dataset"))}
+    if not wanted:
+        return
+    there = set(DataCopy.objects.filter(host=host, state=DataCopy.State.PRISTINE).values_list("fingerprint", flat=True))
+    majors = {each["bin_dir"]: each["major"] for each in facts["postgresql"]}
+    major = majors.get((specs[0]["target"] or {}).get("bin_dir"), 0)
+    missing = [
+        DATASETS[each["kind"]].bytes(each["options"])
+        for each in wanted.values()
+        if DATASETS[each["kind"]].fingerprint(each["options"], major) not in there
+    ]
+    whole, largest = sum(missing), max(DATASETS[one["kind"]].bytes(one["options"]) for one in wanted.values())
+    asked = whole + (ROOM - 1) * largest
+    free = _free(facts, host.data_dir)
+    status = DOUBTFUL if free is None or free < asked else OK
+    status = FAILED if free is not None and free < whole else status
+    told = "its facts do not tell" if free is None else f"{_size(free)} free for {host.data_dir}"
+    hint = "" if status == OK else "make room, or choose a smaller data set"
+    yield Check(host.name, "space for data", status, told, f"about {_size(asked)}", hint)
+
+
+def _size(amount: float) -> str:
+    return f"{amount / GIB:.1f} GiB" if amount >= GIB else f"{amount / GIB * 1024:.0f} MiB"
+
+
+def _free(facts: Spec, path: str) -> float | None:
+    """Bytes on the file system that holds a path."""
+    mounted = {each["mounted_on"]: each.get("free_kb") for each in facts.get("file_systems", [])}
+    while path not in mounted and path != "/":
+        path = posixpath.dirname(path)
+    free = mounted.get(path)
+    return None if free is None else free * 1024
+
+
+def _memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    """Of the cell with the largest shared_buffers."""
+    sizes = [_buffers(spec) for spec in specs if spec["target"]]
+    if not sizes:
+        return
+    most, total = max(sizes), facts["memory"]["total_kb"] * 1024
+    status = FAILED if most >= total else DOUBTFUL if most > MOST_OF_MEMORY * total else OK
+    hint = "" if status == OK else "fewer shared_buffers: the kernel, backends and the page cache need room, too"
+    told = f"{_size(total)} in all"
+    yield Check(host.name, "memory", status, told, f"{_size(most)} of shared_buffers at most", hint)
+
+
+def _buffers(spec: Spec) -> float:
+    """Bytes; a bare number counts pages of 8 kB, as PostgreSQL has it."""
+    asked = str((spec["settings"].get("postgresql") or {}).get("shared_buffers", DEFAULT_BUFFERS))
+    match = gucs.QUANTITY.match(asked)
+    return float(match[1]) * gucs.MEMORY.get(match[2], 8192) if match else 0.0
+
+
+def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    """They are there, or there would be no plan; which versions they have."""
+    known = {name: each.get("version") or "?" for name, each in facts["tools"].items()}
+    known |= {name: each["version"] for each in facts["postgresql"] for name in each["tools"] if name not in known}
+    steps = [step for spec in specs for step in spec["steps"] if step["kind"] in WORKLOADS]
+    needed = sorted({tool for step in steps for tool in WORKLOADS[step["kind"]].needs(step["options"])})
+    if needed:
+        yield Check(host.name, "tools", OK, ", ".join(f"{tool} {known.get(tool, '?')}" for tool in needed))
+
+
+def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    """Where it listens, and what may be done to one that is there."""
+    targets = {str(spec["target"]): spec["target"] for spec in specs if spec["target"]}
+    versions = {each["bin_dir"]: each["version"] for each in facts["postgresql"]}
+    for target in targets.values():
+        version = f"PostgreSQL {versions.get(target['bin_dir'], '?')}"
+        if target["kind"] in ("remote", "standby"):
+            where = f"{target['address']} on port {target['port']}"
+            yield Check(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
+            continue
+        if target["kind"] == "private":
+            yield Check(host.name, "PostgreSQL and ports", OK, f"{version} of its own, on a socket: no port is needed")
+            continue
+        may = "may be restarted" if target["consent"]["restart"] else "must not be restarted, and need not be"
+        told = f"{version} in {target['data_dir']} on port {target['port']}, {may}"
+        yield Check(host.name, "PostgreSQL and ports", OK, told)
+
+
+def _privileges(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    names = sorted({name for spec in specs for name in spec["settings"]})
+    if names:
+        yield Check(host.name, "privileges", OK, f"level {facts['level']} is enough for {', '.join(names)}")
+
+
+def _paths(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+    named = sorted({each["path"] for spec in specs for each in spec.get("allowed_paths", [])})
+    if named:
+        yield Check(host.name, "allowed paths", OK, ", ".join(named))
+
+
+RULES = (_space, _memory, _tools, _postgresql, _privileges, _paths)

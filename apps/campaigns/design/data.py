@@ -1,0 +1,108 @@
+"""The data set of a run: the campaign's own, or the one that its pgbench steps' scale asks for. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.datasets import DATASETS, RESETS
+from agents.errors import Unplannable
+from agents.planning import plan_dataset
+from apps.campaigns.design.steps import Step
+from apps.tuning import rules
+from common.errors import PlanError
+
+PGBENCH = "pgbench"
+ROOT = "dataset."
+# What making data comes to, on hosts that were never seen to make any: bytes per second.
+PACE = 100e6
+ROWS_PER_SCALE = 100_000  # of pgbench_accounts
+
+Wanted = dict[str, Any]
+
+
+def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
+    """PlanError naming the option that its kind does not accept."""
+    if kind not in DATASETS:
+        raise PlanError("kind", f"{kind!r} makes no data set", hint="one of " + ", ".join(DATASETS))
+    if reset not in RESETS:
+        raise PlanError("reset", f"{reset!r} is not known", hint="one of " + ", ".join(RESETS))
+    rules.check_schema("options", options, DATASETS[kind].schema)
+    try:
+        plan_dataset({"dataset": {"kind": kind, "options": options}, "target": {"kind": "private"}, "steps": []})
+    except Unplannable as error:
+        field = error.field.replace("dataset", "options", 1)
+        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
+
+
+def derived(steps: Sequence[Step]) -> Wanted | None:
+    """What the steps' scale asks for; None where no pgbench step is among them."""
+    scales = {step["options"].get("scale", 1) for step in steps if step["kind"] == PGBENCH}
+    if len(scales) > 1:
+        told = ", ".join(map(str, sorted(scales)))
+        raise PlanError("steps", f"they want data of the scales {told}", hint="one scale, or name a data set")
+    if not scales:
+        return None
+    scale = scales.pop()
+    return {"name": f"pgbench scale {scale}", "kind": PGBENCH, "options": {"scale": scale}, "reset": "auto"}
+
+
+def resolve(
+    own: Wanted | None, steps: Sequence[Step], changes: Mapping[str, Any], touched: Sequence[str]
+) -> tuple[Wanted | None, list[Step]]:
+    """The data set with each dataset.<option> of `changes` set, and the steps, to whose scripts it says its scale.
+
+    `touched` are the paths that factors set in the steps.
+    """
+    wanted = copy.deepcopy(own) if own else derived(steps)
+    if wanted is None and changes:
+        raise PlanError(next(iter(changes)), "this campaign has no data set", hint="name one")
+    if own and own["kind"] == PGBENCH:
+        scale = next((path for path in touched if path.endswith(".scale")), "")
+        if scale:
+            raise PlanError(scale, "the data set says the scale", hint="set dataset.scale")
+    for path, value in changes.items():
+        assert wanted is not None  # noqa: S101 - for the type checker
+        wanted["options"] = rules.patch(wanted["options"], {path.removeprefix(ROOT): value})
+    return wanted, _scaled(steps, wanted)
+
+
+def _scaled(steps: Sequence[Step], wanted: Wanted | None) -> list[Step]:
+    """pgbench finds the scale of its own tables by itself, but for custom scripts, to which it has to be said."""
+    if wanted is None or wanted["kind"] != PGBENCH:
+        return list(steps)
+    scale = wanted["options"].get("scale", 1)
+    return [_of_scale(step, scale) if step["kind"] == PGBENCH else step for step in steps]
+
+
+def _of_scale(step: Step, scale: Any) -> Step:
+    same = step["options"].get("scale", 1) == scale
+    return step if same else {**step, "options": {**step["options"], "scale": scale}}
+
+
+def brief(kind: str, options: Mapping[str, Any]) -> str:
+    """ "pgbench, scale 10, fillfactor 90", or "SQL, 3 steps"."""
+    parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _told(value)]
+    if isinstance(options.get("steps"), list):
+        parts.append(f"{len(options['steps'])} steps")
+    return ", ".join([DATASETS[kind].title, *parts])
+
+
+def _told(value: Any) -> bool:
+    return isinstance(value, str | int) and value is not False
+
+
+def bytes_per_row() -> float:
+    """Of pgbench_accounts, with its part of the index."""
+    return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE
+
+
+def table_bytes(scale: int) -> int:
+    """Of pgbench_accounts without its index."""
+    return DATASETS[PGBENCH].bytes({"scale": scale, "init_steps": "dtg"})
+
+
+def seconds(wanted: Wanted | None) -> float:
+    """About how long it takes to make; a guess."""
+    return DATASETS[wanted["kind"]].bytes(wanted["options"]) / PACE if wanted else 0.0

@@ -1,0 +1,114 @@
+"""What is done in each run so that only the factors differ: it becomes steps and settings of its spec. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.protocol import MEASURE, REBOOT
+from agents.workloads import WORKLOADS
+from apps.campaigns.design.steps import CHECKPOINT, Step
+from apps.tuning import rules
+from common.errors import PlanError
+
+DAY_S = 86_400
+WINDOW_S, WITHIN, LIMIT_S = 5, 0.02, 600
+COOL_DOWN, WARM_UP = "cool-down", "warm-up"
+_SECONDS = {"type": "integer", "minimum": 1, "maximum": DAY_S, "description": "1 to 86400 seconds"}
+_BY_TIME = {
+    "type": "object",
+    "properties": {"time_s": _SECONDS},
+    "required": ["time_s"],
+    "additionalProperties": False,
+}
+_STEADY = {
+    "type": "object",
+    "properties": {
+        "until": {"type": "string", "enum": ["steady"]},
+        "limit_s": _SECONDS,
+        "window_s": {"type": "integer", "minimum": 1, "maximum": 60, "description": "1 to 60 seconds"},
+        "within": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "description": "a share, such as 0.02"},
+    },
+    "required": ["until", "limit_s"],
+    "additionalProperties": False,
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "cool_down_s": {"type": "number", "minimum": 0, "maximum": DAY_S, "description": "0 to 86400 seconds"},
+        "checkpoint": {"type": "boolean"},
+        "drop_caches": {"type": "string", "enum": ["", "run", "step"]},
+        "warm_up": {"type": "object"},
+    },
+    "additionalProperties": False,
+}
+
+
+def check(raw: Any) -> None:
+    """PlanError naming the field that cannot be."""
+    rules.check_schema("nuisance", raw, SCHEMA)
+    if raw.get("warm_up"):
+        rules.check_schema("nuisance.warm_up", raw["warm_up"], _STEADY if "until" in raw["warm_up"] else _BY_TIME)
+
+
+def applied(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with its runs made alike. PlanError where a step or target cannot be asked for that."""
+    steps: list[Step] = list(spec["steps"])
+    if not steps:
+        return dict(spec)
+    if wanted.get("checkpoint") and not spec["target"]:
+        hint = "leave it out: no step of this workload has PostgreSQL"
+        raise PlanError("nuisance.checkpoint", "there is nothing to checkpoint", hint=hint)
+    steps = _warmed(steps, wanted.get("warm_up") or {})
+    if wanted.get("checkpoint"):
+        steps = _checkpointed(steps)
+    if wanted.get("cool_down_s"):
+        wait = {"name": _free(COOL_DOWN, steps), "role": "cool", "kind": "wait"}
+        steps = [{**wait, "options": {"seconds": wanted["cool_down_s"]}}, *steps]
+    return {**spec, "steps": steps, "settings": _dropped(spec["settings"], wanted.get("drop_caches", ""))}
+
+
+def _free(name: str, steps: Sequence[Step]) -> str:
+    """The name, or with a number that no step has."""
+    taken = {step["name"] for step in steps}
+    return next(each for each in (name, *(f"{name}-{n}" for n in range(2, len(taken) + 3))) if each not in taken)
+
+
+def _measured(step: Step) -> bool:
+    return bool(step.get("role", MEASURE) == MEASURE) and step["kind"] != REBOOT
+
+
+def _warmed(steps: list[Step], wanted: Mapping[str, Any]) -> list[Step]:
+    """The load of the first measured step runs before it."""
+    if not wanted:
+        return steps
+    place, load = next((place, step) for place, step in enumerate(steps) if _measured(step))
+    kind = WORKLOADS[load["kind"]]
+    options = kind.for_time(load["options"], wanted.get("time_s") or wanted["limit_s"])
+    if options is None or ("until" in wanted and not kind.ends_when_steady):
+        able = [name for name, each in WORKLOADS.items() if each.ends_when_steady]
+        hint = f"a step of {' or '.join(able)} can, or give the workload a warm step of its own"
+        raise PlanError("nuisance.warm_up", f"step {load['name']} of {kind.kind} cannot warm up like that", hint=hint)
+    warm: Step = {"name": _free(WARM_UP, steps), "role": "warm", "kind": load["kind"], "options": options}
+    if "until" in wanted:
+        warm["until"] = {"window_s": wanted.get("window_s", WINDOW_S), "within": wanted.get("within", WITHIN)}
+    return [*steps[:place], warm, *steps[place:]]
+
+
+def _checkpointed(steps: Sequence[Step]) -> list[Step]:
+    found: list[Step] = []
+    for step in steps:
+        if _measured(step):
+            name = _free("checkpoint", [*steps, *found])
+            found.append({"name": name, "role": "prepare", "kind": "sql", "options": {"statements": CHECKPOINT}})
+        found.append(step)
+    return found
+
+
+def _dropped(settings: Mapping[str, Any], when: str) -> dict[str, Any]:
+    """The setting `cache`, told to drop what it may have been told to load; then it loads it again."""
+    if not when:
+        return dict(settings)
+    cache = dict(settings.get("cache", {"state": "cold"}))
+    cache["state"] = "reloaded" if cache["state"] in ("warm", "reloaded") else "cold"
+    return {**settings, "cache": cache | ({"before": "step"} if when == "step" else {})}

@@ -1,0 +1,130 @@
+"""In which order the cells of each block run. Pure: same cells and seed, same order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.protocol import canonical
+from agents.settings import SETTINGS
+from apps.campaigns.design.cells import drawing, square_of
+from apps.campaigns.design.factors import Cell, Factor
+from apps.tuning import gucs
+from common.errors import PlanError
+
+ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
+CLUSTER, SERVER = "cluster", "server"
+
+
+def blocks(
+    cells: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int
+) -> list[list[int]]:
+    """For each repetition, the numbers of the cells in the order in which they run.
+
+    Factors with an order of their own vary in it, the first of them outermost; `order` says the rest.
+    """
+    if order not in ORDERS:
+        raise PlanError("order", f"{order!r} is not known", hint="one of " + ", ".join(ORDERS))
+    drawn = drawing(seed)
+    rows = [_row(cells, order, block, drawn) for block in range(repetitions)]
+    ranks = [(factor.name, _ranks(factor)) for factor in factors if factor.order]
+    return [sorted(row, key=lambda number: _rank(cells[number], ranks)) for row in rows]
+
+
+def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) -> list[int]:
+    given = list(range(len(cells)))
+    if order in ("randomised", "fewest_restarts"):
+        mixed = drawn.sample(given, len(given))
+        return mixed if order == "randomised" else _together(cells, mixed)
+    backwards = order == "descending" or (order == "abba" and block % 2 == 1)
+    return given[::-1] if backwards else given
+
+
+def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
+    """Cells that share a cluster, and of these such that share a start of the server, after the first of their kind."""
+    kinds = {number: _kind(cells[number]) for number in mixed}
+    first: dict[Any, int] = {}
+    for place, number in enumerate(mixed):
+        first.setdefault(kinds[number][0], place)
+        first.setdefault(kinds[number], place)
+    return sorted(mixed, key=lambda number: (first[kinds[number][0]], first[kinds[number]]))
+
+
+def groups(cells: Sequence[Cell]) -> int:
+    """How many different starts of the server there are in a block."""
+    return len({_kind(cell) for cell in cells})
+
+
+def _kind(cell: Cell) -> tuple[bytes, bytes]:
+    return _begins(cell, CLUSTER), _begins(cell, SERVER)
+
+
+def _begins(cell: Cell, what: str) -> bytes:
+    """What of a cell's values the cluster is made with, or the server started with."""
+    changes = {path: value for level in cell.values() for path, value in level.set.items()}
+    return canonical({path: value for path, value in changes.items() if begins_anew(path) == what})
+
+
+def begins_anew(path: str) -> str:
+    """What has to begin anew for another value of a path: "cluster" (it is made, or its data), "server", or ""."""
+    root, _, rest = path.partition(".")
+    name, _, part = rest.partition(".")
+    if root in ("dataset", "target"):
+        return CLUSTER
+    if root != "settings" or name not in SETTINGS:
+        return ""
+    if name == "postgresql":
+        return SERVER if gucs.needs_restart(part) else ""
+    return SETTINGS[name].begins_anew(part)
+
+
+def costly(factors: Sequence[Factor]) -> list[Factor]:
+    """Those with a level for which something begins anew."""
+    return [f for f in factors if any(begins_anew(path) for level in f.levels for path in level.set)]
+
+
+def square(count: int, repetitions: int, order: str, seed: int) -> list[list[int]]:
+    """Blocks as rows of Latin squares, places in a block as their columns: each cell as often at each place."""
+    if repetitions % count:
+        hint = f"{count}, {2 * count}, ...: as many blocks as levels make a square"
+        raise PlanError("repetitions", f"{repetitions} blocks of {count} places are no Latin square", hint=hint)
+    if order != "randomised":
+        raise PlanError("order", "the Latin square says the order", hint="leave it randomised")
+    drawn = drawing(f"square {seed}")
+    return [row for _ in range(repetitions // count) for row in square_of(count, drawn)]
+
+
+def _rank(cell: Cell, ranks: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, ...]:
+    return tuple(places[cell[name].label] if name in cell else float("-inf") for name, places in ranks)
+
+
+def _ranks(factor: Factor) -> dict[str, float]:
+    """Label -> place in the factor's own order: by size where its levels are quantities, else as they are given."""
+    sign = -1.0 if factor.order == "descending" else 1.0
+    sizes = _sizes(factor) or [float(place) for place in range(len(factor.levels))]
+    return {level.label: sign * size for level, size in zip(factor.levels, sizes, strict=True)}
+
+
+def _sizes(factor: Factor) -> list[float]:
+    """Of the first path that all levels set to quantities, else of their labels; [] where neither is."""
+    shared = [path for path in factor.levels[0].set if all(path in level.set for level in factor.levels)]
+    candidates = [[level.set[path] for level in factor.levels] for path in shared]
+    for texts in [*candidates, [level.label for level in factor.levels]]:
+        sizes = _quantities([str(text) for text in texts])
+        if len(set(sizes)) == len(factor.levels):
+            return sizes
+    return []
+
+
+def _quantities(texts: Sequence[str]) -> list[float]:
+    """Numbers with units that can be compared: of memory, of time, or of whatever is counted; [] for anything else."""
+    found = [gucs.QUANTITY.match(text) for text in texts]
+    pairs = [(float(each.group(1)), each.group(2)) for each in found if each]
+    if len(pairs) < len(texts):
+        return []
+    for units in (gucs.MEMORY, gucs.TIME):
+        if all(unit in units for _, unit in pairs):
+            return [number * units[unit] for number, unit in pairs]
+    plain = not any(unit in gucs.MEMORY or unit in gucs.TIME for _, unit in pairs)
+    return [number for number, _ in pairs] if plain else []

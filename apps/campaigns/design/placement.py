@@ -1,0 +1,153 @@
+"""On which hosts a campaign runs: all of it on each, which is a block of its own then, or its blocks spread over hosts
+that are alike. What is compared is always of one host."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from apps.campaigns.design.plan import Planned
+from apps.campaigns.models import Campaign
+from apps.hosts import changes, windows
+from apps.hosts.models import Host
+from common.errors import PlanError
+
+Plans = Mapping[Host, Sequence[Planned]]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one host has of a campaign, and about how long that takes."""
+
+    host: Host
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
+    shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
+    measured there or is a guess. Of several hosts `seconds` are those of the one that takes longest; `shares` has each,
+    and `notes` what the windows of hosts mean for it, in words."""
+
+    runs: list[Planned]
+    seconds: float
+    known: bool
+    restarts: int
+    restart_s: float
+    restart_known: bool
+    longest_s: float = 0.0
+    shares: Sequence[Share] = ()
+    notes: Sequence[str] = ()
+
+
+def shares(planned: Sequence[Planned], each_s: Mapping[Host, float]) -> list[Share]:
+    """`each_s`: about how long a run takes on a host."""
+    first = next(iter(each_s))
+    counted = Counter(run.host or first.pk for run in planned)
+    return [Share(host, counted[host.pk], counted[host.pk] * seconds) for host, seconds in each_s.items()]
+
+
+def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
+    """What the windows of a host mean for its share; nothing where runs may begin at any time."""
+    host, calendar = share.host, windows.read(share.host.windows, share.host.time_zone)
+    if not calendar.windows:
+        return []
+    _, end = calendar.following(now, share.seconds / max(1, share.runs), share.runs)
+    names = "; ".join(map(str, calendar.windows))
+    told = [f"On {host} runs begin {names} ({host.time_zone}): about done {windows.shown(end, calendar.zone, now)}."]
+    if not calendar.fits(now, longest_s):
+        hours = f"{longest_s / 3600:.1f} h"
+        told.append(f"Its longest run, about {hours}, fits into none of them: it goes on beyond the end of one.")
+    return told
+
+
+def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[Host]:
+    """The first and the further ones; `further` where the campaign is not saved yet. PlanError where they are none that
+    it can run on together."""
+    others = list(further or ()) if campaign._state.adding else list(campaign.further_hosts.order_by("name"))
+    hosts = [campaign.host, *others]
+    if campaign.placement == Campaign.Placement.ONE and others:
+        hint = "choose each or spread as the placement, or leave out the further hosts"
+        raise PlanError("placement", "further hosts are named, but it runs on one", hint=hint)
+    if campaign.placement != Campaign.Placement.ONE and not others:
+        raise PlanError("further_hosts", "none is named", hint="name those beside the first, or place it on one host")
+    if others and campaign.roles:
+        raise PlanError("roles", "roles need hosts of their own", hint="place it on one host, or leave out the roles")
+    _apart(hosts)
+    return hosts
+
+
+def _apart(hosts: Sequence[Host]) -> None:
+    """Two names of one machine would wait for each other, and prove nothing."""
+    names: dict[str, Host] = {}
+    for host in hosts:
+        first = names.setdefault(host.machine_id or f"host {host.pk}", host)
+        if first is not host:
+            same = f"{host} is named twice" if first == host else f"{host} is the same machine as {first}"
+            raise PlanError("further_hosts", same, hint="name other machines")
+
+
+def on(campaign: Campaign, host: Host) -> Campaign:
+    """The campaign as it would be on this host alone; never saved."""
+    alone = copy(campaign)
+    alone.host = host
+    return alone
+
+
+def placed(campaign: Campaign, plans: Plans) -> list[Planned]:
+    """The plans of all hosts as the one of the campaign: positions are the campaign's, blocks those of each host."""
+    if len(plans) == 1:
+        return [run for runs in plans.values() for run in runs]
+    return _spread(plans) if campaign.placement == Campaign.Placement.SPREAD else _each(plans)
+
+
+def _each(plans: Plans) -> list[Planned]:
+    """Every host has every run; those in the same place stand together."""
+    rows = zip(*([(host, run) for run in runs] for host, runs in plans.items()), strict=True)
+    runs = [replace(run, host=host.pk) for row in rows for host, run in row]
+    return [replace(run, position=position) for position, run in enumerate(runs)]
+
+
+def _spread(plans: Plans) -> list[Planned]:
+    """Whole blocks in turn. PlanError unless all hosts would run the very same."""
+    hosts = list(plans)
+    first = plans[hosts[0]]
+    blocks = len({run.block for run in first})
+    if blocks < len(hosts):
+        hint = "more repetitions, or fewer hosts: a whole repetition is of one host"
+        raise PlanError("repetitions", f"{blocks} cannot be spread over {len(hosts)} hosts", hint=hint)
+    for host in hosts[1:]:
+        _same_facts(hosts[0], host)
+        for one, other in zip(first, plans[host], strict=True):
+            if one.digest != other.digest:
+                raise _unlike(hosts[0], host, _differing(one.spec, other.spec))
+    return [replace(run, host=hosts[run.block % len(hosts)].pk) for run in first]
+
+
+def _same_facts(first: Host, second: Host) -> None:
+    found = changes.unlike(first.facts, second.facts)
+    if found:
+        raise _unlike(first, second, [f"{each.path} ({each.was} and {each.now})" for each in found])
+
+
+def _unlike(first: Host, second: Host, what: Sequence[str]) -> PlanError:
+    more = f" and {len(what) - changes.SHOWN} more" if len(what) > changes.SHOWN else ""
+    message = f"{first} and {second} are not alike: {', '.join(what[: changes.SHOWN])}{more}"
+    return PlanError("further_hosts", message, hint="run it on each of them instead")
+
+
+def _differing(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where two specs are not the same."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        keys = sorted({*one, *other})
+        return [each for key in keys for each in _differing(one.get(key), other.get(key), f"{path}.{key}".strip("."))]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [each for place, (a, b) in pairs for each in _differing(a, b, f"{path}.{place}")]
+    return [] if one == other else [f"{path} ({changes.shown(one)} and {changes.shown(other)})"]

@@ -1,0 +1,160 @@
+"""From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan.
+
+factors.py reads what varies, cells.py says which combinations run, orders.py in which order, nuisance.py what is done
+in each run to keep all else alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.protocol import REBOOT, digest
+from apps.campaigns.design import data, nuisance, orders, steps
+from apps.campaigns.design.cells import cells
+from apps.campaigns.design.factors import ROOTS, Cell, Factor, Level, text_of
+from apps.campaigns.design.factors import read as read_factors
+from apps.tuning import rules
+from common.errors import PlanError
+
+__all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factors", "resolve", "seconds"]
+
+MAX_RUNS = 20_000
+BIN_DIR = "target.bin_dir"
+REBOOTS = ("never", "each_repetition", "each_run")
+# What a run takes besides its measured seconds, before the host has taught us better.
+OVERHEAD_S = 3.0
+# A restart of a host that was never seen to restart.
+REBOOT_S = 120.0
+REBOOT_LIMIT_S = 1800
+
+
+@dataclass(frozen=True)
+class Part:
+    """What another machine does for a run: which host, in what role, and the spec of its job."""
+
+    host: int
+    role: str
+    spec: Mapping[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec. `host` is the key of the
+    host that is measured, 0 for the campaign's first; `loader` that of the one which runs it, where that is another."""
+
+    position: int
+    block: int
+    cell: Mapping[str, str]
+    spec: Mapping[str, Any]
+    digest: str
+    host: int = 0
+    loader: int | None = None
+    parts: tuple[Part, ...] = ()
+
+
+def expand(
+    base: Mapping[str, Any],
+    factors: Sequence[Factor],
+    repetitions: int,
+    order: str,
+    seed: int,
+    reboot: str = "never",
+    *,
+    design: str = "factorial",
+    listed: Sequence[Mapping[str, str]] = (),
+    sample: int | None = None,
+    alike: Mapping[str, Any] | None = None,
+) -> list[Planned]:
+    """All runs of a campaign in order. `base` is a spec without its version, `alike` the nuisance of a campaign."""
+    if reboot not in REBOOTS:
+        raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
+    if not 1 <= repetitions <= 1000:
+        raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
+    nuisance.check(alike or {})
+    combinations = cells(factors, design, listed, sample, seed)
+    total = len(combinations) * repetitions
+    if total > MAX_RUNS:
+        raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
+    _check_names(combinations)
+    rows = _rows(combinations, factors, repetitions, order, seed, design)
+    specs = [nuisance.applied(resolve(base, cell.values()), alike or {}) for cell in combinations]
+    plain = [(spec, digest(spec)) for spec in specs]
+    anew = [(spec, digest(spec)) for spec in map(restarted, specs)] if reboot != "never" else plain
+    planned: list[Planned] = []
+    for block, row in enumerate(rows):
+        for place, cell in enumerate(row):
+            first = reboot == "each_run" or (reboot == "each_repetition" and place == 0)
+            spec, named = (anew if first else plain)[cell]
+            labels = {name: level.label for name, level in combinations[cell].items()}
+            planned.append(Planned(len(planned), block, labels, spec, named))
+    return planned
+
+
+def _check_names(combinations: Sequence[Cell]) -> None:
+    """Results are told by the labels of their cell; where factors stay away, two could come to the same."""
+    seen: dict[str, Cell] = {}
+    for cell in combinations:
+        if seen.setdefault(text_of(cell), cell) != cell:
+            hint = "give their levels labels of their own"
+            raise PlanError("factors", f"two combinations would both be called {text_of(cell)!r}", hint=hint)
+
+
+def _rows(
+    combinations: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int, design: str
+) -> list[list[int]]:
+    if design == "latin_square" and len(factors) == 1:
+        return orders.square(len(combinations), repetitions, order, seed)
+    return orders.blocks(combinations, factors, repetitions, order, seed)
+
+
+def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run on a host that it restarts first."""
+    restart = {"name": "restart", "kind": REBOOT, "options": {"limit_s": REBOOT_LIMIT_S}}
+    return {**spec, "steps": [restart, *spec["steps"]]}
+
+
+def restarts(spec: Mapping[str, Any]) -> int:
+    return sum(step["kind"] == REBOOT for step in spec["steps"])
+
+
+def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
+    """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
+    by_root: dict[str, dict[str, Any]] = {root: {} for root in ROOTS}
+    for level in levels:
+        for path, value in level.set.items():
+            by_root[path.split(".")[0]][path] = value
+    settings = rules.patch({"settings": base["settings"]}, by_root["settings"])
+    rules.validate(settings["settings"])
+    in_steps = {**by_root["workload"], **by_root["steps"]}
+    patched = steps.patch(base["steps"], in_steps)
+    dataset, patched = data.resolve(base.get("dataset"), patched, by_root["dataset"], list(in_steps))
+    placed = {"target": _placed(base["target"], by_root["target"])}
+    return {**base, **placed, "version": 1, "settings": settings["settings"], "dataset": dataset, "steps": patched}
+
+
+def _placed(target: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> Any:
+    """Another installed PostgreSQL makes another private cluster; an existing one is what it is."""
+    for path, value in changes.items():
+        if path != BIN_DIR or not isinstance(value, str):
+            hint = f"{BIN_DIR}: the directory of a PostgreSQL's programs, of which a private cluster is made"
+            raise PlanError(path, f"{value!r} cannot be chosen by a factor", hint=hint)
+        if not target or target["kind"] != "private":
+            hint = "leave the campaign's PostgreSQL to its private clusters"
+            raise PlanError(path, "only a private cluster can be of another PostgreSQL", hint=hint)
+        target = {**target, "bin_dir": value}
+    return target
+
+
+def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:
+    """About how long a run of this spec takes; of the data only what a run that is there for them makes."""
+    made_s = 0.0 if spec["steps"] else data.seconds(spec.get("dataset"))
+    return made_s + steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s
+
+
+def shape(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """What runs have in common whose overhead is alike: where PostgreSQL is, and what their steps are."""
+    target = (spec["target"] or {}).get("kind", "")
+    return (target, *(f"{step.get('role', '')} {step['kind']}" for step in spec["steps"]))

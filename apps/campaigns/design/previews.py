@@ -1,0 +1,164 @@
+"""What starting a campaign now would plan, on each host by its facts, and how long it would take. It writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.utils import timezone
+
+from agents import planning
+from agents.collectors import COLLECTORS
+from agents.errors import Unplannable
+from agents.protocol import REBOOT
+from agents.settings import SETTINGS
+from agents.workloads import WORKLOADS
+from apps.campaigns import queries
+from apps.campaigns.design import data, placement, plan, roles, steps, targets
+from apps.campaigns.design.placement import Preview
+from apps.campaigns.library import own_recipes
+from apps.campaigns.models import Campaign
+from apps.hosts import paths
+from apps.hosts.models import Host
+from common.errors import PlanError
+
+
+def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
+    """The runs that starting now would plan, for each host by its own facts. PlanError where the request or a host does
+    not allow them; `further` are the further hosts of a campaign that is not saved yet."""
+    hosts = placement.hosts_of(campaign, further)
+    found = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
+    runs = placement.placed(campaign, {host: one.runs for host, one in found.items()})
+    shares = placement.shares(runs, {host: one.seconds / max(1, len(one.runs)) for host, one in found.items()})
+    longest, now = max(shares, key=lambda share: share.seconds), timezone.now()
+    return replace(
+        found[longest.host],
+        runs=runs,
+        seconds=longest.seconds,
+        known=all(one.known for one in found.values()),
+        restarts=sum(plan.restarts(run.spec) for run in runs),
+        shares=shares,
+        notes=[note for share in shares for note in placement.notes(share, found[share.host].longest_s, now)],
+    )
+
+
+def _preview_on(campaign: Campaign) -> Preview:
+    """On its first host alone."""
+    facts = facts_of(campaign.host)
+    if campaign.reboot != Campaign.Reboot.NEVER:
+        _check_reboots(campaign.host, facts)
+    cast = roles.read(campaign)
+    loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
+    wanted = [_placed(step, loader, there) for step in campaign.steps]
+    with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
+    base = {
+        "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
+        "settings": _settings(campaign),
+        "dataset": campaign.dataset.wanted if campaign.dataset else None,
+        "steps": wanted,
+        "collect": collect(campaign, with_postgres),
+    }
+    if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
+        base["allowed_paths"] = paths.of(loader)
+    factors = plan.read_factors(campaign.factors)
+    planned = plan.expand(
+        base,
+        factors,
+        campaign.repetitions,
+        campaign.order,
+        campaign.seed,
+        campaign.reboot,
+        design=campaign.design,
+        listed=campaign.cells,
+        sample=campaign.sample,
+        alike=campaign.nuisance,
+    )
+    for run in {each.digest: each for each in planned}.values():
+        targets.check_private(run.spec, campaign.host, facts)
+    planned = roles.assign(cast, planned) if cast else planned
+    for run in {each.digest: each for each in planned}.values():
+        check_on_host(run.spec, loader, there)
+        for part in run.parts:
+            member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
+            check_on_host(part.spec, member.host, dict(member.facts)) if member else None
+    learned = queries.estimates(loader)
+    specs = {run.digest: run.spec for run in planned}
+    took = {digest: learned.seconds(spec) for digest, spec in specs.items()}
+    return Preview(
+        planned,
+        seconds=sum(took[run.digest] for run in planned),
+        known=all(map(learned.knows, specs.values())),
+        restarts=sum(plan.restarts(run.spec) for run in planned),
+        restart_s=learned.restart_s,
+        restart_known=learned.restart_is_measured,
+        longest_s=max(took.values(), default=0.0),
+    )
+
+
+def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
+    """The step, with the directories of its tool and of its files where the workload does not say them."""
+    kind, options = WORKLOADS[step["kind"]], dict(step["options"])
+    if kind.needs_directory:
+        options.setdefault("directory", host.data_dir)
+    if kind.bundled:
+        options.setdefault("bin_dir", targets.newest_with(host, facts, kind.tools[0]))
+    return {**step, "options": options}
+
+
+def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
+    """What looks on, in the shape of a spec; without PostgreSQL its collectors have nothing to look at."""
+    for place, name in enumerate(campaign.sources):
+        if name not in COLLECTORS:
+            raise PlanError(f"sources.{place}", f"{name!r} is no collector", hint=f"known: {', '.join(COLLECTORS)}")
+    wanted = [name for name in COLLECTORS if name in campaign.sources]
+    useful = [name for name in wanted if with_postgres or not COLLECTORS[name].needs_postgres]
+    return {"interval_s": campaign.interval_s, "sources": useful}
+
+
+def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
+    if facts["level"] != "root":
+        hint = "register it with sudo, or plan without restarts"
+        raise PlanError("reboot", f"{host} gives level {facts['level']}, which cannot restart it", hint=hint)
+    if not host.may_reboot:
+        hint = "an admin allows it on the host's page, or plan without restarts"
+        raise PlanError("reboot", f"{host} must not be restarted by campaigns", hint=hint)
+
+
+def _settings(campaign: Campaign) -> dict[str, Any]:
+    if campaign.profile:
+        return dict(campaign.profile.settings)
+    return own_recipes.settings_of(campaign)
+
+
+def facts_of(host: Host) -> dict[str, Any]:
+    """Its newest facts, with the paths that it has. PlanError when it was never checked."""
+    facts = paths.known(host)
+    if not facts:
+        raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
+    return facts
+
+
+def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
+    """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
+    load = [step for step in spec["steps"] if step["kind"] != REBOOT]
+    steps.check(load)
+    if (spec["dataset"] or {}).get("kind") == data.PGBENCH:
+        _check_tool("pgbench", "the data set", host, facts)
+    for step in load:
+        targets.check_bin_dir(step["options"].get("bin_dir", ""), host, facts)
+        for tool in WORKLOADS[step["kind"]].needs(step["options"]):
+            _check_tool(tool, step["kind"], host, facts)
+    try:
+        targets.check(spec, host, facts)
+        planning.check_spec(facts, spec)
+    except Unplannable as error:
+        hint = f"{error.accepted}. {error.hint}".strip(". ")
+        field = f"settings.{error.field}" if error.field.split(".")[0] in SETTINGS else error.field
+        raise PlanError(field, f"{error.value!r} is not possible on {host}", hint=hint) from error
+
+
+def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:
+    bundled = {name for each in facts["postgresql"] for name in each["tools"]}
+    if tool not in facts["tools"] and tool not in bundled:
+        raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")

@@ -1,0 +1,234 @@
+"""Who does what in a run over several hosts: the server on the campaign's host, a client, standbys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.collectors import COLLECTORS
+from agents.protocol import REBOOT, digest
+from agents.roles import LATE, OLDEST
+from agents.workloads import WORKLOADS
+from apps.accounts.web import addresses
+from apps.campaigns.design import plan
+from apps.campaigns.models import Campaign, RunPart
+from apps.hosts import paths
+from apps.hosts.models import Host
+from common.errors import HostError, PlanError
+
+NAMES = ("client", "standbys", "addresses", "port")
+PORT = 55432  # not 5432, where a PostgreSQL of the host's owner may listen
+MAX_STANDBYS = 8
+HINT = '{"client": host id, "standbys": [host ids], "addresses": {host id: address}, "port": number}, each if wanted'
+TOOLS = {"client": {"psql", "pgbench"}, "standbys": {"psql", "pg_basebackup"}}
+CLIENT_SIDES = ("client", "tracer")  # of cpu_affinity
+UNTOLD_S = 8 * 86400.0  # of a load that does not say how long it takes
+SPARE_S = 3600.0
+Spec = dict[str, Any]
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host of a run, what it is, and the address by which the others know it."""
+
+    host: Host
+    facts: Facts
+    address: str
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The hosts of a run; without a client the load runs beside the server."""
+
+    server: Member
+    client: Member | None
+    standbys: tuple[Member, ...]
+    port: int
+
+    @property
+    def members(self) -> list[Member]:
+        return [self.server, *([self.client] if self.client else []), *self.standbys]
+
+    @property
+    def loader(self) -> Member:
+        """Where the load runs."""
+        return self.client or self.server
+
+
+def named(campaign: Campaign) -> list[tuple[str, str]]:
+    """(what it does, the name of its host) for people; one query, and none for a campaign without roles."""
+    wanted = campaign.roles
+    if not wanted:
+        return []
+    standbys = list(wanted.get("standbys", []))
+    names = dict(Host.objects.filter(pk__in=[wanted.get("client"), *standbys]).values_list("pk", "name"))
+    load = [("load", names[wanted["client"]])] if wanted.get("client") in names else []
+    return [("server", campaign.host.name), *load, *(("standby", names[each]) for each in standbys if each in names)]
+
+
+def read(campaign: Campaign) -> Cast | None:
+    """The cast of a campaign's roles; None of one without. PlanError naming the role that cannot be."""
+    wanted: Mapping[str, Any] = campaign.roles
+    if not wanted:
+        return None
+    unknown = wanted.keys() - set(NAMES)
+    if unknown:
+        raise PlanError(f"roles.{min(unknown)}", "is no role", hint=HINT)
+    _check_campaign(campaign)
+    asked = [wanted["client"]] if wanted.get("client") is not None else []
+    standbys = wanted.get("standbys") or []
+    if not isinstance(standbys, list) or len(standbys) > MAX_STANDBYS:
+        raise PlanError("roles.standbys", f"{standbys!r} is no list of at most {MAX_STANDBYS} hosts", hint=HINT)
+    if not asked and not standbys:
+        raise PlanError("roles", "neither a client nor a standby is named", hint=HINT)
+    own = {str(key): str(value) for key, value in (wanted.get("addresses") or {}).items()}
+    members = [_member("host", campaign.host, own)]
+    members += [_named("roles.client", key, own) for key in asked]
+    members += [_named("roles.standbys", key, own) for key in standbys]
+    _check_machines(members)
+    client = members[1] if asked else None
+    return Cast(members[0], client, tuple(members[1 + len(asked) :]), _port(wanted.get("port") or PORT))
+
+
+def _check_campaign(campaign: Campaign) -> None:
+    if "data_dir" in campaign.target:
+        hint = "leave the target out, or name a bin_dir"
+        raise PlanError("roles", "an existing cluster is its owner's to open to other hosts", hint=hint)
+    if campaign.reboot != Campaign.Reboot.NEVER:
+        raise PlanError("reboot", "a run over several hosts restarts none of them", hint="plan without restarts")
+    if campaign.placement != Campaign.Placement.ONE:
+        raise PlanError("placement", "a campaign with roles has its hosts already", hint="one")
+
+
+def _named(field: str, key: Any, own: Mapping[str, str]) -> Member:
+    host = Host.objects.filter(pk=key).first() if isinstance(key, int) else None
+    if host is None:
+        raise PlanError(field, f"there is no host {key!r}", hint="give the id of a host")
+    return _member(field, host, own)
+
+
+def _member(field: str, host: Host, own: Mapping[str, str]) -> Member:
+    facts = paths.known(host)
+    if not facts:
+        raise PlanError(field, f"{host} was never checked", hint="check it: a campaign is planned from its facts")
+    wanted = own.get(str(host.pk)) or host.address
+    try:
+        return Member(host, facts, addresses.resolve(wanted))
+    except HostError as error:
+        hint = f'name the address by which the others reach it: "addresses": {{"{host.pk}": ...}}'
+        raise PlanError(field, f"{wanted} of {host} {error.message}", hint=hint) from error
+
+
+def _check_machines(members: Sequence[Member]) -> None:
+    seen: dict[str, Host] = {}
+    for member in members:
+        machine = member.host.machine_id
+        if machine in seen:
+            same = "the same host" if seen[machine] == member.host else f"the same machine as {seen[machine]}"
+            raise PlanError("roles", f"{member.host} is {same}: it can have one role", hint="choose another host")
+        seen[machine] = member.host
+
+
+def _port(wanted: Any) -> int:
+    if not isinstance(wanted, int) or not 1024 <= wanted <= 65535:
+        raise PlanError("roles.port", f"{wanted!r} is no port", hint="1024 to 65535, free on the server's host")
+    return wanted
+
+
+def assign(cast: Cast, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
+    """Each run with its own host's spec, and those of the other hosts beside it."""
+    known: dict[str, plan.Planned] = {}
+    for run in planned:
+        if run.digest not in known:
+            known[run.digest] = _assigned(cast, run)
+    parts = ((run, known[run.digest]) for run in planned)
+    return [replace(run, spec=cut.spec, digest=cut.digest, loader=cut.loader, parts=cut.parts) for run, cut in parts]
+
+
+def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
+    whole, limit_s = dict(run.spec), _limit(run.spec)
+    if whole["target"] is None:
+        raise PlanError("roles", "nothing of this workload uses PostgreSQL", hint="leave the roles out")
+    serve = {
+        "listen": cast.server.address,
+        "port": cast.port,
+        "clients": [cast.client.address] if cast.client else [],
+        "standbys": [{"name": _name(n), "address": each.address} for n, each in enumerate(cast.standbys, 1)],
+        "writes": any(WORKLOADS[step["kind"]].writes(step["options"]) for step in whole["steps"]),
+        "limit_s": limit_s,
+    }
+    parts = [_standby(cast, whole, n, each, limit_s) for n, each in enumerate(cast.standbys, 1)]
+    if cast.client is None:
+        own = {**whole, "serve": serve}
+        return replace(run, spec=own, digest=digest(own), parts=tuple(parts))
+    served = {**whole, "settings": _of_server(whole["settings"]), "steps": [], "serve": serve}
+    served.pop("allowed_paths", None)
+    own = _client(cast, whole, cast.client)
+    parts = [_part(cast.server, RunPart.Role.SERVER, served), *parts]
+    return replace(run, spec=own, digest=digest(own), loader=cast.client.host.pk, parts=tuple(parts))
+
+
+def _limit(spec: Mapping[str, Any]) -> float:
+    """How long a server waits to be told that it is over: nobody may be left to tell it."""
+    steps = [step for step in spec["steps"] if step["kind"] != REBOOT]
+    untold = any(WORKLOADS[step["kind"]].duration(step["options"]) is None for step in steps)
+    return SPARE_S + 2 * plan.seconds(spec) + (UNTOLD_S if untold else 0.0)
+
+
+def _name(number: int) -> str:
+    return f"standby{number}"
+
+
+def _part(member: Member, role: str, spec: Spec) -> plan.Part:
+    return plan.Part(member.host.pk, role, spec, digest(spec))
+
+
+def _standby(cast: Cast, whole: Spec, number: int, member: Member, limit_s: float) -> plan.Part:
+    """Parameters as on its primary, without those that only matter there."""
+    where = {"kind": "standby", "address": cast.server.address, "port": cast.port, "name": _name(number)}
+    parameters = {k: v for k, v in whole["settings"].get("postgresql", {}).items() if k not in LATE}
+    spec = {
+        "version": whole["version"],
+        "dataset": None,
+        "steps": [],
+        "serve": {"limit_s": limit_s},
+        "target": {**_target(cast, whole, member, "standbys"), **where},
+        "settings": {"postgresql": parameters} if parameters else {},
+        "collect": _of_host(whole["collect"]),
+    }
+    return _part(member, RunPart.Role.STANDBY, spec)
+
+
+def _client(cast: Cast, whole: Spec, member: Member) -> Spec:
+    where = {"kind": "remote", "address": cast.server.address, "port": cast.port}
+    target = {**_target(cast, whole, member, "client"), **where}
+    sides = {side: cpus for side, cpus in whole["settings"].get("cpu_affinity", {}).items() if side in CLIENT_SIDES}
+    settings = {"cpu_affinity": sides} if sides else {}
+    return {**whole, "target": target, "settings": settings, "dataset": None, "collect": _of_host(whole["collect"])}
+
+
+def _of_server(settings: Mapping[str, Any]) -> Spec:
+    sides = {side: cpus for side, cpus in settings.get("cpu_affinity", {}).items() if side not in CLIENT_SIDES}
+    rest = {name: wanted for name, wanted in settings.items() if name != "cpu_affinity"}
+    return {**rest, "cpu_affinity": sides} if sides else rest
+
+
+def _of_host(collect: Mapping[str, Any]) -> Spec:
+    """Collectors that look at the host itself: its PostgreSQL is looked at where it is measured."""
+    return {**collect, "sources": [name for name in collect["sources"] if not COLLECTORS[name].needs_postgres]}
+
+
+def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
+    """PostgreSQL of the server's version on this host. PlanError when there is none, or a standby of it cannot be."""
+    bin_dir = whole["target"]["bin_dir"]
+    major = next(each["major"] for each in cast.server.facts["postgresql"] if each["bin_dir"] == bin_dir)
+    if role == "standbys" and major < OLDEST:
+        raise PlanError("roles.standbys", f"PostgreSQL {major} is too old", hint=f"{OLDEST} or newer")
+    tools = TOOLS[role] | {"postgres", "initdb"}
+    able = [e for e in member.facts["postgresql"] if e["major"] == major and tools <= set(e["tools"])]
+    if not able:
+        hint = f"install it there with {', '.join(sorted(tools))}, and check the host again"
+        raise PlanError(f"roles.{role}", f"{member.host} has no PostgreSQL {major}, which the server is", hint=hint)
+    return {"bin_dir": able[-1]["bin_dir"], "data_dir": member.host.data_dir, "os_user": member.host.os_user}

@@ -1,0 +1,62 @@
+"""Whether a campaign can be started, asked before anybody starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import require
+from apps.campaigns.design import placement, previews
+from apps.campaigns.design.checks import DOUBTFUL, FAILED, OK, Check, of_host, rows, specs_on
+from apps.campaigns.library import scripts
+from apps.campaigns.models import Campaign
+from apps.hosts import contact
+from apps.hosts.models import Host
+from common.errors import PlanError
+
+AREAS = {
+    "settings": "privileges",
+    "workload": "tools",
+    "bin_dir": "tools",
+    "target": "PostgreSQL",
+    "reboot": "consent to restart",
+    "allowed_paths": "allowed paths",
+}
+
+
+def checks(campaign: Campaign) -> list[Check]:
+    """From what is known of the hosts. PlanError never: what refuses a plan is a failed check."""
+    try:
+        return rows(campaign, previews.preview(campaign))
+    except PlanError as error:
+        return [*(row for host in placement.hosts_of(campaign) for row in of_host(host)), _refused(campaign, error)]
+
+
+def _refused(campaign: Campaign, error: PlanError) -> Check:
+    name = AREAS.get(error.subject.partition(".")[0], "plan")
+    return Check(campaign.host.name, name, FAILED, f"{error.subject}: {error.message}", hint=error.hint)
+
+
+def ask(campaign: Campaign, *, by: User) -> list[Check]:
+    """The same, after every host was looked at now and its tools have read the scripts. Talks to hosts."""
+    require(by, Role.OPERATOR, "check campaign", on=campaign)
+    for host in placement.hosts_of(campaign):
+        if host.state != Host.State.QUARANTINED:
+            contact.check_host(host)
+    campaign = Campaign.objects.select_related("host", "workload", "dataset", "profile").get(pk=campaign.pk)
+    return [*checks(campaign), *_scripts(campaign)]
+
+
+def _scripts(campaign: Campaign) -> Iterator[Check]:
+    try:
+        preview = previews.preview(campaign)
+    except PlanError:
+        return  # the plan's own check has said why
+    for share in preview.shares:
+        name = share.host.name
+        try:
+            unchecked = scripts.check_runs(specs_on(campaign, preview, share.host), share.host)
+        except PlanError as error:
+            yield Check(name, "scripts", FAILED, error.message, hint=error.hint)
+        else:
+            yield Check(name, "scripts", DOUBTFUL if unchecked else OK, unchecked or "its tools took no offence")

@@ -1,0 +1,157 @@
+"""A campaign's design in words, and what it cannot tell apart: for its page, its preview and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from apps.campaigns.design import nuisance, orders
+from apps.campaigns.design.cells import cells
+from apps.campaigns.design.factors import Cell, Factor, read, text_of
+from apps.campaigns.models import Campaign
+
+DRIFT = "what drifts within a block (temperature, the page cache, autovacuum)"
+
+
+def told(campaign: Campaign, drawn: bool = True) -> list[str]:
+    """Sentences: which combinations run, in which order, and what is done so that nothing else differs. Its seed may be
+    `drawn` only when it is saved."""
+    if campaign.kind != Campaign.Kind.COMPARISON:
+        return []
+    factors = read(campaign.factors)
+    found = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    seed = f"seed {campaign.seed}" if drawn else "its seed is drawn when the draft is saved"
+    return [
+        _combinations(campaign, factors, found, seed),
+        *_conditions(factors),
+        *_order(campaign, factors, seed),
+        *_reboot(campaign),
+        *_alike(campaign.nuisance),
+    ]
+
+
+def _combinations(campaign: Campaign, factors: Sequence[Factor], found: Sequence[Cell], seed: str) -> str:
+    """Of one factor alone, its levels are the combinations."""
+    count, sizes = len(found), [len(factor.levels) for factor in factors]
+    design, one = Campaign.Design, len(factors) == 1
+    if campaign.design == design.ONE_AT_A_TIME:
+        return f"One factor at a time, from {text_of(found[0])}: {_counted(count, 'combination')}."
+    if campaign.design == design.LIST:
+        return f"The {_counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
+    if campaign.design == design.LATIN_SQUARE and not one:
+        rows, columns, inside = (factor.name for factor in factors)
+        return (
+            f"A Latin square of {rows} and {columns}, in which {inside} stands: {count} of {prod(sizes)} combinations."
+        )
+    if campaign.design == design.RANDOM_SAMPLE:
+        return f"{_counted(count, 'combination')} drawn from a space of up to {prod(sizes)} ({seed})."
+    if one:
+        return f"Every level of {factors[0].name}: {count}."
+    allowed = " that the conditions allow" if any(factor.follows for factor in factors) else ""
+    return f"Every combination of {' × '.join(map(str, sizes))} levels{allowed}: {count}."
+
+
+def _conditions(factors: Sequence[Factor]) -> Iterator[str]:
+    for factor in factors:
+        for level in factor.levels:
+            for name, labels in level.when.items():
+                yield f"{factor.name} {level.label} only with {name} {' or '.join(labels)}."
+
+
+def _order(campaign: Campaign, factors: Sequence[Factor], seed: str) -> Iterator[str]:
+    blocks = _counted(campaign.repetitions, "block")
+    if campaign.design == Campaign.Design.LATIN_SQUARE and len(factors) == 1:
+        yield f"{blocks}, each a row of a Latin square: every level once at each place in a block ({seed})."
+        return
+    named = {
+        "randomised": f"in an order drawn for each ({seed})",
+        "as_given": "in the order given",
+        "descending": "in the order given, backwards",
+        "abba": "in the order given, every second one backwards (ABBA)",
+        "fewest_restarts": f"with as few restarts as can be, else in an order drawn for each ({seed})",
+    }
+    yield f"{blocks} of all of them, {named[campaign.order]}."
+    for factor in factors:
+        if factor.order:
+            yield f"Within a block, {factor.name} runs {factor.order}."
+
+
+def _reboot(campaign: Campaign) -> Iterator[str]:
+    if campaign.reboot != Campaign.Reboot.NEVER:
+        yield f"The host is restarted {campaign.get_reboot_display()}."
+
+
+def _alike(wanted: Mapping[str, Any]) -> Iterator[str]:
+    run, step, warm = [], [], wanted.get("warm_up") or {}
+    if wanted.get("drop_caches"):
+        run.append("the page cache is dropped while PostgreSQL is down")
+    if wanted.get("cool_down_s"):
+        run.append(f"{wanted['cool_down_s']:g} s pass to cool down")
+    if wanted.get("checkpoint"):
+        step.append("a CHECKPOINT is made")
+    if wanted.get("drop_caches") == "step":
+        step.append("the page cache is dropped again")
+    if run:
+        yield f"Before each run {' and '.join(run)}."
+    if warm:
+        yield f"The first measured load runs before it to warm up, {_until(warm)}."
+    if step:
+        yield f"Before each measured step {' and '.join(step)}."
+
+
+def _until(warm: Mapping[str, Any]) -> str:
+    if "time_s" in warm:
+        return f"for {warm['time_s']} s"
+    window, within = warm.get("window_s", nuisance.WINDOW_S), warm.get("within", nuisance.WITHIN)
+    rule = f"windows of {window} s, drift within {within * 100:.3g}\u202f%"
+    return f"until its rate is steady, at most {warm['limit_s']} s ({rule})"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def threats(campaign: Campaign) -> list[str]:
+    """What the design cannot tell apart, for whoever reads its result."""
+    if campaign.kind != Campaign.Kind.COMPARISON:
+        return []
+    factors = read(campaign.factors)
+    found = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    return [*_threats_of_order(campaign, factors, found), *_threats_of_design(campaign, factors)]
+
+
+def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], found: Sequence[Cell]) -> Iterator[str]:
+    order = Campaign.Order
+    if campaign.order in (order.AS_GIVEN, order.DESCENDING):
+        yield f"Each block has the same order: {DRIFT} looks like an effect of the levels."
+    if campaign.order == order.ABBA:
+        yield "ABBA evens out a steady drift; one that jumps, or returns with each block, looks like an effect."
+    if campaign.order == order.FEWEST_RESTARTS:
+        yield _together(factors, found)
+    fixed = _and([factor.name for factor in factors if factor.order])
+    if fixed:
+        yield f"In each block {fixed} changes in one direction: {DRIFT} looks like an effect of it."
+
+
+def _together(factors: Sequence[Factor], found: Sequence[Cell]) -> str:
+    names = _and([factor.name for factor in orders.costly(factors)])
+    if orders.groups(found) in (1, len(found)):
+        return "No combinations share a start of PostgreSQL that others lack: the order is that of randomised blocks."
+    return (
+        f"Runs with the same {names} stand together, which saves restarts: {DRIFT} falls on whole groups of them, and "
+        f"intervals for {names} are too narrow. Randomised blocks avoid that."
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:
+    design = Campaign.Design
+    if campaign.design == design.ONE_AT_A_TIME and len(factors) > 1:
+        yield "One factor at a time shows no interaction: what two changes do together is not asked."
+    if campaign.design == design.LATIN_SQUARE and len(factors) > 1:
+        yield "A Latin square takes it that its three factors do not interact."

@@ -1,0 +1,1 @@
+"""From a queued run to an ended one: claim, submit, follow, fetch, close."""

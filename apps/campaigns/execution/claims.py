@@ -1,0 +1,118 @@
+"""The claim that a tick has on its run: taken for seconds, renewed, lost to whoever takes over.
+
+A tick may wait long for its host, so a thread renews the claims of all ticks of this process together: they pass when
+the process dies or sleeps, not when a host is slow.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from uuid import UUID
+
+from django.db import Error, connection
+from django.utils import timezone
+
+from apps.campaigns.execution import queue
+from apps.campaigns.models import Campaign, Run
+from common.errors import ProvingError
+
+log = logging.getLogger(__name__)
+
+FOLLOW_S = 25.0
+# Renewed while a tick is alive; what a killed worker held is taken over this long after its last sign of life.
+CLAIM_S = 15.0
+TICK_S = 600.0  # a tick that takes longer is stuck, and its claim is left to pass
+LEASE_S = 120.0
+BUSY_RETRY_S = 5.0
+UNREACHABLE_RETRY_S = 10.0
+RESTART_RETRY_S = 3.0
+
+stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
+_held: dict[UUID | None, float] = {}  # claim -> until when it is renewed, by the monotonic clock
+_lock = threading.Lock()
+
+
+class ClaimLostError(Exception):
+    """Somebody else took over this run: we were asleep for too long."""
+
+
+@contextmanager
+def held(run: Run) -> Iterator[None]:
+    """Meanwhile the run's claim is renewed."""
+    claim = run.claim
+    _renewer()
+    with _lock:
+        _held[claim] = time.monotonic() + TICK_S
+    try:
+        yield
+    finally:
+        with _lock:
+            del _held[claim]
+
+
+@cache
+def _renewer() -> threading.Thread:
+    thread = threading.Thread(target=_renew, name="claims", daemon=True)
+    thread.start()
+    return thread
+
+
+def _renew() -> None:
+    while True:
+        time.sleep(CLAIM_S / 3)
+        try:
+            renew()
+        except Error as error:
+            log.warning("claims not renewed: %s", error)
+        finally:
+            connection.close()
+
+
+def renew() -> None:
+    """All claims that this process holds, but for those that were given back meanwhile: they have no time any more."""
+    now = time.monotonic()
+    with _lock:
+        alive = [claim for claim, until in _held.items() if now < until]
+    if alive:
+        ours = Run.objects.filter(claim__in=alive, claimed_until__isnull=False)
+        ours.update(claimed_until=timezone.now() + timedelta(seconds=CLAIM_S))
+
+
+def begin(run: Run) -> bool:
+    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile, or its
+    campaign paused; ClaimLostError when it is not ours any more."""
+    queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
+    begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
+    if not begun and not run.mine().exists():
+        raise ClaimLostError
+    run.refresh_from_db(fields=["state", "outcome", "started_at"])
+    return bool(begun)
+
+
+def look(run: Run) -> bool:
+    """Whether the run is to be cancelled; ClaimLostError when it is not ours any more."""
+    seen = run.mine().values_list("cancel_requested_at").first()
+    if seen is None:
+        raise ClaimLostError
+    return seen[0] is not None
+
+
+def hold(run: Run) -> None:
+    """In a transaction that ends the run: its campaign's row and then its own, in the order in which whoever cancels or
+    pauses takes them. ClaimLostError when our claim is not ours any more."""
+    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    if run.mine().select_for_update().first() is None:
+        raise ClaimLostError
+
+
+def wait(run: Run, error: ProvingError, seconds: float) -> None:
+    """Try again later, and let the run's page say what it waits for."""
+    log.warning("run %s: %s", run.pk, error)
+    run.mine().update(error=error.as_dict())
+    queue.rearm(run, seconds)

@@ -1,0 +1,114 @@
+"""What the agent holds of a job, brought here whole; and its leave to forget it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from apps.campaigns.execution import received
+from apps.campaigns.models import Run, RunPart
+from apps.hosts import ssh
+from common.errors import AgentError, ProvingError
+
+log = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+READ_BYTES = 1 << 20
+ARTEFACT_BYTES = 16 << 20
+
+
+def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
+    """Whole lines of its events past those that are here, and whether it is sealed and these are the last.
+
+    A line longer than a read is read on. Once the job is sealed nobody ends a line any more: the rest is damaged, and
+    counts as one.
+    """
+    data = bytearray()
+    while True:
+        asked: dict[str, Any] = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
+        chunk = link.call("read", run=str(job.pk), **asked, **how)
+        read = base64.b64decode(chunk["data"])
+        data += read
+        last = chunk["sealed"] and job.events_offset + len(data) >= chunk["size"]
+        whole = data if last else data[: data.rfind(b"\n") + 1]
+        if whole or last or len(read) < READ_BYTES:
+            return bytes(whole), last
+
+
+def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The fields of each event in these lines, without those that are damaged on the host's disk or break the rules."""
+    events = [received.event(line) for line in lines]
+    for line in (line for line, event in zip(lines, events, strict=True) if event is None):
+        log.warning("%s: a damaged event: %r", job, line[:80])
+    return [event for event in events if event is not None]
+
+
+def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """(outcome, error), once its files are stored. A job whose events or files are damaged has failed: what is left of
+    it makes no result."""
+    lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
+    rotten = list(job.artefacts.filter(content=None, size__lte=ARTEFACT_BYTES).values_list("path", flat=True))
+    if not lost and not rotten:
+        return manifest["outcome"], manifest["error"]
+    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    if not lost:
+        words = f"{', '.join(rotten)}: not what it was when the run ended"
+    error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
+    return Run.Outcome.FAILED, error.as_dict()
+
+
+def bring(job: Run | RunPart, link: ssh.Link) -> tuple[bytes, dict[str, Any], list[dict[str, Any]]]:
+    """(manifest.json, what it says, the files it names with their content) of a sealed job. The small ones come in one
+    answer. UnusableError for a manifest that breaks the rules."""
+    told = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
+    near = {path: base64.b64decode(data) for path, data in told.items()}
+    sealed = near.get(MANIFEST) or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
+    manifest, files = received.manifest(sealed, f"agent on {job.host}"), []
+    for file in manifest["files"]:
+        data = near.get(file["path"]) if file["size"] else b""
+        files.append(_kept(job, link, file, data))
+    return sealed, manifest, files
+
+
+def _kept(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], near: bytes | None) -> dict[str, Any]:
+    """A file of the manifest with its content, but for a large one; None for one that is damaged on the host's disk."""
+    kept = {name: file[name] for name in ("path", "size", "sha256")}
+    if file["size"] <= ARTEFACT_BYTES:
+        content = fetch(job, link, file["path"], file["size"]) if near is None else near
+        whole = hashlib.sha256(content).hexdigest() == file["sha256"]
+        kept["content"] = content if whole else None
+    return kept
+
+
+def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
+    parts = bytearray()
+    while True:
+        chunk = link.call("read", run=str(job.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
+        parts += base64.b64decode(chunk["data"])
+        if len(parts) >= min(chunk["size"], limit):
+            return bytes(parts)
+
+
+def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
+    """Let the agent delete what we have. Where this fails, the next contact does it; the run has ended all the same."""
+    try:
+        link.call("ack", run=run_id, manifest=hashlib.sha256(sealed).hexdigest())
+        if json.loads(sealed)["clean"]:
+            link.call("purge", run=run_id)
+    except ProvingError as error:
+        log.warning("run %s stays in the spool: %s", run_id, error)
+
+
+def forget_ended(link: ssh.Link) -> None:
+    """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
+    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
+        sealed = fetch(run, link, MANIFEST, ARTEFACT_BYTES)
+        with suppress(received.UnusableError):
+            if received.manifest(sealed, f"agent on {run.host}") == run.manifest:
+                forget(link, str(run.pk), sealed)

@@ -1,0 +1,144 @@
+"""A campaign that comes to a halt by itself: paused after too many failures, stopped by its rule or its budget.
+
+What a person asks for goes through here, too, so that there is one way to pause and one to stop.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.services import audit
+from apps.campaigns import queries
+from apps.campaigns.execution import ending, queue
+from apps.campaigns.models import Campaign, Run, RunQuerySet
+from apps.hosts import leases
+from apps.hosts.models import Host
+
+GOING_ON = (Campaign.State.RUNNING, Campaign.State.PAUSED)
+
+
+@transaction.atomic
+def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
+    """Nothing new begins. False when it does not run. What the agent knows of goes on."""
+    running = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.RUNNING)
+    if not running.update(state=Campaign.State.PAUSED, state_reason=reason):
+        return False
+    _lock_hosts(campaign)
+    # Rows that a tick has locked begin this moment, or find the campaign paused when they want to.
+    armed = _queued(campaign).filter(next_tick_at__isnull=False).select_for_update(skip_locked=True, of=("self",))
+    for run in armed.select_related("host"):
+        give_back(run)
+    Run.objects.filter(pk__in=[run.pk for run in armed]).update(next_tick_at=None)
+    audit(by, "campaign.pause", campaign, after={"id": str(campaign.pk), "reason": reason})
+    campaign.refresh_from_db()
+    arm_hosts(campaign)
+    return True
+
+
+@transaction.atomic
+def stop_campaign(campaign: Campaign, reason: str) -> bool:
+    """Finish it before its last run. False when it does not go on any more.
+
+    Runs that nobody ever armed are forgotten, for nothing became of them: `reason` and the history tell how many. What
+    the agent knows of goes on to its end.
+    """
+    going_on = Campaign.objects.filter(pk=campaign.pk, state__in=GOING_ON)
+    if not going_on.update(state=Campaign.State.FINISHED):
+        return False
+    _lock_hosts(campaign)
+    count = _forget_queued(campaign)
+    told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not begin" if count else reason
+    Campaign.objects.filter(pk=campaign.pk).update(state_reason=told)
+    queue.close_campaign(campaign.pk)
+    audit(None, "campaign.stop", campaign, after={"id": str(campaign.pk), "reason": told})
+    campaign.refresh_from_db()
+    arm_hosts(campaign)
+    return True
+
+
+def _forget_queued(campaign: Campaign) -> int:
+    """A run that a tick may be holding right now is ended instead: its machine could be leased to it."""
+    free = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
+    idle = _queued(campaign).filter(free, next_tick_at=None).select_for_update(skip_locked=True, of=("self",))
+    count, _ = Run.objects.filter(pk__in=[run.pk for run in idle]).delete()
+    return count + sum(end_queued(run) for run in _queued(campaign).select_related("host"))
+
+
+def end_queued(run: Run) -> bool:
+    """Cancelled before the agent heard of it; its machine is given back, which an unreachable host's run still has."""
+    queued = Run.objects.filter(pk=run.pk, state=Run.State.QUEUED)
+    now = timezone.now()
+    if not queued.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None):
+        return False
+    run.parts.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
+    give_back(run)
+    return True
+
+
+def _lock_hosts(campaign: Campaign) -> None:
+    """Before their runs, as whoever arms a host does."""
+    used = Run.objects.filter(campaign=campaign).values("host")
+    list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
+
+
+def give_back(run: Run) -> None:
+    """The machines that a run has which did not begin: its own, and those of its parts."""
+    leases.release(run.host.machine_id, run.pk)
+    for part in run.parts.select_related("host"):
+        leases.release(part.host.machine_id, part.pk)
+
+
+def _queued(campaign: Campaign) -> RunQuerySet:
+    return Run.objects.filter(campaign=campaign, state=Run.State.QUEUED)
+
+
+def arm_hosts(campaign: Campaign) -> None:
+    """In the order of their keys, as everybody locks them."""
+    hosts = Run.objects.filter(campaign=campaign).order_by("host_id").values_list("host_id", flat=True).distinct()
+    for host_id in hosts:
+        queue.arm_host(host_id)
+
+
+def after(run: Run) -> None:
+    """At the end of a run, in the caller's transaction: what its campaign allows no longer."""
+    campaign = Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    if run.outcome == Run.Outcome.OK:
+        # It was to be stopped, and its cell to run again; it ended well before that, and must not count twice.
+        run.retries.filter(state=Run.State.QUEUED, next_tick_at=None).delete()
+    enforce(campaign)
+
+
+def enforce(campaign: Campaign) -> None:
+    """Pause after too many failures, stop where the next run would not end within the budget; in the caller's
+    transaction, which holds the campaign's row."""
+    limited = campaign.max_failures or campaign.budget_h is not None
+    if not limited or campaign.state != Campaign.State.RUNNING or not _queued(campaign).exists():
+        return
+    failed = failures(campaign) - campaign.forgiven_failures
+    if campaign.max_failures and failed >= campaign.max_failures:
+        if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed: it pauses at {campaign.max_failures}"):
+            ending.tell(campaign)
+    elif reason := over_budget(campaign):
+        stop_campaign(campaign, reason)
+
+
+def failures(campaign: Campaign) -> int:
+    return Run.objects.filter(campaign=campaign, outcome__in=queries.NOT_OK).count()
+
+
+def over_budget(campaign: Campaign) -> str:
+    """Why no further run may begin; "" while one may, and where there is no budget.
+
+    Counted are the hours of its runs, not those in which it waited or was paused.
+    """
+    following = _queued(campaign).order_by("position").first()
+    if campaign.budget_h is None or following is None:
+        return ""
+    going_on = sum(queries.run_seconds(run) for run in campaign.runs.active())
+    used_h, next_s = (queries.taken_s(campaign) + going_on) / 3600, queries.run_seconds(following)
+    if used_h + next_s / 3600 <= campaign.budget_h:
+        return ""
+    return f"{used_h:.2f} of {campaign.budget_h:g} hours are used, and the next run takes about {next_s:.0f} s"

@@ -1,0 +1,176 @@
+"""The queue of a host: which run is next, and who is to be woken. PostgreSQL decides; Celery only carries the word."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.core.cache import cache
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from apps.accounts import waking
+from apps.campaigns import queries
+from apps.campaigns.execution import ending
+from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
+from apps.hosts import reservations, windows
+from apps.hosts.models import Host
+
+log = logging.getLogger(__name__)
+
+TICK = "campaigns.tick"
+AGAIN_S = 10.0
+# Armed counts: it may be submitted at any moment.
+BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
+# Its campaign is not paused, and its block does not wait for a look at the ones before it.
+MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
+    Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
+)
+OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
+
+
+def of_host(host: Host) -> RunQuerySet:
+    """Runs that this host has, or has a part in."""
+    return Run.objects.filter(Q(host=host) | Q(pk__in=RunPart.objects.filter(host=host).values("run")))
+
+
+def waiting(host: Host) -> RunQuerySet:
+    """Its queued runs in the order in which they go: by priority, then who came first, then as planned."""
+    queued = of_host(host).filter(MAY_BEGIN)
+    return queued.order_by("-campaign__priority", "campaign__started_at", "position")
+
+
+def arm_host(host_id: int) -> bool:
+    """Give the host's next queued run its first tick, unless a run of this host is armed or active. One that needs
+    further hosts waits until they are free, too, and nobody overtakes it. False where none was armed."""
+    with transaction.atomic():
+        host = Host.objects.select_for_update().get(pk=host_id)
+        if is_taken([host_id]):
+            return False
+        now, following = timezone.now(), waiting(host).first()
+        other = None if following else _elsewhere(host)
+        run = following or other
+        if run is None or hindrance(host, run, now):
+            return False
+        if not (_ours(run, host) if other else _has_others(run, host, now)):
+            return False
+        Run.objects.filter(pk=run.pk).update(next_tick_at=now)
+        wake(run.pk)
+        return True
+
+
+def _elsewhere(host: Host) -> Run | None:
+    """Of a campaign that is spread over this host and others: the first run of a block that nobody has begun, and that
+    waits for a host that is busy, or out of service."""
+    ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
+    spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
+    queued = spread.filter(MAY_BEGIN)
+    begun = Run.objects.filter(campaign=OuterRef("campaign"), block=OuterRef("block")).filter(BEGUN)
+    busy = Run.objects.filter(host=OuterRef("host")).filter(BEGUN).exclude(state=Run.State.ENDED)
+    untouched = queued.filter(~Exists(begun), ~Q(host__state=Host.State.READY) | Exists(busy))
+    return untouched.order_by("-campaign__priority", "campaign__started_at", "position").first()
+
+
+def _ours(run: Run, host: Host) -> bool:
+    """Whether the run is this host's, or becomes it with its whole block: what is compared stays on one host. Not while
+    somebody else looks at the queue that it is in."""
+    if run.host_id == host.pk:
+        return True
+    if not Host.objects.select_for_update(skip_locked=True).filter(pk=run.host_id):
+        return False
+    block = Run.objects.filter(campaign=run.campaign_id, block=run.block)
+    if block.filter(BEGUN).exists():
+        return False
+    return bool(block.update(host=host, facts=host.facts_history.order_by("-number").first()))
+
+
+def hindrance(host: Host, run: Run, now: datetime) -> str:
+    """Why this run must not begin on its host now, in words; "" where nothing stands against it."""
+    if host.state in OUT_OF_SERVICE:
+        return f"{host} is {host.state}: {host.state_reason}"
+    calendar = windows.read(host.windows, host.time_zone)
+    reserved = reservations.in_force(host, now)
+    if reserved:
+        until = windows.shown(reserved.until, calendar.zone, now)
+        return f"reserved by {reserved.by} until {until}: {reserved.reason}"
+    return closed(calendar, queries.run_seconds(run) if calendar.windows else 0.0, now)
+
+
+def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
+    """Why a run of so many seconds must not begin now for want of a window; "" where it may."""
+    begins = calendar.begin(now, seconds)
+    if begins <= now:
+        return ""
+    inside = calendar.open_until(now) is not None
+    where = "what is left of its window is too short for the next run" if inside else "outside its window"
+    return f"{where}: next begins {windows.shown(begins, calendar.zone, now)}"
+
+
+def is_taken(hosts: Sequence[int]) -> bool:
+    """Whether a run that is armed or active needs one of these hosts."""
+    needing = Run.objects.filter(BEGUN).exclude(state=Run.State.ENDED)
+    parts = RunPart.objects.filter(host__in=hosts, run__in=needing)
+    return needing.filter(host__in=hosts).exists() or parts.exists()
+
+
+def _has_others(run: Run, host: Host, now: datetime) -> bool:
+    """Whether all further hosts of a run are free, and ours to give. Who finds one locked does not wait for it, as two
+    could for each other: the next beat looks again."""
+    needed = {run.host_id, *run.parts.values_list("host_id", flat=True)} - {host.pk}
+    if not needed:
+        return True
+    locked = Host.objects.select_for_update(skip_locked=True).filter(pk__in=needed)
+    free = [other.pk for other in locked if not hindrance(other, run, now)]
+    return len(free) == len(needed) and not is_taken(free)
+
+
+def arm_idle_hosts() -> None:
+    """Arm every host that has waiting runs: what a lost message or a crash between two runs left behind."""
+    waits = Run.objects.filter(MAY_BEGIN, next_tick_at=None)
+    hosts = set(waits.order_by().values_list("host_id", flat=True).distinct())
+    spread = Campaign.objects.filter(state=Campaign.State.RUNNING, placement=Campaign.Placement.SPREAD)
+    for first, further in spread.values_list("host_id", "further_hosts"):
+        hosts |= {first, further}
+    for host_id in sorted(hosts):
+        arm_host(host_id)
+
+
+def close_campaign(campaign_id: UUID) -> None:
+    """Finish a campaign whose last run has ended; a cancelled one gets its end time."""
+    if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
+        return
+    campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
+    going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
+    campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
+    if campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now()):
+        ended = Campaign.objects.get(pk=campaign_id)
+        if ended.state == Campaign.State.FINISHED:
+            ending.tell(ended)
+
+
+def rearm(run: Run, seconds: float) -> None:
+    """Let go of our claim, and want the next tick in `seconds`."""
+    run.mine().update(next_tick_at=timezone.now() + timedelta(seconds=seconds), claimed_until=None)
+    if seconds == 0:
+        wake(run.pk)
+
+
+def wake(run_id: UUID) -> None:
+    """Tell a worker after the commit. Without a broker the beat, or `manage.py tick`, finds the run all the same."""
+    transaction.on_commit(lambda: waking.send(TICK, str(run_id)))
+
+
+def wake_again(run_id: UUID) -> None:
+    """Of a run that is due and that nobody took up: the word was lost, or waits behind others. Not more often than
+    every AGAIN_S, or the words for those that wait would keep all others waiting."""
+    try:
+        said = not cache.add(f"woken:{run_id}", True, AGAIN_S)
+    except (RedisError, OSError) as error:
+        log.warning("no cache to remember that run %s was called: %s", run_id, error)
+        said = False
+    if not said:
+        waking.send(TICK, str(run_id))

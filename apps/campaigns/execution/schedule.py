@@ -1,0 +1,144 @@
+"""SELECT only: the queue of a host as people read it: what runs, what waits in which order, and why nothing begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Min, Q
+
+from apps.campaigns import queries
+from apps.campaigns.execution import queue
+from apps.campaigns.models import Campaign, Run
+from apps.hosts import reservations, windows
+from apps.hosts.models import Host, Reservation
+
+LATE = timedelta(seconds=30)
+
+Counts = tuple[int, int, int]  # of runs: ended, all, not ok
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a campaign has in the queue of a host; when it begins and ends is None while the host is out of service."""
+
+    campaign: Campaign
+    runs: int
+    first: int
+    seconds: float
+    begins: datetime | None
+    ends: datetime | None
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`why`: what keeps the next run from beginning, in words; "" where nothing does, or nothing waits."""
+
+    host: Host
+    active: Run | None
+    active_ends: datetime | None
+    reservation: Reservation | None
+    why: str
+    waiting: list[Waiting]
+
+    @property
+    def runs(self) -> int:
+        return sum(each.runs for each in self.waiting)
+
+
+def schedule(host: Host, now: datetime) -> Schedule:
+    """The queue in order, with the times at which campaigns are expected to begin and end there."""
+    active = Run.objects.active().filter(host=host).select_related("campaign", "host").first()
+    ends = _ends(active, now) if active else None
+    reserved = reservations.in_force(host, now)
+    calendar = windows.read(host.windows, host.time_zone)
+    free = max(filter(None, (now, ends, reserved.until if reserved else None)))
+    waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
+    return Schedule(host, active, ends, reserved, why(host, now), waits)
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """How far a campaign is on one of its hosts, what it does there now, or why nothing of it begins."""
+
+    host: Host
+    done: int
+    total: int
+    failed: int
+    active: Run | None
+    why: str
+
+
+def counts(campaign: Campaign) -> dict[int, Counts]:
+    """Of each host with runs of the campaign; one query."""
+    ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
+    told = campaign.runs.order_by().values_list("host")
+    rows = told.annotate(done=Count("pk", filter=ended), total=Count("pk"), failed=Count("pk", filter=not_ok))
+    return {host: (done, total, failed) for host, done, total, failed in rows}
+
+
+def by_host(campaign: Campaign, now: datetime, counted: Mapping[int, Counts] | None = None) -> list[OnHost]:
+    """In the order of the hosts' names: three queries, and for each that is idle those of its queue. `counted`: its
+    `counts`, where they are known."""
+    of_host = counts(campaign) if counted is None else counted
+    runs = () if campaign.ended_at else campaign.runs.active().select_related("campaign")
+    active = {run.host_id: run for run in runs}
+    hosts = Host.objects.filter(pk__in=of_host).order_by("name")
+    return [_on_host(host, of_host[host.pk], active.get(host.pk), campaign, now) for host in hosts]
+
+
+def _on_host(host: Host, counted: Counts, active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
+    waits = active is None and counted[0] < counted[1] and campaign.state == Campaign.State.RUNNING
+    return OnHost(host, *counted, active, why(host, now) if waits else "")
+
+
+def why(host: Host, now: datetime) -> str:
+    """What keeps the next run of a host that is idle from beginning; "" where nothing does, or nothing waits."""
+    if Run.objects.active().filter(host=host).exists():
+        return ""
+    following = queue.waiting(host).first()
+    return (queue.hindrance(host, following, now) or _waits_for(following, now)) if following else ""
+
+
+def _waits_for(run: Run, now: datetime) -> str:
+    """What stopped the last try to begin it; or that nobody tries, though it takes a dispatcher seconds."""
+    if run.error:
+        return str(run.error["message"])
+    claimed = run.claimed_until is not None and run.claimed_until >= now
+    if run.next_tick_at is None or claimed or now - run.next_tick_at < LATE:
+        return ""
+    waited = (now - run.next_tick_at).total_seconds()
+    return f"no dispatcher has taken it up for {waited:.0f} s; is one running?"
+
+
+def _ends(run: Run, now: datetime) -> datetime:
+    begun = run.started_at or now
+    return max(now, begun + timedelta(seconds=queries.run_seconds(run)))
+
+
+def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now: datetime) -> Iterable[Waiting]:
+    queued = queue.waiting(host).order_by().values("campaign").annotate(count=Count("pk"), first=Min("position"))
+    counted = {row["campaign"]: row for row in queued}
+    campaigns = Campaign.objects.filter(pk__in=counted).order_by("-priority", "started_at").select_related("created_by")
+    for campaign in campaigns:
+        count, seconds = counted[campaign.pk]["count"], _seconds(campaign, host)
+        begins = ends = None
+        if free:
+            begins, ends = calendar.following(free, seconds, count)
+            free = ends
+        fits = calendar.fits(now, seconds)
+        yield Waiting(campaign, count, counted[campaign.pk]["first"], seconds, begins, ends, fits)
+
+
+def _seconds(campaign: Campaign, host: Host) -> float:
+    """About how long one of its runs there takes: as those did that ended, else as estimated before the start."""
+    runs = Run.objects.filter(campaign=campaign, host=host)
+    took = queries.median_s(runs)
+    if took:
+        return took
+    learned = queries.estimates(host)
+    specs = runs.filter(state=Run.State.QUEUED).order_by().values("spec").annotate(count=Count("pk"))
+    planned = [(row["count"], learned.seconds(row["spec"])) for row in specs]
+    return float(sum(count * seconds for count, seconds in planned) / max(1, sum(count for count, _ in planned)))

@@ -1,0 +1,84 @@
+"""Code that users bring: programs, scripts and SQL in the resolved spec of a run. One rule for every way in.
+
+Whoever plans or starts such a run needs the permission to run commands, whether the text came with a workload, a level
+of a factor, a recipe, a data set, a clone or an import. Builtin scripts need none, nor do texts that are equal to one
+in a recipe that comes with the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from agents.datasets import ABSENT, DATASETS
+from agents.workloads import WORKLOADS
+from apps.accounts.models import User
+from apps.accounts.services import require_commands, who_grants
+from apps.campaigns import recipes
+from apps.campaigns.design.steps import CHECKPOINT
+from apps.campaigns.models import Run
+from common.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Code:
+    """A program, script or SQL text, and the field that holds it."""
+
+    field: str
+    text: str
+
+
+def in_steps(steps: Iterable[Mapping[str, Any]]) -> Iterator[Code]:
+    """Of these steps that users brought."""
+    for step in steps:
+        if step["kind"] in WORKLOADS and "metrics" not in step:
+            for field, text in WORKLOADS[step["kind"]].code(step["options"]).items():
+                if (step["kind"], text) not in _shipped():
+                    yield Code(f"steps.{step['name']}.{field}", text)
+
+
+def in_dataset(wanted: Mapping[str, Any] | None) -> Iterator[Code]:
+    """Of a data set {"kind", "options"} that is to be made; removing one runs none of it."""
+    if wanted and wanted["kind"] in DATASETS and wanted.get("ensure") != ABSENT:
+        for field, text in DATASETS[wanted["kind"]].code(wanted["options"]).items():
+            if (wanted["kind"], text) not in _shipped():
+                yield Code(f"dataset.{field}", text)
+
+
+def in_spec(spec: Mapping[str, Any]) -> list[Code]:
+    """Of one run, or of one part of a run."""
+    return [*in_steps(spec["steps"]), *in_dataset(spec.get("dataset"))]
+
+
+def check_run(run: Run) -> None:
+    """PlanError when whoever started a run may not run (any more) what is in its spec, or in one of its parts."""
+    parts = [spec for (spec,) in run.parts.values_list("spec")]
+    found = [each for spec in (run.spec, *parts) for each in in_spec(spec)]
+    user = run.campaign.started_by or run.campaign.created_by
+    if found and not (user.is_active and user.may_run_commands):
+        raise PlanError(found[0].field, f"{user}, who started this campaign, may not run commands", hint=who_grants())
+
+
+def require_permission(found: Iterable[Code], user: User, action: str) -> None:
+    """RoleError naming the first field, unless there is no code or the user may run commands."""
+    first = next(iter(found), None)
+    if first:
+        require_commands(user, action, first.field)
+
+
+def require_for(specs: Sequence[Mapping[str, Any]], user: User, action: str) -> None:
+    """The same for everything in these specs."""
+    require_permission((each for spec in specs for each in in_spec(spec)), user, action)
+
+
+@cache
+def _shipped() -> frozenset[tuple[str, str]]:
+    """(kind, text) of all code in recipes that come with the program, and of what the program itself puts into runs."""
+    specs = {run.digest: run.spec for recipe in recipes.catalogue().values() for run in recipes.planned(recipe)}
+    made = [spec["dataset"] for spec in specs.values() if spec["dataset"]]
+    steps = [step for spec in specs.values() for step in spec["steps"] if step["kind"] in WORKLOADS]
+    found = {(step["kind"], text) for step in steps for text in WORKLOADS[step["kind"]].code(step["options"]).values()}
+    found |= {(each["kind"], text) for each in made for text in DATASETS[each["kind"]].code(each["options"]).values()}
+    return frozenset({("sql", CHECKPOINT), *found})

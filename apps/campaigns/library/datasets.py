@@ -1,0 +1,67 @@
+"""Writing data sets: validated against the agent's registry, each change a new revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from agents.protocol import digest
+from apps.accounts.models import Role, Team, User
+from apps.accounts.services import audit, require, save
+from apps.campaigns.design import data
+from apps.campaigns.library import code
+from apps.campaigns.models import DataSet
+from common.errors import PlanError
+
+
+@transaction.atomic
+def save_dataset(
+    name: str,
+    kind: str,
+    options: Mapping[str, Any],
+    *,
+    reset: str = "auto",
+    description: str = "",
+    team: Team | None = None,
+    by: User,
+) -> DataSet:
+    """The next revision of the data set of that name, or the latest one when it says the same.
+
+    `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
+    """
+    latest = DataSet.objects.filter(name=name).order_by("-revision").first()
+    require(by, Role.TUNER, "save data set", on=latest or DataSet(team=team))
+    if latest and team and latest.team_id != team.pk:
+        whose = f"of the team {latest.team}" if latest.team else "everybody's"
+        raise PlanError("team", f"{name} is {whose}", hint="leave the team out, or give it to the team first")
+    return _save(name, kind, options, reset, description, by, team)
+
+
+def recipe_dataset(name: str, wanted: Mapping[str, Any], by: User) -> DataSet:
+    """A recipe's own data set on a host; whoever may start the recipe may have it."""
+    # One revision per size: that of a host is found again after another host had its own.
+    known = DataSet.objects.filter(name=name, kind=wanted["kind"], options=wanted["options"], reset="auto").first()
+    return known or _save(name, wanted["kind"], wanted["options"], "auto", f"of the recipe {name}", by, None)
+
+
+def _save(
+    name: str, kind: str, options: Mapping[str, Any], reset: str, description: str, by: User, team: Team | None
+) -> DataSet:
+    data.check(kind, options, reset)
+    code.require_permission(code.in_dataset({"kind": kind, "options": options}), by, "save data set")
+    new = digest({"kind": kind, "options": options, "reset": reset})
+    revisions = DataSet.objects.select_for_update().filter(name=name).order_by("-revision")
+    latest = revisions.first()
+    if latest and latest.digest == new:
+        return latest
+    if latest and latest.team_id:  # whoever starts a recipe may have its data set, but not write a team's
+        require(by, Role.TUNER, "save data set", on=latest)
+    found = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
+    found.team = latest.team if latest else team
+    found.revision = latest.revision + 1 if latest else 1
+    found.description = description or (latest.description if latest else "")
+    save(found)
+    audit(by, "dataset.save", found, after={"kind": kind, "options": options, "reset": reset})
+    return found

@@ -1,0 +1,70 @@
+"""Having a data set made on a host before anybody needs it, or removed from it: a campaign of one run without steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require, save
+from apps.campaigns import services
+from apps.campaigns.design import data, plan, previews, targets
+from apps.campaigns.models import Campaign, DataCopy, DataSet
+from apps.hosts.models import Host
+from apps.tuning.models import Revision
+from common.errors import PlanError
+
+
+@transaction.atomic
+def prepare(
+    dataset: DataSet, host: Host, *, target: Mapping[str, str] | None = None, profile: Revision | None = None, by: User
+) -> Campaign:
+    """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
+    require(by, Role.OPERATOR, "prepare data set", on=host)
+    asked = dict(target or {})
+    placed = targets.target(host, previews.facts_of(host), asked)
+    if placed["kind"] != "private":
+        hint = "it is made there for each run, and dropped after it: just name it in a campaign"
+        raise PlanError("target", f"{placed['data_dir']} keeps no data set", hint=hint)
+    campaign = _campaign(host, f"Prepare {dataset} on {host}", "Is the data set there for runs to come?", by)
+    campaign.dataset, campaign.profile, campaign.target = dataset, profile, asked
+    return _start(campaign, placed, dict(profile.settings) if profile else {}, dataset.wanted, by)
+
+
+@transaction.atomic
+def remove(copy: DataCopy, *, by: User) -> Campaign:
+    """Have it dropped from the cluster that it lies in."""
+    require(by, Role.OPERATOR, "remove data set", on=copy.host)
+    name = str(copy.dataset or copy.database)
+    wanted = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
+    campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its room free again?", by)
+    campaign.dataset = copy.dataset
+    campaign.target = {"bin_dir": copy.target["bin_dir"]}
+    settings = {"initdb": copy.initdb} if copy.initdb else {}
+    return _start(campaign, copy.target, settings, wanted, by)
+
+
+def _campaign(host: Host, name: str, question: str, by: User) -> Campaign:
+    kind = Campaign.Kind.PREPARATION
+    return Campaign(
+        kind=kind, name=name[:120], question=question, host=host, repetitions=1, order=Campaign.Order.AS_GIVEN, seed=0,
+        metric="", sources=[], created_by=by,
+    )  # fmt: skip
+
+
+def _start(
+    campaign: Campaign, target: Mapping[str, Any], settings: dict[str, Any], wanted: data.Wanted, by: User
+) -> Campaign:
+    """One run, which has the data set and no steps."""
+    campaign.factors = [{"name": "data set", "levels": [{"label": wanted["name"], "set": {}}]}]
+    collect = {"interval_s": campaign.interval_s, "sources": []}
+    base = {"target": dict(target), "settings": settings, "dataset": wanted, "steps": [], "collect": collect}
+    planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
+    previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
+    save(campaign)
+    services.enqueue(campaign, planned, by)
+    action = "dataset.remove" if wanted.get("ensure") == "absent" else "dataset.prepare"
+    audit(by, action, campaign, after={"id": str(campaign.pk), "host": campaign.host.name, "dataset": wanted})
+    return campaign

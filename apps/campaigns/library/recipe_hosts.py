@@ -1,0 +1,28 @@
+"""Recipes on a host: what they would be there, and how long they would take."""
+
+from __future__ import annotations
+
+from apps.campaigns import recipes, services
+from apps.campaigns.design import previews
+from apps.campaigns.design.placement import Preview
+from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.recipes import Recipe
+from apps.hosts.models import Host
+
+
+def on_host(recipe: Recipe, host: Host) -> Recipe:
+    """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
+    facts = previews.facts_of(host)
+    scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
+    return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
+
+
+def preview(recipe: Recipe, host: Host) -> Preview:
+    """The runs that a campaign from the recipe would plan on this host as it stands; nothing is written. PlanError
+    where it cannot be had there, in words."""
+    facts = previews.facts_of(host)
+    fields, there = services.of_recipe(recipe, host, facts), on_host(recipe, host)
+    workload, own = Workload(name=recipe["name"], steps=there["steps"]), there["dataset"]
+    dataset = DataSet(name=recipe["name"], **own) if own else None
+    campaign = Campaign(host=host, seed=0, factors=there["factors"], workload=workload, dataset=dataset, **fields)
+    return previews.preview(campaign, ())

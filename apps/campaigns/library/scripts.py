@@ -1,0 +1,105 @@
+"""Scripts of workloads, checked on a host by the tools that will run them. Talks to hosts: never inside `atomic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.protocol import digest
+from agents.workloads import WORKLOADS
+from apps.accounts.models import Role, User
+from apps.accounts.services import require
+from apps.campaigns.design import targets
+from apps.campaigns.design.steps import Step
+from apps.hosts import contact
+from apps.hosts.models import Host
+from common.errors import AgentError, HostError, PlanError
+
+# Steps that a request may carry: even with the longest scripts they fit a frame.
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What a tool says against a step: `script` is empty where it is the options, `line` None where it names none."""
+
+    step: str
+    script: str
+    line: int | None
+    message: str
+    said: str
+
+    @property
+    def words(self) -> str:
+        """What is wrong, without where."""
+        return self.message.rpartition(f"line {self.line}: ")[2]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The answer of one host: which programs looked, and what they have to say."""
+
+    host: str
+    bin_dir: str
+    complaints: list[Complaint]
+
+    @property
+    def sentence(self) -> str:
+        """The answer where there is nothing to complain about."""
+        return f"{self.host} has nothing to say against these scripts: {self.bin_dir or 'no tool'} read them."
+
+
+def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
+    """Ask the tools of that host, those of `target` as a campaign has it. PlanError where it has none, HostError or
+    AgentError where it could not be asked."""
+    require(by, Role.OPERATOR, "check workload", on=host)
+    facts = host.facts
+    if not facts:
+        raise PlanError("host", f"{host} was never checked", hint="check it: its facts tell where its tools are")
+    with_postgres = any(WORKLOADS[step["kind"]].needs_postgres for step in steps)
+    bin_dir = targets.target(host, facts, target or {})["bin_dir"] if with_postgres else ""
+    return Checked(host.name, bin_dir, _ask(host, list(steps), bin_dir))
+
+
+def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
+    """PlanError for the first complaint about a script of these runs; in words why they could not be checked, or "".
+
+    A host that does not answer is no reason to refuse: the agent checks again at the beginning of each run.
+    """
+    wanted = {bin_dir: list(steps.values()) for bin_dir, steps in _distinct(specs).items()}
+    if not wanted:
+        return ""
+    if host.state == Host.State.UNREACHABLE:
+        return _unchecked(host.state_reason)
+    try:
+        complaints = [each for bin_dir, steps in wanted.items() for each in _ask(host, steps, bin_dir)]
+    except (HostError, AgentError) as error:
+        return _unchecked(str(error))
+    if complaints:
+        first, *others = complaints
+        more = f"; and {len(others)} more" if others else ""
+        raise PlanError(f"steps.{first.step}", first.message + more, hint=f"{host} says: {first.said}")
+    return ""
+
+
+def _unchecked(why: str) -> str:
+    return f"The scripts were not checked: {why}. The agent does that at the beginning of each run."
+
+
+def _distinct(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Step]]:
+    """By the directory of the programs: the steps with scripts, each once however many runs have it."""
+    found: dict[str, dict[str, Step]] = {}
+    for spec in specs:
+        for step in spec["steps"]:
+            scripts = WORKLOADS[step["kind"]].scripts(step["options"]) if step["kind"] in WORKLOADS else []
+            if scripts:
+                steps = found.setdefault((spec["target"] or {}).get("bin_dir", ""), {})
+                steps.setdefault(digest([step["name"], scripts, step["options"].get("mode")]), step)
+    return found
+
+
+def _ask(host: Host, steps: list[Step], bin_dir: str) -> list[Complaint]:
+    batches = [steps[start : start + BATCH] for start in range(0, len(steps), BATCH)]
+    failures = [failure for batch in batches for failure in contact.check_scripts(host, batch, bin_dir)]
+    return [Complaint(each["step"], each["script"], each["line"], each["message"], each["said"]) for each in failures]

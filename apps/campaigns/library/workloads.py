@@ -1,0 +1,60 @@
+"""Writing workloads: validated against the agent's registry, each change a new revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from agents.protocol import digest
+from apps.accounts.models import Role, Team, User
+from apps.accounts.services import audit, require, save
+from apps.campaigns.design import steps
+from apps.campaigns.library import code
+from apps.campaigns.models import Workload
+from common.errors import PlanError
+
+
+@transaction.atomic
+def save_workload(name: str, given: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
+    """The next revision of the workload of that name, with these steps, or the latest one when it says the same.
+
+    `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
+    """
+    latest = Workload.objects.filter(name=name).order_by("-revision").first()
+    require(by, Role.TUNER, "save workload", on=latest or Workload(team=team))
+    if latest and team and latest.team_id != team.pk:
+        whose = f"of the team {latest.team}" if latest.team else "everybody's"
+        raise PlanError("team", f"{name} is {whose}", hint="leave the team out, or give it to the team first")
+    return _save(name, given, description, by, team)
+
+
+def recipe_workload(name: str, given: Any, by: User) -> Workload:
+    """A recipe's own workload; whoever may start the recipe may have it."""
+    return _save(name, given, f"of the recipe {name}", by, None)
+
+
+def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workload:
+    """What imported results were measured with, as far as they tell; whoever may import may have it."""
+    workload = Workload(name=name, steps=found, digest=digest({"steps": found}), author=by, description="imported")
+    save(workload)
+    return workload
+
+
+def _save(name: str, given: Any, description: str, by: User, team: Team | None) -> Workload:
+    wanted = steps.read(given)
+    steps.check(wanted)
+    code.require_permission(code.in_steps(wanted), by, "save workload")
+    new = digest({"steps": wanted})
+    latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
+    if latest and latest.digest == new:
+        return latest
+    if latest and latest.team_id:  # whoever starts a recipe may have its workload, but not write a team's
+        require(by, Role.TUNER, "save workload", on=latest)
+    revision = latest.revision + 1 if latest else 1
+    workload = Workload(name=name, revision=revision, steps=wanted, digest=new, author=by)
+    workload.team = latest.team if latest else team
+    workload.description = description or (latest.description if latest else "")
+    save(workload)
+    audit(by, "workload.save", workload, after={"steps": wanted})
+    return workload

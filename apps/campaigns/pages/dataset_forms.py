@@ -1,0 +1,85 @@
+"""Forms of data sets: what makes one, and where one is prepared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from agents.datasets import DATASETS, RESETS
+from apps.accounts.forms import OfTeam
+from apps.accounts.models import Role, User
+from apps.accounts.team import teams
+from apps.campaigns.design import targets
+from apps.hosts.models import Facts, Host
+from apps.tuning import fields
+from apps.tuning.models import Revision
+
+ABOUT_RESETS = {
+    "auto": "a clone or a copy where there is room for one, else made anew",
+    "copy": "a copy always; a run for which there is no room fails",
+    "reinit": "made anew after a run that has written",
+    "keep": "never: runs find what earlier ones wrote",
+}
+
+
+class DataSetForm(OfTeam):
+    """A data set of one kind; fields of its options are named options.<name>, as errors name them."""
+
+    name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
+    description = forms.CharField(required=False, max_length=500)
+    reset = forms.ChoiceField(
+        choices=[(each, f"{each}: {ABOUT_RESETS[each]}") for each in RESETS],
+        label="For runs that write",
+        help_text="runs that only read share it as it is",
+    )
+
+    def __init__(
+        self, data: Any, *, kind: str, options: dict[str, Any] | None = None, initial: dict[str, Any] | None = None
+    ) -> None:
+        self.kind, self.schema = kind, DATASETS[kind].schema
+        super().__init__(data, initial={**fields.shown("options", options or {}, self.schema), **(initial or {})})
+        self.fields.update(dict(fields.build("options", self.schema, tuple(self.schema.get("required", ())))))
+
+    @property
+    def option_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("options")]
+
+    def options(self) -> dict[str, Any]:
+        """PlanError where JSON or lines cannot be read."""
+        return fields.read("options", self.schema, self.cleaned_data)
+
+
+class PrepareForm(forms.Form):
+    """A host, one of its PostgreSQLs, and what the cluster is set up with while the data are made."""
+
+    target = forms.ChoiceField(label="On", help_text="a private cluster; it stays there for runs to come")
+    profile = forms.ModelChoiceField(
+        Revision.objects.none(),
+        required=False,
+        empty_label="none: PostgreSQL's defaults",
+        help_text="its options of initdb choose the cluster; its parameters hold while the data are made",
+    )
+
+    def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
+        """Hosts are those on which `by` is an operator."""
+        super().__init__(*args, **kwargs)
+        profile, target = self.fields["profile"], self.fields["target"]
+        assert isinstance(profile, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        assert isinstance(target, forms.ChoiceField)  # noqa: S101 - for the type checker
+        profile.queryset = Revision.objects.select_related("profile").order_by("profile__name", "-number")
+        known = Facts.objects.filter(teams.reach(by, Role.OPERATOR, "host__team"))
+        newest = known.order_by("host__name", "-number").distinct("host__name").select_related("host")
+        target.choices = [("", "choose a PostgreSQL"), *(_offer(each.host, each.data) for each in newest)]
+
+    def host(self) -> Host:
+        return Host.objects.get(pk=self.cleaned_data["target"].partition(" ")[0])
+
+    def wanted(self) -> dict[str, str]:
+        """As Campaign.target has it."""
+        return targets.wanted(self.cleaned_data["target"].partition(" ")[2])
+
+
+def _offer(host: Host, facts: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    private = [(value, words) for value, words in targets.choices(facts) if value.startswith("bin_dir ")]
+    return host.name, [(f"{host.pk} {value}", f"{host}: {words}") for value, words in private]

@@ -1,0 +1,131 @@
+"""Pages of data sets: the list with where each lives, one with what made it and what used it, writing, and the buttons
+that have it made on a host or removed from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from agents.datasets import DATASETS
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.accounts.web.pages import attempt, blame, needs, of_team, page, spoken
+from apps.campaigns.library import datasets, preparing
+from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
+from apps.campaigns.pages.dataset_forms import ABOUT_RESETS, DataSetForm, PrepareForm
+from apps.campaigns.pages.forms import newest_datasets
+from common.errors import PlanError, RoleError
+
+SHOWN_USES = 50
+
+
+@needs(Role.VIEWER)
+def dataset_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    rows = newest_datasets().select_related("author").annotate(lives=Count("copies"))
+    copies = DataCopy.objects.select_related("host", "dataset", "made_by").annotate(used=Count("uses"))
+    context = {
+        "datasets": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows),
+        "copies": copies.filter(Q(dataset__name__icontains=wanted)) if wanted else copies,
+        "q": wanted,
+        "kinds": DATASETS,
+    }
+    return page(request, "campaigns/dataset_list.html", context)
+
+
+@needs(Role.VIEWER)
+def dataset_detail(request: HttpRequest, name: str) -> HttpResponse:
+    form = PrepareForm(by=user_of(request))
+    return page(request, "campaigns/dataset_detail.html", _about(request, name) | {"form": form})
+
+
+def _about(request: HttpRequest, name: str) -> dict[str, Any]:
+    revisions = list(
+        DataSet.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+    )
+    if not revisions:
+        raise Http404(name)
+    wanted = request.GET.get("r") or str(revisions[0].revision)
+    shown = next((each for each in revisions if str(each.revision) == wanted), None)
+    if shown is None:
+        raise Http404(f"{name} has no revision {wanted}")
+    copies = list(shown.copies.select_related("host", "made_by").annotate(used=Count("uses")))
+    uses = DataUse.objects.filter(run__campaign__dataset=shown).select_related("run__campaign", "copy__host")
+    under_way = Campaign.objects.filter(dataset=shown, kind=Campaign.Kind.PREPARATION, state=Campaign.State.RUNNING)
+    return {
+        "revisions": revisions,
+        "shown": shown,
+        "kind": DATASETS[shown.kind],
+        "about_reset": ABOUT_RESETS[shown.reset],
+        "copies": copies,
+        "steps": list(dict.fromkeys(step for copy in copies for step, _ in copy.seconds)),
+        "uses": uses.order_by("-run__started_at")[:SHOWN_USES],
+        "under_way": under_way.select_related("host"),
+    }
+
+
+@needs(Role.TUNER, somewhere=True)
+def dataset_add(request: HttpRequest) -> HttpResponse:
+    """`?kind=` chooses what makes it, `?from=` begins as an existing one says."""
+    base = newest_datasets().filter(name=request.GET.get("from", "")).first()
+    kind = base.kind if base else request.GET.get("kind", "pgbench")
+    if kind not in DATASETS:
+        raise Http404(f"{kind} is not one of {', '.join(DATASETS)}")
+    initial = {key: getattr(base, key) for key in ("name", "description", "reset", "team")} if base else {}
+    form = DataSetForm(request.POST or None, kind=kind, options=base.options if base else None, initial=initial)
+    form.offer_teams(user_of(request))
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        words = {"reset": given["reset"], "description": given["description"], "team": given.get("team")}
+        try:
+            saved = datasets.save_dataset(given["name"], kind, form.options(), by=user_of(request), **words)
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{saved} is written.")
+            return redirect("dataset_detail", saved.name)
+    context = {"kind": DATASETS[kind], "kinds": DATASETS, "base": base}
+    return page(request, "campaigns/dataset_form.html", context, form)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpResponse:
+    dataset = get_object_or_404(DataSet, name=name, revision=revision)
+    form = PrepareForm(request.POST, by=user_of(request))
+    if form.is_valid():
+        given = {"target": form.wanted(), "profile": form.cleaned_data["profile"]}
+        try:
+            campaign = preparing.prepare(dataset, form.host(), by=user_of(request), **given)
+        except RoleError:
+            raise
+        except PlanError as error:
+            form.add_error(None, spoken(error))
+        else:
+            messages.success(request, "It is in the host's queue. This page follows it.")
+            return redirect("run_detail", campaign.runs.get().pk)
+    return page(request, "campaigns/dataset_detail.html", _about(request, name), form)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def copy_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    copy = get_object_or_404(DataCopy.objects.select_related("host", "dataset"), pk=pk)
+    done = f"It is in the queue of {copy.host}: its database is dropped when its turn comes."
+    attempt(request, lambda: preparing.remove(copy, by=user_of(request)), done)
+    return redirect("dataset_list")
+
+
+urlpatterns = [
+    path("datasets/", dataset_list, name="dataset_list"),
+    path("datasets/add/", dataset_add, name="dataset_add"),
+    path("datasets/copies/<int:pk>/remove/", copy_remove, name="dataset_copy_remove"),
+    path("datasets/<str:name>/", dataset_detail, name="dataset_detail"),
+    path("datasets/<str:name>/<int:revision>/prepare/", dataset_prepare, name="dataset_prepare"),
+]

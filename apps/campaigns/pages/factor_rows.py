@@ -1,0 +1,211 @@
+"""Rows of a form to factors and back: one row says that one level of one factor sets one path to one value. Pure.
+
+What a simple campaign does not need is typed as lines beside the rows: on which other levels a level depends, in which
+order a factor's levels follow each other, and the combinations of a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.datasets import DATASETS
+from agents.settings import SETTINGS
+from agents.workloads import WORKLOADS
+from apps.campaigns.design import data, ranges
+from apps.campaigns.design.steps import Step
+from apps.tuning import fields, gucs
+from common.errors import PlanError
+
+BLANK_ROWS = 2
+TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
+# The same option of a step: for all steps of its tool, for one of them, and as a complaint about a lone step names it.
+OPTION = re.compile(r"^(workload|steps\.[^.]+|options)\.")
+CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
+
+
+@dataclass
+class Row:
+    """What was typed, and what was wrong with it."""
+
+    factor: str = ""
+    level: str = ""
+    path: str = ""
+    value: str = ""
+    error: str = ""
+
+    @property
+    def long(self) -> bool:
+        """Whether its value has lines, as a script has."""
+        return "\n" in self.value
+
+    @property
+    def blank(self) -> bool:
+        return not (self.level or self.path or self.value)
+
+
+def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, Any]]:
+    """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the one that
+    pgbench steps ask for."""
+    schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
+    of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
+    properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
+    schemas["workload"] = {"type": "object", "properties": properties}
+    if dataset or any(step["kind"] == data.PGBENCH for step in steps):
+        schemas["dataset"] = DATASETS[dataset or data.PGBENCH].schema
+    if dataset or any(WORKLOADS[step["kind"]].needs_postgres for step in steps):
+        schemas["target"] = TARGET
+    schemas["steps"] = {"type": "object", "properties": of_steps}
+    return schemas
+
+
+def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Factors as rows; a level that sets two paths takes two rows."""
+    return [
+        Row(factor["name"], level["label"], path, _text(value))
+        for factor in factors
+        for level in factor["levels"]
+        for path, value in (level["set"] or {"": ""}).items()
+    ]
+
+
+def _text(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
+    """From the parallel lists that a form posts: factor, level, path, value."""
+    lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
+    # A form sends the lines of a script as every other line of the web.
+    return [Row(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
+
+
+def spread(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[Row]:
+    """The rows, with a row for each level where one names several values of a number, such as "1, 4, 16"."""
+    schemas = roots(steps, dataset)
+    return [
+        replace(row, value=value)
+        for row in rows
+        for value in (ranges.expanded(row.value) if not row.level and _is_number(row.path, schemas) else [row.value])
+    ]
+
+
+def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a path takes a single number, so that a comma in its value can only stand between several."""
+    name = path.removeprefix("settings.postgresql.")
+    if name != path:
+        return gucs.catalogue().get(name, {}).get("vartype") in ("integer", "real")
+    kinds = fields.schema_of(path, schemas).get("type", "string")
+    return "string" not in kinds and ("integer" in kinds or "number" in kinds)
+
+
+def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:
+    """Factors in the order of their first rows, values typed as the catalogue wants; a nameless level is its value."""
+    schemas = roots(steps, dataset)
+    factors: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        if row.blank:
+            continue
+        levels = factors.setdefault(row.factor or row.path, {})
+        changes = levels.setdefault(row.level or row.value, {})
+        if row.path:
+            changes[row.path] = fields.parse(fields.schema_of(row.path, schemas), row.value)
+    return [
+        {"name": name, "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
+        for name, levels in factors.items()
+    ]
+
+
+def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> list[dict[str, Any]]:
+    """The factors with `when` and `order` from lines such as "page size = 2MB; 1GB only with huge pages = on" and
+    "shared_buffers = descending". PlanError names the field, and the line that means nothing."""
+    for line in filter(None, map(str.strip, conditions.splitlines())):
+        found = CONDITION.match(line)
+        if not found:
+            hint = "write: FACTOR = LEVEL; LEVEL only with OTHER = LEVEL; LEVEL"
+            raise PlanError("conditions", f"{line!r} says no condition", hint=hint)
+        levels = {level["label"]: level for level in _factor("conditions", factors, found["factor"])["levels"]}
+        for label in _parts(found["levels"]):
+            if label not in levels:
+                hint = f"its levels are: {', '.join(levels)}"
+                raise PlanError("conditions", f"{found['factor']} has no level {label!r}", hint=hint)
+            levels[label].setdefault("when", {})[found["other"]] = _parts(found["labels"])
+    for name, order in fields.read_lines("factor_orders", orders).items():
+        _factor("factor_orders", factors, name)["order"] = order
+    return factors
+
+
+def _factor(field: str, factors: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    known = {factor["name"]: factor for factor in factors}
+    if name not in known:
+        raise PlanError(field, f"{name!r} is no factor", hint=f"factors are: {', '.join(known)}")
+    return known[name]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";")]
+
+
+def conditions_of(factors: Iterable[Mapping[str, Any]]) -> str:
+    """The conditions as they would be typed, levels that depend on the same in one line."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
+    for factor in factors:
+        for level in factor["levels"]:
+            for other, labels in level.get("when", {}).items():
+                lines.setdefault((factor["name"], other, "; ".join(labels)), []).append(level["label"])
+    return "\n".join(f"{name} = {'; '.join(own)} only with {other} = {of}" for (name, other, of), own in lines.items())
+
+
+def orders_of(factors: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(f"{factor['name']} = {factor['order']}" for factor in factors if factor.get("order"))
+
+
+def cells_of(text: str, factors: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Combinations from lines of labels in the order of the factors, such as "on; 1GB"; "off;" leaves one out."""
+    names = [factor["name"] for factor in factors]
+    lines = [_parts(line) for line in text.splitlines() if line.strip()]
+    for place, labels in enumerate(lines):
+        if len(labels) != len(names):
+            hint = f"write: {'; '.join(names)}"
+            raise PlanError("cells", f"line {place + 1} has {len(labels)} levels for {len(names)} factors", hint=hint)
+    return [{name: label for name, label in zip(names, labels, strict=True) if label} for labels in lines]
+
+
+def cells_text(cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join("; ".join(cell.get(factor["name"], "") for factor in factors) for cell in cells)
+
+
+def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
+    """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when there is none."""
+    root, *place = subject.split(".")
+    if root != "factors":
+        wanted = [row for row in rows if row.path and _is_about(subject, row.path)]
+    elif place and place[0].isdigit():
+        factor = factors[int(place[0])]
+        labels = [level["label"] for level in factor["levels"]]
+        label = labels[int(place[2])] if len(place) > 2 and place[2].isdigit() else None
+        wanted = [r for r in rows if (r.factor or r.path) == factor["name"] and label in (None, r.level or r.value)]
+    else:
+        wanted = []
+    named = [row for row in wanted if repr(row.value) in message]
+    for row in (named or wanted)[:1]:
+        row.error = message
+    return bool(wanted)
+
+
+def _is_about(subject: str, path: str) -> bool:
+    """Whether a complaint is about what a row sets: by its path, or by the option of a step that its path names."""
+    option = OPTION.sub("", path)
+    if option != path and OPTION.sub("", subject) == option:
+        return True
+    return path == subject or path.startswith(f"{subject}.")
+
+
+def known_paths(steps: Sequence[Step], dataset: str = "") -> list[str]:
+    """Paths that a row may name, for the list that its field offers; of a lone step each option once."""
+    common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
+    offered = {root: schema for root, schema in roots(steps, dataset).items() if root != "steps" or len(steps) > 1}
+    known = [path for path in fields.paths(offered) if not path.endswith(".")]
+    return known + [f"settings.postgresql.{name}" for name in common]

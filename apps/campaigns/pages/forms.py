@@ -1,0 +1,304 @@
+"""Forms of campaigns and workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import OuterRef, Q, Subquery
+
+from agents.collectors import COLLECTORS
+from apps.accounts.models import Role, User
+from apps.accounts.team import teams
+from apps.campaigns.design import nuisance, targets
+from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.pages import factor_rows, stop_form
+from apps.campaigns.pages.stop_form import StopForm
+from apps.hosts.models import Facts, Host
+from apps.tuning.models import Revision
+
+# Fields that are not create_campaign's: of its roles, of its nuisance, and of the rows.
+ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
+OF_ROLES = ("client", "standbys", "server_address", "server_port")
+OF_RULE = stop_form.FIELDS
+OF_ROWS = ("cells", "conditions", "factor_orders")
+ARRANGED = ("design", "sample", *OF_ROWS)
+UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
+
+
+def alike_shown(wanted: dict[str, Any]) -> dict[str, Any]:
+    """A campaign's nuisance as the form's fields have it."""
+    warm = wanted.get("warm_up") or {}
+    kind = "steady" if "until" in warm else "time" if warm else ""
+    shown = {name: value for name, value in wanted.items() if name != "warm_up"}
+    return {**shown, "warm_up": kind, "warm_up_s": warm.get("limit_s", warm.get("time_s"))}
+
+
+def roles_shown(source: Campaign) -> dict[str, Any]:
+    """A campaign's roles as the form's fields have them."""
+    wanted = source.roles
+    address = (wanted.get("addresses") or {}).get(str(source.host_id))
+    named = {name: wanted.get(name) for name in ("client", "standbys")}
+    return {**named, "server_address": address, "server_port": wanted.get("port")}
+
+
+def newest_datasets() -> Any:
+    """The latest revision of each data set."""
+    newest = DataSet.objects.filter(name=OuterRef("name")).order_by("-revision")
+    return DataSet.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+
+
+def newest_workloads() -> Any:
+    """The latest revision of each workload that can be run."""
+    newest = Workload.objects.filter(name=OuterRef("name")).order_by("-revision")
+    return Workload.objects.filter(pk=Subquery(newest.values("pk")[:1])).exclude(steps__0__has_key="metrics")
+
+
+def reachable(by: User) -> Any:
+    """Hosts that `by` can ask something: not those that only name where old results come from."""
+    theirs = teams.reach(by, Role.OPERATOR)
+    return Host.objects.filter(theirs).exclude(state=Host.State.ARCHIVE).order_by("name")
+
+
+class CampaignForm(StopForm):
+    """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
+
+    host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
+    target = forms.ChoiceField(
+        required=False,
+        label="PostgreSQL",
+        help_text="an existing one is restarted only where that is allowed",
+    )
+    placement = forms.ChoiceField(
+        choices=Campaign.Placement.choices,
+        required=False,
+        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+    )
+    further_hosts = forms.ModelMultipleChoiceField(
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+    )
+    priority = forms.IntegerField(
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
+    )
+    name = forms.CharField(max_length=120)
+    question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
+    workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
+    dataset = forms.ModelChoiceField(
+        DataSet.objects.none(),
+        required=False,
+        empty_label="what the workload's scale asks for",
+        label="Data set",
+        help_text="made once per host, pristine for every run",
+    )
+    profile = forms.ModelChoiceField(
+        Revision.objects.none(),
+        required=False,
+        empty_label="none: the host as it is",
+        help_text="all runs start from it",
+    )
+    repetitions = forms.IntegerField(
+        min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"
+    )
+    order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks even out what changes with time")
+    reboot = forms.ChoiceField(
+        choices=Campaign.Reboot.choices,
+        required=False,
+        label="Restart the host",
+        help_text="only a host that an admin allows to be restarted; the run goes on by itself",
+    )
+    client = forms.ModelChoiceField(
+        Host.objects.none(),
+        required=False,
+        empty_label="the host itself, beside its server",
+        label="Load from",
+        help_text="another host that runs the load over the network",
+    )
+    standbys = forms.ModelMultipleChoiceField(
+        Host.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="each has a copy made by pg_basebackup for the time of a run",
+    )
+    server_address = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Address of the server",
+        help_text="by which the other hosts reach it, where it is not that of SSH",
+    )
+    server_port = forms.IntegerField(
+        required=False, min_value=1024, max_value=65535, label="Port of the server", help_text="55432 when empty"
+    )
+    design = forms.ChoiceField(choices=Campaign.Design.choices, required=False, help_text="which combinations run")
+    sample = forms.IntegerField(required=False, min_value=1, label="Size of the sample", help_text="of a random sample")
+    cells = forms.CharField(
+        required=False,
+        label="Combinations",
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "on; 1GB\noff; 2GB"}),
+        help_text="of a list: one a line, a level of each factor in their order, semicolons between",
+    )
+    conditions = forms.CharField(
+        required=False,
+        label="Levels that depend on others",
+        widget=forms.Textarea(
+            attrs={"rows": 3, "class": "mono", "placeholder": "page size = 2MB; 1GB only with huge pages = on"}
+        ),
+        help_text="one a line; elsewhere the factor stays away",
+    )
+    factor_orders = forms.CharField(
+        required=False,
+        label="Factors in an order of their own",
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "shared_buffers = descending"}),
+        help_text="one a line, ascending or descending within each block; the first is the outermost",
+    )
+    cool_down_s = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=nuisance.DAY_S,
+        label="Cool down (s)",
+        help_text="before each run, once its data are there",
+    )
+    checkpoint = forms.BooleanField(required=False, label="CHECKPOINT before each measured step")
+    drop_caches = forms.ChoiceField(
+        required=False,
+        label="Drop the page cache",
+        choices=[("", "never"), ("run", "before each run"), ("step", "before each run and each measured step")],
+        help_text="of the whole host; level root",
+    )
+    warm_up = forms.ChoiceField(
+        required=False,
+        label="Warm up",
+        choices=[("", "not beyond the workload's own steps"), ("time", "for a time"), ("steady", "until it is steady")],
+        help_text="with the load of the first measured step",
+    )
+    warm_up_s = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=nuisance.DAY_S,
+        label="Warm up for, or at most (s)",
+        help_text=f"{nuisance.LIMIT_S} where it is until steady",
+    )
+    metric = forms.CharField(
+        max_length=80,
+        initial="tps",
+        widget=forms.TextInput(attrs={"list": "metrics"}),
+        help_text="tps, latency_avg, read iops; idx1.tps of one of several measured steps",
+    )
+    delta = forms.FloatField(
+        initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
+    )
+    seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
+    interval_s = forms.FloatField(
+        initial=1,
+        min_value=0.1,
+        max_value=3600,
+        required=False,
+        label="Seconds between samples",
+        help_text="of each collector; 1 when empty",
+    )
+    sources = forms.MultipleChoiceField(
+        choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
+        initial=list(COLLECTORS),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Collectors",
+    )
+
+    def __init__(self, *args: Any, by: User | None = None, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Hosts are those on which `by` is an operator."""
+        super().__init__(*args, **kwargs)
+        theirs = teams.reach(by, Role.OPERATOR) if by else Q()
+        for name in ("host", "client", "standbys", "further_hosts"):
+            self._offer(name, Host.objects.filter(theirs, facts_history__isnull=False).distinct())
+        self._offer_targets()
+        self._offer("workload", newest_workloads())
+        self._offer("dataset", newest_datasets())
+        self._offer("profile", Revision.objects.select_related("profile").order_by("profile__name", "-number"))
+        if recipe:
+            workload = self.fields["workload"]
+            assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            workload.required, workload.empty_label = False, "the recipe's own"
+        if recipe and recipe.get("dataset"):
+            dataset = self.fields["dataset"]
+            assert isinstance(dataset, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            dataset.empty_label = "the recipe's own"
+
+    def _offer(self, name: str, rows: Any) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        field.queryset = rows
+
+    def _offer_targets(self) -> None:
+        """Of every host: its own are known only when it is chosen. The service refuses what is not there."""
+        newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
+        groups = [(each.host.name, targets.choices(each.data)) for each in newest]
+        field = self.fields["target"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
+        field.choices = [("", targets.NEWEST), *groups]
+
+    def _roles(self) -> dict[str, Any]:
+        """In the shape of Campaign.roles."""
+        named = {name: self.cleaned_data[name] for name in OF_ROLES}
+        client, standbys = named["client"], [host.pk for host in named["standbys"]]
+        roles: dict[str, Any] = {"client": client.pk} if client else {}
+        roles |= {"standbys": standbys} if standbys else {}
+        if not roles:
+            return {}
+        address, port = named["server_address"], named["server_port"]
+        roles |= {"addresses": {str(self.cleaned_data["host"].pk): address}} if address else {}
+        return roles | ({"port": port} if port else {})
+
+    def offer_also(self, source: Campaign) -> None:
+        """What a clone takes over, though there may be a newer revision of it."""
+        for name, newest, own in (
+            ("workload", newest_workloads(), source.workload_id),
+            ("dataset", newest_datasets(), source.dataset_id),
+        ):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            field.queryset = newest.model.objects.filter(Q(pk__in=newest.values("pk")) | Q(pk=own))
+
+    @classmethod
+    def filled(cls, source: Campaign) -> dict[str, Any]:
+        """Every choice of a campaign, as this form shows it."""
+        shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
+        shown |= alike_shown(source.nuisance) | stop_form.filled(source)
+        shown |= {
+            "conditions": factor_rows.conditions_of(source.factors),
+            "factor_orders": factor_rows.orders_of(source.factors),
+        }
+        shown |= {"cells": factor_rows.cells_text(source.cells, source.factors)}
+        shown |= {"further_hosts": source.further_hosts.all()} if "further_hosts" in shown else {}
+        target = " ".join(next(iter(source.target.items()), ()))
+        shown |= roles_shown(source)
+        return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
+
+    def choices(self) -> dict[str, Any]:
+        """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
+        target = targets.wanted(self.cleaned_data["target"])
+        left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE)
+        own = {name: value for name, value in self.cleaned_data.items() if name not in left}
+        given = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
+        given["roles"] = self._roles()
+        return {name: value for name, value in given.items() if value not in (None, "")}
+
+    def _nuisance(self) -> dict[str, Any]:
+        names = ("cool_down_s", "checkpoint", "drop_caches")
+        wanted = {name: self.cleaned_data[name] for name in names if self.cleaned_data[name]}
+        seconds = self.cleaned_data["warm_up_s"]
+        if self.cleaned_data["warm_up"] == "steady":
+            wanted["warm_up"] = {"until": "steady", "limit_s": seconds or nuisance.LIMIT_S}
+        elif self.cleaned_data["warm_up"]:
+            wanted["warm_up"] = {"time_s": seconds}
+        return wanted
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("warm_up") == "time" and not cleaned.get("warm_up_s"):
+            self.add_error("warm_up_s", "For how long? A time in seconds is wanted here.")
+        return cleaned
+
+    def shown(self, *names: str) -> bool:
+        """Whether one of these fields says more than its default, or is wrong: then a page opens their part."""
+        return any(
+            self.errors.get(name) or self[name].value() not in (None, "", False, UNSAID.get(name)) for name in names
+        )

@@ -1,0 +1,114 @@
+"""Buttons of a campaign that was started, and the page that extends it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import require, user_of
+from apps.accounts.web.pages import attempt, blame, needs, page, sentence
+from apps.campaigns import lifecycle
+from apps.campaigns.design import validity
+from apps.campaigns.models import Campaign
+from apps.campaigns.pages import factor_rows
+from common.errors import PlanError, RoleError
+
+
+def pause(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    stop = "stop" in request.POST
+    done = (
+        "Paused: what runs is being stopped, and is planned anew." if stop else "Paused: what runs goes on to its end."
+    )
+    attempt(request, lambda: lifecycle.pause_campaign(campaign, by=by, stop=stop), done)
+
+
+def resume(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    attempt(request, lambda: lifecycle.resume_campaign(campaign, by=by), "It goes on.")
+
+
+def retry(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    attempt(request, lambda: lifecycle.retry_failed(campaign, by=by), "What failed is in the queue once more.")
+
+
+ACTIONS = {"pause": pause, "resume": resume, "retry": retry}
+
+
+class ExtendForm(forms.Form):
+    repetitions = forms.IntegerField(
+        min_value=1, max_value=1000, required=False, label="Further repetitions", help_text="of every combination"
+    )
+    budget_h = forms.FloatField(
+        min_value=0.01, required=False, label="Budget (hours)", help_text="in the place of the old one"
+    )
+
+
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """More repetitions, or levels: a row for each level, which factors offer with the path that they set so far."""
+    campaign = get_object_or_404(Campaign.objects.select_related("workload", "dataset", "host"), pk=pk)
+    require(user_of(request), Role.OPERATOR, "extend campaign", on=campaign)
+    form = ExtendForm(request.POST or None, initial={"repetitions": request.GET.get("repetitions", "")[:4]})
+    names = ("factor", "level", "path", "value")
+    rows = factor_rows.rows_typed({name: request.POST.getlist(name) for name in names}) or _blank_rows(campaign)
+    if request.method == "POST" and form.is_valid() and _extend(campaign, form, rows, user_of(request)):
+        return redirect("campaign_detail", pk)
+    seen, grows = campaign.runs.filter(outcome="ok").exists(), campaign.design in lifecycle.GROWS
+    context = {"campaign": campaign, "rows": rows, "seen": seen, "grows": grows}
+    return page(request, "campaigns/extend.html", context, form)
+
+
+def _blank_rows(campaign: Campaign) -> list[factor_rows.Row]:
+    paths = [(factor["name"], path) for factor in campaign.factors for path in factor["levels"][-1]["set"]]
+    return [factor_rows.Row(factor=name, path=path) for name, path in paths]
+
+
+def _extend(campaign: Campaign, form: ExtendForm, rows: list[factor_rows.Row], by: User) -> bool:
+    kind = campaign.dataset.kind if campaign.dataset else ""
+    try:
+        typed = factor_rows.factors_of([row for row in rows if row.level or row.value], campaign.steps, kind)
+        levels = {factor["name"]: factor["levels"] for factor in typed}
+        given = {name: value for name, value in form.cleaned_data.items() if value}
+        lifecycle.extend_campaign(campaign, by=by, levels=levels, **given)
+    except RoleError:
+        raise
+    except PlanError as error:
+        _blame(form, rows, error)
+        return False
+    return True
+
+
+def _blame(form: ExtendForm, rows: list[factor_rows.Row], error: PlanError) -> None:
+    named = [row for row in rows if row.path == error.subject or (row.value and repr(row.value) in error.message)]
+    if named:
+        named[0].error = sentence("", error)
+        form.add_error(None, "A level that was added is not possible.")
+    else:
+        blame(form, error)
+
+
+def context(campaign: Campaign) -> dict[str, Any]:
+    """What the buttons of a campaign's page say."""
+    comparison = campaign.kind == Campaign.Kind.COMPARISON
+    return {"clonable": comparison, "retriable": lifecycle.failed_runs(campaign).count() if comparison else 0}
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_checks(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The checks, after the hosts were asked; for htmx the table alone."""
+    campaign = get_object_or_404(Campaign, pk=pk)
+    template = "campaigns/_checks.html" if request.headers.get("HX-Request") else "campaigns/checks.html"
+    return page(request, template, {"campaign": campaign, "checks": validity.ask(campaign, by=user_of(request))})
+
+
+urlpatterns = [
+    path("campaigns/<uuid:pk>/checks/", campaign_checks, name="campaign_checks"),
+    path("campaigns/<uuid:pk>/extend/", campaign_extend, name="campaign_extend"),
+]

@@ -1,0 +1,218 @@
+"""A campaign while its form is filled in: from a recipe or from nothing, with its factors as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+
+from apps.accounts.models import User
+from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import blame, sentence, spoken
+from apps.campaigns import lifecycle, recipes, services
+from apps.campaigns.design import previews, words
+from apps.campaigns.design.plan import Planned
+from apps.campaigns.design.steps import Step, metrics, single
+from apps.campaigns.library import own_recipes
+from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.pages import factor_rows
+from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
+from apps.hosts import paths
+from apps.hosts.models import Host
+from common.errors import PlanError, RoleError
+
+
+def _source(key: str) -> Campaign | None:
+    """The campaign that is to be cloned, if one is named."""
+    try:
+        return Campaign.objects.filter(pk=UUID(key), kind=Campaign.Kind.COMPARISON).first()
+    except ValueError:
+        return None
+
+
+BETWEEN = {"between": "first", "between.0": "first", "between.1": "second"}
+
+
+class Draft:
+    """`form` and `rows` as they were typed, or as the recipe proposes them for the host in the URL."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.source = _source(request.POST.get("from", request.GET.get("from", "")))
+        own = self.source.recipe if self.source else ""
+        named = request.POST.get("recipe", request.GET.get("recipe", own))
+        self.recipe = own_recipes.find(named)
+        self.name = named if self.recipe else ""
+        self.notice = ""
+        if request.method == "POST":
+            columns = {name: request.POST.getlist(name) for name in ("factor", "level", "path", "value")}
+            self.rows = factor_rows.rows_typed(columns)
+            self.form = CampaignForm(request.POST, by=user_of(request), recipe=self.recipe)
+        else:
+            self.host = self._host(request.GET.get("host", ""))
+            self.rows = self._cloned() or self._proposed() or [factor_rows.Row() for _ in range(factor_rows.BLANK_ROWS)]
+            self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
+        if self.source:
+            self.form.offer_also(self.source)
+
+    def _host(self, wanted: str) -> Host | None:
+        checked = Host.objects.filter(facts_history__isnull=False).distinct()
+        if wanted:
+            return checked.filter(pk=whole(wanted) or 0).first()
+        return checked.first() if checked.count() == 1 else None
+
+    def _cloned(self) -> list[factor_rows.Row]:
+        return factor_rows.rows_of(self.source.factors) if self.source else []
+
+    def _proposed(self) -> list[factor_rows.Row]:
+        """The recipe's levels for this host; where they depend on its facts, the host has to be chosen first."""
+        if self.recipe is None:
+            return []
+        if self.host is None and any("generate" in factor for factor in self.recipe["factors"]):
+            self.notice = "Its levels depend on the host: choose the host, and they appear."
+            return []
+        try:
+            return factor_rows.rows_of(recipes.factors(self.recipe, paths.known(self.host) if self.host else {}))
+        except PlanError as error:
+            self.notice = sentence("", error)
+            return []
+
+    def _initial(self) -> dict[str, Any]:
+        if self.source:
+            return CampaignForm.filled(self.source)
+        initial: dict[str, Any] = {"host": self.host}
+        if self.recipe:
+            name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
+            initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
+            initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
+            initial |= {key: self.recipe[key] for key in ("design", "sample", "reboot") if key in self.recipe}
+            initial |= alike_shown(self.recipe.get("nuisance", {})) | self._arrangement()
+        return initial
+
+    def _arrangement(self) -> dict[str, str]:
+        """What the form says beside the rows."""
+        factors = (self.recipe or {})["factors"]
+        return {
+            "conditions": factor_rows.conditions_of(each for each in factors if "levels" in each),
+            "factor_orders": factor_rows.orders_of(factors),
+            "cells": factor_rows.cells_text((self.recipe or {}).get("cells", []), factors),
+        }
+
+    @property
+    def dataset(self) -> str:
+        """The kind of the chosen data set, or of the recipe's; "" for the one that the workload asks for."""
+        chosen = self.form.cleaned_data.get("dataset") if self.form.is_bound and self.form.is_valid() else None
+        own = (self.recipe or {}).get("dataset") or {}
+        return str(chosen.kind if chosen else own.get("kind", ""))
+
+    @property
+    def steps(self) -> list[Step]:
+        """Of the chosen workload, or the recipe's."""
+        chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
+        if chosen:
+            return list(chosen.steps)
+        return recipes.steps(self.recipe, {}) if self.recipe else single("pgbench", {})
+
+    def context(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe,
+            "source": self.source,
+            "rows": self.rows,
+            "notice": self.notice,
+            "paths": factor_rows.known_paths(self.steps, self.dataset),
+            "metrics": metrics(self.steps),
+            "factor_error": next((row.error for row in self.rows if row.error), ""),
+            "arranged": self.form.shown(*ARRANGED, "seed"),
+            "ending": self.form.shown(*OF_RULE, "budget_h", "max_failures"),
+            "alike": self.form.shown(*ALIKE, "reboot"),
+        }
+
+    def create(self, by: User) -> Campaign | None:
+        """The draft campaign; None when something is wrong, which then stands beside its field or row."""
+        if not self.form.is_valid():
+            return None
+        factors = self._factors()
+        try:
+            if self.source:
+                left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
+                return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
+            if self.name:
+                return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
+            return services.create_campaign(**self._fields(factors, by))
+        except RoleError:
+            raise
+        except PlanError as error:
+            self._blame(error, factors)
+            return None
+
+    def _factors(self) -> list[dict[str, Any]]:
+        """As typed; a row with several values becomes a row for each."""
+        self.rows = factor_rows.spread(self.rows, self.steps, self.dataset)
+        return factor_rows.factors_of(self.rows, self.steps, self.dataset)
+
+    def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
+        """Of create_campaign. PlanError where a line beside the rows means nothing."""
+        typed = self.form.cleaned_data
+        arranged = factor_rows.arranged(factors, typed["conditions"], typed["factor_orders"])
+        cells = factor_rows.cells_of(typed["cells"], factors)
+        return {**self.form.choices(), "factors": arranged, "cells": cells, "stop": self.form.rule(arranged), "by": by}
+
+    def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
+        text = sentence("", error)
+        if factor_rows.mark(self.rows, error.subject, text, factors):
+            self.form.add_error(None, f"In the factors: {text}")
+        elif error.subject.startswith("factors"):
+            self.form.add_error(None, text)
+        elif error.subject.removeprefix("roles.") in self.form.fields:
+            self.form.add_error(error.subject.removeprefix("roles."), text)
+        else:
+            field = error.subject.removeprefix("nuisance.").removeprefix("stop.")
+            field = BETWEEN.get(field, field)
+            blame(self.form, PlanError(field, error.message, hint=error.hint))
+
+    def preview(self, by: User) -> dict[str, Any]:
+        """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""
+        if not self.form.is_valid():
+            missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
+            return {"missing": missing}
+        factors = self._factors()
+        try:
+            return self._planned({**self._fields(factors, by), "recipe": self.name})
+        except PlanError as error:
+            return {"refusal": spoken(error)}
+
+    def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
+        fields["created_by"] = fields.pop("by")
+        fields.setdefault("seed", 0)
+        if self.recipe and "workload" not in fields:
+            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, paths.known(fields["host"])))
+        own = recipes.dataset(self.recipe, paths.known(fields["host"])) if self.recipe else None
+        if own:
+            fields.setdefault("dataset", DataSet(name=self.name, **own))
+        further = fields.pop("further_hosts", ())
+        campaign = Campaign(**fields)
+        planned = previews.preview(campaign, further)
+        drawn = "seed" in self.form.choices() or not _by_chance(campaign)
+        blocks: dict[int, list[str]] = {}
+        for run in _of_one(campaign, planned.runs):
+            blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
+        told = {
+            "told": words.told(campaign, drawn),
+            "threats": words.threats(campaign),
+            "steps": planned.runs[0].spec["steps"],
+        }
+        shown = list(blocks.values())[:3] if drawn else []
+        return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+
+
+def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
+    """Where every host has all of them, those of the first: the others run in the same order."""
+    each = campaign.placement == Campaign.Placement.EACH
+    return [run for run in runs if not each or run.host == campaign.host.pk]
+
+
+def _by_chance(campaign: Campaign) -> bool:
+    """Whether its seed decides which combinations run, or when."""
+    drawn = (Campaign.Order.RANDOMISED, Campaign.Order.FEWEST_RESTARTS)
+    return campaign.order in drawn or campaign.design in (Campaign.Design.LATIN_SQUARE, Campaign.Design.RANDOM_SAMPLE)

@@ -1,0 +1,140 @@
+"""Pages of recipes: what there are, how long each would take on a host, and those of the team."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import attachment, attempt, needs, page, sentence
+from apps.campaigns.library import own_recipes, recipe_hosts
+from apps.campaigns.models import Campaign
+from apps.campaigns.recipes.reading import LARGEST
+from apps.hosts.models import Host
+from common.errors import PlanError
+
+
+class RecipeForm(forms.Form):
+    """A recipe as it is pasted or uploaded; a file takes the place of what was typed."""
+
+    yaml = forms.CharField(
+        required=False,
+        max_length=LARGEST,
+        strip=False,
+        label="YAML",
+        widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "class": "mono"}),
+    )
+    file = forms.FileField(required=False, label="Or a file", help_text="NAME.yaml, at most 64 KiB")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("file"):
+            cleaned["yaml"] = self._read(cleaned["file"])
+        elif not cleaned.get("yaml", "").strip() and not self.errors:
+            self.add_error("yaml", "Paste a recipe, or choose a file.")
+        return cleaned
+
+    def _read(self, file: Any) -> str:
+        if file.size > LARGEST:
+            self.add_error("file", f"It has {file.size} bytes; at most {LARGEST} are read.")
+            return ""
+        try:
+            return bytes(file.read()).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.add_error("file", f"This is not UTF-8: {error}.")
+            return ""
+
+
+def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
+    """All recipes; where a host is chosen, each asks for its hours there when it comes into sight."""
+    hosts = Host.objects.filter(facts_history__isnull=False).distinct().order_by("name")
+    wanted = request.GET.get("host", "")
+    chosen = next((host for host in hosts if str(host.pk) == wanted), None)
+    found = own_recipes.catalogue()
+    context = {"recipes": found.values(), "hosts": hosts, "host": chosen.pk if chosen else "", "choosing": choosing}
+    return page(request, "campaigns/recipes.html", context)
+
+
+@needs(Role.VIEWER)
+def recipe_list(request: HttpRequest) -> HttpResponse:
+    return choice(request, choosing=False)
+
+
+@needs(Role.VIEWER)
+def recipe_hours(request: HttpRequest, name: str, host: int) -> HttpResponse:
+    """How many runs a recipe would be on a host and how long they would take, or why it cannot be had there."""
+    recipe, on = own_recipes.find(name), get_object_or_404(Host, pk=host)
+    if recipe is None:
+        raise Http404(name)
+    try:
+        context: dict[str, Any] = {"planned": recipe_hosts.preview(recipe, on)}
+    except PlanError as error:
+        context = {"refusal": sentence("", error)}
+    return page(request, "campaigns/_hours.html", context | {"on": on})
+
+
+@needs(Role.VIEWER)
+def recipe_file(request: HttpRequest, name: str) -> HttpResponse:
+    """Its YAML as a download; ?version= names one of a team's."""
+    text = own_recipes.text_of(name, whole(request.GET.get("version", "")))
+    if text is None:
+        raise Http404(name)
+    return attachment(f"{name}.yaml", text)
+
+
+@needs(Role.TUNER)
+def recipe_add(request: HttpRequest) -> HttpResponse:
+    """Pasted or uploaded; `?campaign=` begins with the design of a campaign, `?from=` with another recipe."""
+    form = RecipeForm(request.POST, request.FILES) if request.method == "POST" else RecipeForm(initial=_begun(request))
+    if form.is_bound and form.is_valid():
+        try:
+            row = own_recipes.import_recipe(form.cleaned_data["yaml"], by=user_of(request))
+        except PlanError as error:
+            form.add_error("yaml", sentence(error.subject, error))
+        else:
+            messages.success(request, f"The recipe {row} is there.")
+            return redirect(f"{reverse('recipe_list')}#{row.name}")
+    return page(request, "campaigns/recipe_form.html", {}, form)
+
+
+@require_POST
+@needs(Role.TUNER)
+def recipe_withdraw(request: HttpRequest, name: str) -> HttpResponse:
+    done = f"{name} is withdrawn. To have it back, import it again."
+    attempt(request, lambda: own_recipes.withdraw(name, by=user_of(request)), done)
+    return redirect("recipe_list")
+
+
+def _begun(request: HttpRequest) -> dict[str, str]:
+    campaign, name = request.GET.get("campaign", ""), request.GET.get("from", "")
+    if campaign:
+        return {"yaml": _of_campaign(campaign)}
+    text = own_recipes.text_of(name) if name else None
+    return {"yaml": text} if text else {}
+
+
+def _of_campaign(key: str) -> str:
+    try:
+        return own_recipes.of_campaign(get_object_or_404(Campaign, pk=UUID(key)))
+    except ValueError as error:
+        raise Http404(key) from error
+    except PlanError as error:
+        raise Http404(str(error)) from error
+
+
+urlpatterns = [
+    path("recipes/", recipe_list, name="recipe_list"),
+    path("recipes/add/", recipe_add, name="recipe_add"),
+    path("recipes/<slug:name>.yaml", recipe_file, name="recipe_file"),
+    path("recipes/<slug:name>/withdraw/", recipe_withdraw, name="recipe_withdraw"),
+    path("recipes/<slug:name>/hours/<int:host>/", recipe_hours, name="recipe_hours"),
+]

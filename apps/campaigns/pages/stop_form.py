@@ -1,0 +1,65 @@
+"""When a campaign ends, as fields of a form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from apps.campaigns.design.stopping import LEAST, UNTIL, label
+from apps.campaigns.models import Campaign
+
+FIELDS = ("until", "first", "second", "width", "least")
+
+
+class StopForm(forms.Form):
+    """Combinations are named as runs are: their levels in the order of the factors, with commas."""
+
+    until = forms.ChoiceField(
+        choices=[("", "all repetitions are run"), *UNTIL.items()],
+        required=False,
+        label="It ends when",
+        help_text="looked at after each whole block; the repetitions are the maximum then",
+    )
+    first = forms.CharField(required=False, label="Compare", help_text="levels with commas: 8GB, on")
+    second = forms.CharField(required=False, label="With", help_text="the other combination")
+    width = forms.FloatField(
+        required=False, min_value=0.01, max_value=199, label="Width (%)", help_text="of the 95 % interval"
+    )
+    least = forms.IntegerField(
+        required=False, min_value=3, label="First look after (blocks)", help_text=f"{LEAST} when empty"
+    )
+    budget_h = forms.FloatField(
+        required=False,
+        min_value=0.01,
+        label="Budget (hours)",
+        help_text="of its runs: none begins that would go beyond",
+    )
+    max_failures = forms.IntegerField(
+        required=False, min_value=1, label="Pause after failures", help_text="so many failed runs"
+    )
+
+    def rule(self, factors: list[dict[str, Any]]) -> dict[str, Any]:
+        """Campaign.stop as it was typed; stopping.read refuses what is no rule."""
+        given = {name: self.cleaned_data.get(name) for name in FIELDS}
+        if not given["until"]:
+            return {}
+        cells = [_cell(given[name] or "", factors) for name in ("first", "second")]
+        rule: dict[str, Any] = {"until": given["until"], "between": cells}
+        if given["until"] == "width":
+            rule["width"] = (given["width"] or 0) / 100
+        return rule | ({"least": given["least"]} if given["least"] else {})
+
+
+def _cell(typed: str, factors: list[dict[str, Any]]) -> dict[str, str]:
+    """ "8GB, on" -> {"shared_buffers": "8GB", "huge pages": "on"}."""
+    return dict(zip((factor["name"] for factor in factors), (part.strip() for part in typed.split(",")), strict=False))
+
+
+def filled(source: Campaign) -> dict[str, Any]:
+    """The rule of a campaign, as the form shows it."""
+    if not source.stop:
+        return {}
+    first, second = (label(cell, source.factors) for cell in source.stop["between"])
+    shown = {name: source.stop.get(name) for name in ("until", "least")} | {"first": first, "second": second}
+    return shown | ({"width": 100 * source.stop["width"]} if "width" in source.stop else {})

@@ -1,0 +1,265 @@
+"""Pages of workloads, recipes and new campaigns. What shows results is in apps/results/pages/views.py."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from agents.workloads import WORKLOADS
+from apps.accounts.models import Role, Team, User
+from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import attempt, keyset_page, needs, of_team, page, spoken, team_asked
+from apps.campaigns import queries, services
+from apps.campaigns.design import steps
+from apps.campaigns.execution import giving_up, schedule
+from apps.campaigns.library import scripts, workloads
+from apps.campaigns.models import Campaign, Run, Workload
+from apps.campaigns.pages import factor_rows, lifecycle_views, recipe_views
+from apps.campaigns.pages.forms import newest_workloads, reachable
+from apps.campaigns.pages.new_campaign import Draft
+from apps.campaigns.pages.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
+from apps.hosts.models import Host
+from common.errors import PlanError, ProvingError
+
+SHOWN = 50
+
+
+@needs(Role.VIEWER)
+def workload_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    rows = newest_workloads().select_related("author")
+    context = {"workloads": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows), "q": wanted}
+    return page(request, "campaigns/workload_list.html", context)
+
+
+@needs(Role.VIEWER)
+def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
+    return _workload_page(request, name, request.GET.get("r", ""), None)
+
+
+def _workload_page(request: HttpRequest, name: str, wanted: str, checked: scripts.Checked | None) -> HttpResponse:
+    revisions = list(
+        Workload.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+    )
+    if not revisions:
+        raise Http404(name)
+    shown = next((each for each in revisions if wanted in ("", str(each.revision))), None)
+    if shown is None:
+        raise Http404(f"{name} has no revision {wanted}")
+    campaigns = Campaign.objects.filter(workload__name=name)[:20]
+    context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
+    has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
+    context |= {"checked": checked, "hosts": reachable(user_of(request)), "has_scripts": has_scripts}
+    return page(request, "campaigns/workload_detail.html", context)
+
+
+@needs(Role.TUNER, somewhere=True)
+def workload_add(request: HttpRequest) -> HttpResponse:
+    """`?kind=` chooses the first tool, `?from=` begins as an existing workload says; buttons add and drop steps."""
+    base = newest_workloads().filter(name=request.GET.get("from", "")).first()
+    form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
+    form.offer_teams(user_of(request))
+    if form.is_bound and form.is_valid() and "check" in request.POST:
+        _check_form(request, form)
+    elif form.is_bound and form.is_valid():
+        given = form.cleaned_data
+        try:
+            words: dict[str, Any] = {key: given.get(key) for key in ("description", "team")}
+            saved = workloads.save_workload(given["name"], form.steps(), **words, by=user_of(request))
+        except PlanError as error:
+            form.blame(error)
+        else:
+            messages.success(request, f"{saved} is written.")
+            return redirect("workload_detail", saved.name)
+    context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable(user_of(request))}
+    return page(request, "campaigns/workload_form.html", context, form)
+
+
+def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
+    """Have the steps as they are typed checked on a host; nothing is saved."""
+    try:
+        wanted = steps.read(form.steps())
+        steps.check(wanted)
+        checked = scripts.check(wanted, _host(request), by=user_of(request))
+    except PlanError as error:
+        form.blame(error)
+    except ProvingError as error:
+        messages.error(request, spoken(error))
+    else:
+        form.complain(checked.complaints)
+        if not checked.complaints:
+            messages.success(request, checked.sentence)
+
+
+def _host(request: HttpRequest) -> Host:
+    wanted = whole(request.POST.get("host", ""))
+    if wanted is None:
+        raise PlanError("host", "none is chosen", hint="choose the host whose tools shall read the scripts")
+    return get_object_or_404(Host, pk=wanted)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
+    """The page of the workload, with what the tools of a host say against its scripts."""
+    workload = get_object_or_404(Workload, pk=pk)
+    try:
+        checked = scripts.check(workload.steps, _host(request), by=user_of(request))
+    except ProvingError as error:
+        messages.error(request, spoken(error))
+        return redirect(f"{reverse('workload_detail', args=[workload.name])}?r={workload.revision}")
+    return _workload_page(request, workload.name, str(workload.revision), checked)
+
+
+def _blank_form(request: HttpRequest, base: Workload | None) -> WorkloadForm:
+    if base:
+        return WorkloadForm(None, steps=base.steps, initial=_told(base))
+    kind = request.GET.get("kind", "pgbench")
+    if kind not in WORKLOADS:
+        raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
+    return WorkloadForm(None, steps=steps.single(kind, {}))
+
+
+def _told(base: Workload) -> dict[str, Any]:
+    return {key: getattr(base, key) for key in ("name", "description", "team")}
+
+
+def _edited_form(request: HttpRequest) -> WorkloadForm:
+    """As it was posted; after a button that changes the steps it is shown again, unchecked."""
+    changed = edited(request.POST)
+    if changed is None:
+        blank = [steps.single(kind, {})[0] for kind in posted_kinds(request.POST)]
+        return WorkloadForm(request.POST, steps=blank)
+    return WorkloadForm(
+        None, steps=changed, initial={key: request.POST.get(key, "") for key in ("name", "description", "team")}
+    )
+
+
+@needs(Role.VIEWER)
+def campaign_list(request: HttpRequest) -> HttpResponse:
+    wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
+    team = team_asked(request)
+    rows = queries.listed()
+    rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
+    rows = rows.filter(state=state) if state else rows
+    rows = rows if whole(host) is None else rows.filter(host=whole(host))
+    rows = rows if team is None else rows.filter(queries.of_team(team))
+    found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
+    context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
+    asked: dict[str, Any] = {"q": wanted, "state": state, "host": host, "team": team}
+    asked["filtered"] = bool(wanted or state or host or team is not None)
+    return page(request, "campaigns/list.html", context | asked | {"only": _only(host, team)})
+
+
+def _only(host: str, team: int | None) -> str:
+    """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
+    number = whole(host)
+    hosts = Host.objects.none() if number is None else Host.objects.filter(pk=number)
+    teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
+    return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
+
+
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_new(request: HttpRequest) -> HttpResponse:
+    """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
+    if not {"recipe", "scratch", "from"} & request.GET.keys() and request.method == "GET":
+        return recipe_views.choice(request, choosing=True)
+    draft = Draft(request)
+    if request.method == "POST" and "add" in request.POST:
+        draft.rows.append(factor_rows.Row())
+    elif request.method == "POST":
+        campaign = draft.create(user_of(request))
+        if campaign:
+            messages.success(request, "The campaign is a draft: look at it, then start it.")
+            return redirect("campaign_detail", campaign.pk)
+    return page(request, "campaigns/form.html", draft.context(), draft.form)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_preview(request: HttpRequest) -> HttpResponse:
+    """What the form as it stands would plan; asked by htmx while it is filled in, and nothing is kept."""
+    return page(request, "campaigns/_preview.html", Draft(request).preview(user_of(request)))
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
+    campaign, by = get_object_or_404(Campaign, pk=pk), user_of(request)
+    if action == "start":
+        _start(request, campaign, by)
+    elif action == "cancel":
+        done = "Campaign cancelled. Stopping the active run and restoring its host."
+        attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
+    elif action == "priority":
+        done = "Its place in the queue changed."
+        attempt(request, lambda: _prioritise(campaign, request.POST.get("priority", ""), by), done)
+    elif action in lifecycle_views.ACTIONS:
+        lifecycle_views.ACTIONS[action](request, campaign, by)
+    else:
+        raise Http404(action)
+    return redirect("campaign_detail", pk)
+
+
+def _prioritise(campaign: Campaign, typed: str, by: User) -> None:
+    try:
+        priority = int(typed)
+    except ValueError as error:
+        hint = "from -100 to 100; the highest goes first"
+        raise PlanError("priority", f"{typed!r:.20} is no number", hint=hint) from error
+    services.set_priority(campaign, priority, by=by)
+
+
+@needs(Role.VIEWER)
+def host_queue(request: HttpRequest, name: str) -> HttpResponse:
+    """The part of a host's page that tells its queue; asked by htmx, for the page itself knows no campaigns."""
+    host = get_object_or_404(Host, name=name)
+    return page(request, "campaigns/_queue.html", {"queue": schedule.schedule(host, timezone.now())})
+
+
+def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    unchecked: list[str] = []
+    done = "Started: its runs are in the host's queue."
+    attempt(request, lambda: unchecked.append(services.start_campaign(campaign, by=by)), done)
+    for words in filter(None, unchecked):
+        messages.warning(request, words)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
+    run, by = get_object_or_404(Run, pk=pk), user_of(request)
+    if action == "give-up":
+        done = "Run given up. Its hosts are quarantined."
+        attempt(request, lambda: giving_up.give_up_run(run, by=by), done)
+    elif action == "cancel":
+        done = "Run cancelled." if run.state == Run.State.QUEUED else "Stopping the run and restoring its host."
+        attempt(request, lambda: services.cancel_run(run, by=by), done)
+    else:
+        raise Http404(action)
+    return redirect("run_detail", pk)
+
+
+urlpatterns = [
+    path("workloads/", workload_list, name="workload_list"),
+    path("workloads/add/", workload_add, name="workload_add"),
+    path("workloads/<int:pk>/check/", workload_check, name="workload_check"),
+    path("workloads/<str:name>/", workload_detail, name="workload_detail"),
+    *recipe_views.urlpatterns,
+    path("campaigns/", campaign_list, name="campaign_list"),
+    path("campaigns/new/", campaign_new, name="campaign_new"),
+    path("campaigns/preview/", campaign_preview, name="campaign_preview"),
+    *lifecycle_views.urlpatterns,
+    path("campaigns/<uuid:pk>/<slug:action>/", campaign_action, name="campaign_action"),
+    path("queues/<str:name>/", host_queue, name="host_queue"),
+    path("runs/<uuid:pk>/<slug:action>/", run_action, name="run_action"),
+]

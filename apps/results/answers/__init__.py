@@ -1,0 +1,1 @@
+"""What a campaign, or several sides compared, answer."""

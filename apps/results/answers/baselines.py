@@ -1,0 +1,156 @@
+"""SELECT only: what was run again and again on a host, over several campaigns: is it what it was?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+import orjson
+
+import stats
+from agents.protocol import digest
+from apps.campaigns.design import steps
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Facts, Host
+from apps.results.answers.sentences import Judgement
+from apps.results.models import Measurement
+from apps.results.store.kept import kept, program, revived
+from common.errors import PlanError
+from stats.over_time import FEWEST
+
+# Of a host's runs, the newest; and of what was repeated, what was run most often.
+NEWEST, MOST = 1000, 5
+
+
+class Ran(NamedTuple):
+    """What is asked of each run: there are a thousand."""
+
+    pk: UUID
+    digest: str
+    campaign_id: UUID
+    cell: dict[str, str]
+    started_at: datetime
+    facts_id: int | None
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Runs of one spec in the order of time; `values` of the metric of the newest campaign that had it."""
+
+    newest: Campaign
+    host: int
+    digest: str
+    title: str
+    metric: str
+    unit: str
+    runs: list[UUID]
+    at: list[datetime]
+    values: list[float]
+    environments: list[str]
+    delta: float
+
+    @property
+    def latest(self) -> UUID:
+        return self.runs[-1]
+
+    @property
+    def quantity(self) -> str:
+        return self.metric if self.unit in ("", self.metric) else f"{self.metric} ({self.unit})"
+
+    @cached_property
+    def changes(self) -> list[stats.Change]:
+        """Where its level changed: a thousand permutations of each stretch, which are kept."""
+        data = (self.values, self.environments, self.delta)
+        key = digest([*data, program()])
+        told = kept(
+            self.newest, f"changes of {self.digest[:16]} on {self.host}", key, lambda: stats.change_points(*data)
+        )
+        return cast(list[stats.Change], revived(list[stats.Change], orjson.loads(told)))
+
+    def told(self) -> list[Judgement]:
+        """The newest run beside those before it, and every change of level."""
+        newest = stats.scores(self.values, self.delta)[-1]
+        found = []
+        if newest:
+            score = {"z": newest.z, "change_percent": newest.change_percent, "runs": newest.of}
+            sentence = newest.sentence(f"Its newest run, of {self.at[-1]:%Y-%m-%d %H:%M},")
+            found.append(Judgement("newest run", sentence, "warning" if newest.alert else "note", score))
+        for each in self.changes:
+            when = f"{self.at[each.at]:%Y-%m-%d %H:%M}"
+            figures = {"at": when, "change_percent": each.change_percent, "p": each.p, "why": each.why}
+            tone = "note" if abs(each.change_percent) < 100 * self.delta else "warning"
+            found.append(Judgement("change", f"{when}: {each.sentence(self.unit)}", tone, figures))  # type: ignore[arg-type]
+        return found
+
+
+def baselines(host: Host, only: str = "") -> list[Baseline]:
+    """Specs of more than FEWEST of the host's newest ok runs, in two campaigns at least; or the one with the
+    digest `only`. Five queries, however many."""
+    ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False)
+    ended = ended.filter(digest=only) if only else ended
+    ended = ended.filter(campaign__kind=Campaign.Kind.COMPARISON).order_by("-ended_at")
+    newest = ended[:NEWEST]
+    groups: dict[str, list[Ran]] = {}
+    for run in map(Ran._make, newest.values_list(*Ran._fields)):
+        groups.setdefault(run.digest, []).append(run)
+    often = [runs[::-1] for runs in groups.values() if len(runs) > FEWEST and len({r.campaign_id for r in runs}) > 1]
+    often = sorted(often, key=len, reverse=True)[:MOST]
+    campaigns = Campaign.objects.select_related("workload").in_bulk({runs[-1].campaign_id for runs in often})
+    where = _environments({run.facts_id for runs in often for run in runs})
+    names = {metric.name for metric in map(_metric, campaigns.values()) if metric}
+    values = Measurement.objects.filter(run__in=newest.values("pk"), name__in=names).order_by()
+    known = {(run, step, name): value for run, step, name, value in values.values_list("run", "step", "name", "value")}
+    found = (_baseline(host, campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
+    return [each for each in found if each and len(each.values) > FEWEST]
+
+
+def _metric(campaign: Campaign) -> steps.Metric | None:
+    """None where its workload was imported, or measures something else by now."""
+    try:
+        return steps.metric(campaign.steps, campaign.metric)
+    except PlanError:
+        return None
+
+
+def _baseline(
+    host: Host,
+    campaign: Campaign,
+    runs: Sequence[Ran],
+    known: dict[tuple[UUID, str, str], float],
+    where: dict[int | None, str],
+) -> Baseline | None:
+    metric = _metric(campaign)
+    if metric is None:
+        return None
+    label = Run(campaign=campaign, cell=runs[-1].cell).label
+    of = [(run, known.get((run.pk, metric.step, metric.name), 0.0)) for run in runs]
+    of = [(run, value) for run, value in of if value > 0]
+    return Baseline(
+        newest=campaign,
+        host=host.pk,
+        digest=runs[-1].digest,
+        title=f"{campaign.name}, {label}: {campaign.metric}",
+        metric=campaign.metric,
+        unit=metric.unit,
+        runs=[run.pk for run, _ in of],
+        at=[run.started_at for run, _ in of],
+        values=[value for _, value in of],
+        environments=[where.get(run.facts_id, "") for run, _ in of],
+        delta=campaign.delta,
+    )
+
+
+def _environments(keys: set[int | None]) -> dict[int | None, str]:
+    """The kernel and the versions of PostgreSQL in a host's facts."""
+    known = Facts.objects.filter(pk__in=[key for key in keys if key])
+    rows = known.values_list("pk", "data__kernel__release", "data__postgresql")
+    return {key: _environment(kernel, servers or []) for key, kernel, servers in rows}
+
+
+def _environment(kernel: str | None, servers: Sequence[dict[str, Any]]) -> str:
+    versions = ", ".join(sorted({str(server.get("version", "")) for server in servers}))
+    return f"Linux {kernel or 'unknown'}, PostgreSQL {versions or 'unknown'}"

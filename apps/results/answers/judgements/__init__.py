@@ -1,0 +1,48 @@
+"""SELECT only: what the data of a campaign say, in sentences, the same in page, API, command line and report.
+
+The comparisons are those of its table, never computed another way here. What the data do not carry is said as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from apps.campaigns.models import Campaign
+from apps.results import queries
+from apps.results.answers.judgements import certainty, effects, latency, levels, others, runs
+from apps.results.answers.judgements.asked import Asked
+from apps.results.answers.sentences import Judgement
+from apps.results.queries import CampaignTable
+
+TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
+    levels.too_few,
+    levels.comparisons,
+    levels.best,
+    effects.effects,
+    latency.latency,
+    certainty.noise,
+    certainty.sensitivity,
+    certainty.needed,
+    certainty.drift,
+    runs.within,
+    runs.failed,
+    runs.unlike,
+    levels.many,
+    others.scan,
+    latency.loops,
+)
+
+
+def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int | None = None) -> list[Judgement]:
+    """Topic by topic, the answer first. `table` is that of the campaign (on this host), where somebody has it already,
+    with the points of its runs.
+
+    At most six queries beside those of the table, whatever the number of runs."""
+    if campaign.kind == Campaign.Kind.PREPARATION or not campaign.metric:
+        return []
+    if table is None or not any(level.points for level in table.levels):
+        table = queries.campaign_table(campaign, host)
+    asked = Asked(campaign, table, host)
+    if not asked.rows:
+        return [Judgement("data", asked.table.sentence, "unknown"), *runs.failed(asked)]
+    return [each for topic in TOPICS for each in topic(asked)]

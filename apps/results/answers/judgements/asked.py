@@ -1,0 +1,87 @@
+"""SELECT only: a campaign whose data are judged, and what several topics need of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
+
+import stats
+from apps.campaigns.design import factors, steps
+from apps.campaigns.design.cells import MOST, cells, every
+from apps.campaigns.design.factors import Cell
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import median_s
+from apps.results.answers.hosts import joint
+from apps.results.queries import CampaignTable, LevelRow
+
+NAMED = 5
+Rows = Sequence[stats.Observation]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A campaign, its table, and what several topics need of them."""
+
+    campaign: Campaign
+    table: CampaignTable
+    host: int | None
+
+    @cached_property
+    def metric(self) -> stats.Metric:
+        return stats.Metric(self.table.metric, self.table.unit, self.table.better)  # type: ignore[arg-type]
+
+    @cached_property
+    def chosen(self) -> steps.Metric:
+        return steps.metric(self.campaign.steps, self.campaign.metric)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Every run that has the metric and may be judged with the others."""
+        return self.observations({})
+
+    def observations(self, values: Mapping[UUID, float]) -> Rows:
+        """The runs of the table with these values, or with those of its metric where none are given."""
+        points = [(level.label, point) for level in self.table.levels for point in level.points]
+        numbers = {key: n for n, key in enumerate(sorted({(point.host, point.block) for _, point in points}))}
+        rows = [
+            stats.Observation(
+                label, numbers[point.host, point.block], values.get(point.run, point.value), point.position
+            )
+            for label, point in points
+        ]
+        return joint(rows, len({host for host, _ in numbers}))
+
+    @cached_property
+    def others(self) -> list[LevelRow]:
+        return [level for level in self.table.levels if level.label != self.table.baseline and level.points]
+
+    @cached_property
+    def design(self) -> list[Cell]:
+        """The combinations of levels; of what was imported, all that there could be."""
+        of, listed = self.campaign, factors.read(self.campaign.factors)
+        if of.kind == Campaign.Kind.IMPORTED:
+            return every(listed) if math.prod(len(factor.levels) for factor in listed) <= MOST else []
+        return cells(listed, of.design, of.cells, of.sample, of.seed)
+
+    @cached_property
+    def run_s(self) -> float | None:
+        """How long a run takes here."""
+        runs = Run.objects.filter(campaign=self.campaign)
+        return median_s(runs if self.host is None else runs.filter(host=self.host))
+
+
+def and_of(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def first_of(names: Sequence[str], most: int = NAMED) -> str:
+    """ "a, b and 3 more"."""
+    return and_of(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

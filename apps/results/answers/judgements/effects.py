@@ -1,0 +1,52 @@
+"""Several factors: what each does on average over the others, and whether two of them act alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import stats
+from apps.campaigns.design.factors import text_of
+from apps.results.answers.judgements.asked import Asked, and_of, counted
+from apps.results.answers.sentences import Judgement, Tone, tone_of
+from common.errors import PlanError
+
+
+def effects(asked: Asked) -> Iterator[Judgement]:
+    """Main effects and interactions of a full factorial; else why there are none."""
+    varied = [factor["name"] for factor in asked.campaign.factors if len(factor["levels"]) > 1]
+    if len(varied) < 2:
+        return
+    try:
+        found = _crossed(asked)
+    except PlanError as error:
+        sentence = f"No interaction analysis of {and_of(varied)}: {error.message}."
+        yield Judgement("interaction", sentence, "unknown", {"factors": varied})
+        return
+    yield from _interactions(asked, found)
+    yield from _main_effects(asked, found)
+
+
+def _crossed(asked: Asked) -> stats.Crossed:
+    """PlanError where the design, or what is left of its runs, tells nothing of several factors at once."""
+    levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in asked.campaign.factors}
+    known = {level.label for level in asked.table.levels}
+    names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in asked.design}
+    return stats.crossed(levels, {label: cell for label, cell in names.items() if label in known}, asked.rows)
+
+
+def _interactions(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
+    left = f" Excludes {counted(found.left_out, 'run')} of incomplete blocks." if found.left_out else ""
+    for one in stats.interactions(found, asked.campaign.delta):
+        names = ("factors", "a_levels", "b_levels", "effects_percent", "ratio_percent", "interval", "p", "contrasts")
+        figures = {name: getattr(one, name) for name in names}
+        tone: Tone = "equivalent" if one.alone else "warning" if one.significant else "unknown"
+        yield Judgement("interaction", one.sentence() + left, tone, figures)
+
+
+def _main_effects(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
+    for name, one in stats.main_effects(found, asked.metric, asked.campaign.delta):
+        others = and_of([other for other, labels in found.levels.items() if other != name and len(labels) > 1])
+        figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}
+        figures |= {"interval": one.interval, "verdict": one.verdict, "mde_percent": one.mde_percent}
+        sentence = f"{name}, averaged over {others}: {one.sentence()}"
+        yield Judgement("main effect", sentence, tone_of(one.verdict), figures)

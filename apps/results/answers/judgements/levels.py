@@ -1,0 +1,73 @@
+"""Levels against the baseline: the verdicts of the table, which is best, and how many comparisons there were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import stats
+from apps.results.answers.judgements.asked import Asked, first_of
+from apps.results.answers.sentences import Judgement, tone_of
+from apps.results.queries import LevelRow
+from common.wording import percent, signed
+from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
+
+# A comparison of the best two asks for a range of all levels, whose tables end at about so many.
+MOST_RANKED = 20
+
+
+def too_few(asked: Asked) -> Iterator[Judgement]:
+    """How many runs there are of each level where they are too few for a verdict."""
+    counts = {level.label: level.ok for level in asked.table.levels}
+    few = [f"{label} has {count}" for label, count in counts.items() if count < POINTS_ONLY_BELOW]
+    least = min(counts.values())
+    if few:
+        sentence = f"Too few runs of some levels: {first_of(few)}; a comparison needs {POINTS_ONLY_BELOW} of each."
+        yield Judgement("data", sentence, "unknown", {"runs": counts})
+    elif least < PRELIMINARY_BELOW:
+        sentence = f"Preliminary: {least} of the {PRELIMINARY_BELOW} runs of each level that a verdict needs."
+        yield Judgement("data", sentence, "unknown", {"runs": counts})
+
+
+def comparisons(asked: Asked) -> Iterator[Judgement]:
+    for level in asked.others:
+        if level.sentence:
+            yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
+
+
+def _figures(level: LevelRow) -> dict[str, Any]:
+    names = ("relative_percent", "relative_low", "relative_high", "verdict", "preliminary", "method")
+    return {"level": level.label, **{name: getattr(level, name) for name in names}}
+
+
+def best(asked: Asked) -> Iterator[Judgement]:
+    """Whether the best of several is any better than the one after it."""
+    measured = [level for level in asked.table.levels if level.mean is not None]
+    if not 3 <= len(measured) <= MOST_RANKED or min(level.ok for level in measured) < POINTS_ONLY_BELOW:
+        return
+    ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=asked.metric.better == "higher")
+    found = stats.pair_of_all(asked.rows, ranked[1].label, ranked[0].label, asked.metric, asked.campaign.delta)
+    first, second = ranked[0].label, ranked[1].label
+    low, high = found.interval or (math.nan, math.nan)
+    size = f"{percent(found.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
+    figures = {"best": first, "second": second, "ratio_percent": found.ratio_percent, "low": low, "high": high}
+    again = f"Confirm it in a separate campaign: the best of {len(measured)} is overestimated."
+    if low * high > 0:
+        yield Judgement("best", f"{first} is the best of {len(measured)} levels: {size}. {again}", "note", figures)
+    else:
+        sentence = f"{first} has the best mean but is not clearly ahead: {size}. {again}"
+        yield Judgement("best", sentence, "unknown", figures)
+
+
+def many(asked: Asked) -> Iterator[Judgement]:
+    """How often one of several comparisons is wrong."""
+    bounded = [level for level in asked.others if level.relative_low is not None]
+    if len(bounded) < 2:
+        return
+    by = "Dunnett" if "Dunnett" in bounded[0].method else "Holm and Bonferroni"
+    sentence = (
+        f"{len(bounded)} planned comparisons with {asked.table.baseline}: the intervals hold jointly at 95 % ({by}). "
+        "Test any other pattern in a new campaign."
+    )
+    yield Judgement("many comparisons", sentence, "note", {"comparisons": len(bounded)})

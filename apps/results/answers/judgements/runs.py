@@ -1,0 +1,84 @@
+"""Single runs: those that do not count, what was not alike among them, and what the samples of each say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Q, Value
+
+from apps.campaigns.models import Run
+from apps.campaigns.queries import breaks
+from apps.results.answers.judgements.asked import Asked, counted, first_of
+from apps.results.answers.sentences import Judgement
+from apps.results.models import Within
+
+MOST_NAMED = 10
+# Of runs: which, and what is said of them.
+UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
+    "unsteady": ("warm-up", Q(steady=False), "reached no steady state"),
+    "trending": ("trend", Q(trending=True), "kept rising or falling after the warm-up"),
+    "stalled": ("stalls", Q(stalled_s__gt=0), "stalled"),
+    "few": ("checkpoints", Q(few_checkpoints=True), "write but had fewer than 2 checkpoints"),
+}
+
+
+def failed(asked: Asked) -> Iterator[Judgement]:
+    """Runs that do not count: they may be of one level only, which then looks better than it is."""
+    lost = {level.label: level.not_ok for level in asked.table.levels if level.not_ok}
+    total = sum(lost.values())
+    if not total:
+        return
+    ended = sum(count for level in asked.table.levels for outcome, count in level.outcomes.items() if outcome)
+    one_level = total > 1 and len(lost) == 1 and len(asked.table.levels) > 1
+    where = f", all of level {next(iter(lost))}," if one_level else ""
+    sentence = f"{total} of {counted(ended, 'run')} failed or were cancelled{where} and are excluded."
+    yield Judgement("failed", sentence, "warning", {"failed": lost, "ended": ended})
+
+
+def unlike(asked: Asked) -> Iterator[Judgement]:
+    """Changes of the host between runs, and runs that were added because of what others had shown."""
+    for each in breaks(asked.campaign.pk):
+        yield Judgement(
+            "host", each.sentence, "warning", {"before": each.before_position, "after": each.after_position}
+        )
+    for each in asked.campaign.extensions:
+        if each["seen"]:
+            yield Judgement("extension", extended(each), "warning", {"seen": each["seen"]})
+
+
+def extended(extension: Mapping[str, Any]) -> str:
+    """The warning that runs were added to a campaign after its first results."""
+    return (
+        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results: adding runs until "
+        "the result is significant inflates false positives."
+    )
+
+
+def within(asked: Asked) -> Iterator[Judgement]:
+    """What the samples of single runs say of them, counted."""
+    rows = Within.objects.filter(run__campaign=asked.campaign, run__outcome=Run.Outcome.OK)
+    if asked.host is not None:
+        rows = rows.filter(run__host=asked.host)
+    found = rows.aggregate(
+        judged=Count("run", distinct=True),
+        known=Count("run", distinct=True, filter=Q(steady__isnull=False)),
+        **{name: _positions(which) for name, (_, which, _) in UNSTEADY.items()},
+    )
+    judged, known = found["judged"], found["known"]
+    if judged > known:
+        sentence = f"{judged - known} of {judged} runs were too short to detect a warm-up."
+        yield Judgement("warm-up", sentence, "unknown", {"runs": judged - known})
+    for name, (topic, _, words) in UNSTEADY.items():
+        if found[name]:
+            numbers = [str(place + 1) for place in found[name]]
+            which = f"run{'s' * (len(numbers) > 1)} {first_of(numbers, MOST_NAMED)}"
+            sentence = f"{len(numbers)} of {judged} runs {words}: {which}."
+            yield Judgement(topic, sentence, "warning", {"runs": len(numbers)})
+    if known and not any(found[name] for name in UNSTEADY):
+        yield Judgement("warm-up", f"All {known} runs reached a steady state and never stalled.", "note")
+
+
+def _positions(which: Q) -> ArrayAgg:
+    return ArrayAgg("run__position", filter=which, distinct=True, order_by="run__position", default=Value([]))

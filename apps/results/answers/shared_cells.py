@@ -1,0 +1,186 @@
+"""SELECT only: every level that all sides have run, each compared, and what only some of them have run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Q
+
+import stats
+from apps.campaigns.models import Campaign, Workload
+from apps.results.answers.compare import Compared, What, Wide, common, name_of, words_of
+from stats.model import POINTS_ONLY_BELOW
+
+PAGE = 25
+AT_ONCE = 200  # levels of a CSV
+NAMED = 8
+LETTERS = "ABCDEF"
+Values = dict[What, list[float]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A further side against the first at one level; `comparison` is None where the figure has no better direction, is
+    not above 0, or is lacking."""
+
+    key: str
+    words: str
+    letter: str
+    n: tuple[int, int]
+    means: tuple[float | None, float | None]
+    comparison: stats.Comparison | None
+
+    @property
+    def sentence(self) -> str:
+        return self.comparison.sentence("A", self.letter) if self.comparison else ""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Levels that a side has run and not all others; `named` are the first of them."""
+
+    letter: str
+    levels: list[str]
+
+    @property
+    def named(self) -> str:
+        more = len(self.levels) - NAMED
+        return "; ".join(self.levels[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`pairs` of the levels from place `start` on; `total` levels are shared, and `tested` comparisons of them hold
+    together, those of other pages included."""
+
+    pairs: list[Pair]
+    total: int
+    start: int
+    tested: int
+    alone: list[Alone]
+
+    @property
+    def last(self) -> int:
+        """The place after the last level shown."""
+        return min(self.start + PAGE, self.total)
+
+    @property
+    def before(self) -> int | None:
+        return max(0, self.start - PAGE) if self.start else None
+
+    @property
+    def after(self) -> int | None:
+        return self.last if self.last < self.total else None
+
+
+def shared(found: Compared, start: int = 0) -> Shared | None:
+    """A page of them; None where the sides are not two or more of several levels. One query for each side."""
+    if not _are_wide(found):
+        return None
+    whats = list(common(found.wide))
+    start = start if 0 <= start < len(whats) else 0
+    alone = list(_alone(found, set(whats)))
+    tested = _tested(found, whats)
+    return Shared(_pairs(found, whats[start : start + PAGE], tested), len(whats), start, tested, alone)
+
+
+def _are_wide(found: Compared) -> bool:
+    return len(found.wide) == len(found.arms)
+
+
+def _tested(found: Compared, whats: Sequence[What]) -> int:
+    """How many comparisons there are of levels that have runs enough."""
+    first, others = found.wide[0].counts, [side.counts for side in found.wide[1:]]
+    return sum(min(first[what], other[what]) >= POINTS_ONLY_BELOW for what in whats for other in others)
+
+
+def _alone(found: Compared, whats: set[What]) -> Iterator[Alone]:
+    for letter, side in zip(LETTERS, found.wide, strict=False):
+        levels = sorted(words_of(what, _first(found)) for what in side.counts if what not in whats)
+        if levels:
+            yield Alone(letter, levels)
+
+
+def _first(found: Compared) -> Campaign:
+    return found.arms[0].runs[0].campaign
+
+
+def _pairs(found: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
+    values = [_values(side, whats, found.figure) for side in found.wide]
+    names = _workloads(whats)
+    return [
+        _pair(found, f"{names.get(what[0], '')}{words_of(what, _first(found))}", what, values[0], other, letter, tested)
+        for what in whats
+        for letter, other in zip(LETTERS[1:], values[1:], strict=False)
+    ]
+
+
+def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
+    """The figure of every run of these levels, in the order of the runs."""
+    cells: dict[int, list[Any]] = {}
+    for workload, levels in whats:
+        cells.setdefault(workload, []).append(json.loads(levels))
+    wanted = Q(pk=None)
+    for workload, listed in cells.items():
+        wanted |= Q(campaign__workload=workload or None, cell__in=listed)
+    step, _, name = figure.partition(".")
+    rows = side.arm.chosen.filter(wanted, measurements__step=step, measurements__name=name).order_by()
+    of_level = rows.values_list("campaign__workload", "cell")
+    told: Values = {}
+    for workload_id, cell, values in of_level.annotate(values=ArrayAgg("measurements__value", order_by="pk")):
+        finite = [value for value in values if math.isfinite(value)]
+        told.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
+    return told
+
+
+def _workloads(whats: Sequence[What]) -> dict[int, str]:
+    """What to put before the levels where they are of several workloads."""
+    ids = {workload for workload, _ in whats}
+    return {row.pk: f"{row}: " for row in Workload.objects.filter(pk__in=ids)} if len(ids) > 1 else {}
+
+
+def _pair(found: Compared, words: str, what: What, first: Values, other: Values, letter: str, tested: int) -> Pair:
+    a, b = first.get(what, []), other.get(what, [])
+    told = None
+    if a and b and found.better and min(*a, *b) > 0:
+        metric = stats.Metric(found.figure.partition(".")[2], found.unit, found.better)  # type: ignore[arg-type]
+        # Runs of several campaigns, profiles or hosts share no blocks.
+        told = stats.compare(a, b, metric=metric, delta=found.delta, blocked=False, names=("A", letter), of=tested)
+    return Pair(name_of(what), words, letter, (len(a), len(b)), (_mean(a), _mean(b)), told)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Geometric, as all means of ratios are; a plain one where a value has no logarithm."""
+    if not values:
+        return None
+    return math.exp(float(np.mean(np.log(values)))) if min(values) > 0 else float(np.mean(values))
+
+
+HEAD = ("level", "sides", "runs of A", "runs of the other", "mean of A", "mean of the other")
+HEAD_COMPARED = ("ratio (%)", "low (%)", "high (%)", "p", "verdict", "sentence")
+
+
+def lines(found: Compared) -> Iterator[list[Any]]:
+    """For a CSV: every pair, some levels at a time, and then what has no counterpart."""
+    if not _are_wide(found):
+        return
+    whats = list(common(found.wide))
+    tested = _tested(found, whats)
+    for at in range(0, len(whats), AT_ONCE):
+        for pair in _pairs(found, whats[at : at + AT_ONCE], tested):
+            yield [pair.words, f"{pair.letter} against A", *pair.n, *pair.means, *_told(pair)]
+    for alone in _alone(found, set(whats)):
+        yield from ([level, f"{alone.letter} only"] for level in alone.levels)
+
+
+def _told(pair: Pair) -> list[Any]:
+    one = pair.comparison
+    if one is None:
+        return []
+    return [one.ratio_percent, *(one.interval or ("", "")), one.p, one.verdict, pair.sentence]

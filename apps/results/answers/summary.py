@@ -1,0 +1,160 @@
+"""SELECT only: the main figures of every measured step, level by level, where a campaign's one metric is not all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+import stats
+from agents.workloads import WORKLOADS
+from apps.campaigns.design import steps
+from apps.campaigns.models import Campaign, Run
+from apps.results.answers.hosts import block_numbers, joint
+from apps.results.models import Measurement
+from apps.results.queries import labels_of, runs_on
+
+# Wider than this a table of figures is turned round: a row for each level.
+MOST_COLUMNS = 8
+LARGER = {"ns": (("ms", 1e6), ("us", 1e3)), "KiB/s": (("GiB/s", 1024.0**2), ("MiB/s", 1024.0))}
+HEAD = ("level", "step", "figure", "unit", "better", "definition", "runs", "mean", "low", "high")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure at one level: how many runs, their geometric mean (the mean, without an interval, where one of them is
+    not above zero), and its 95 % interval; None where the runs are too few."""
+
+    level: str
+    n: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a step with a cell for each level, in the order of the design."""
+
+    step: str
+    name: str
+    unit: str
+    better: str
+    definition: str
+    cells: list[Cell]
+
+    def readable(self) -> Figure:
+        """The same in the largest unit that leaves every mean above one: a page's, for the raw ones are exact."""
+        means = [cell.mean for cell in self.cells if cell.mean]
+        for unit, factor in LARGER.get(self.unit, ()):
+            if means and min(means) >= factor:
+                return replace(self, unit=unit, cells=[_divided(cell, factor) for cell in self.cells])
+        return self
+
+
+def _divided(cell: Cell, factor: float) -> Cell:
+    mean, low, high = (None if value is None else value / factor for value in (cell.mean, cell.low, cell.high))
+    return Cell(cell.level, cell.n, mean, low, high)
+
+
+@dataclass(frozen=True)
+class SummaryTable:
+    """`figures` in the order of the steps, and in a step as its tool tells them."""
+
+    factor_names: str
+    levels: list[str]
+    figures: list[Figure]
+
+    @property
+    def turned(self) -> bool:
+        return len(self.levels) > MOST_COLUMNS
+
+    @property
+    def adds(self) -> bool:
+        """Whether it tells more than the table of a campaign's metric, which tells the latency as well."""
+        return len(self.figures) > 2
+
+    @property
+    def shown(self) -> list[Figure]:
+        return [one.readable() for one in self.figures]
+
+    @property
+    def by_level(self) -> list[tuple[str, list[Cell]]]:
+        shown = self.shown
+        return [(level, [one.cells[place] for one in shown]) for place, level in enumerate(self.levels)]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def rows(self) -> Iterable[list[Any]]:
+        """A line for each level and figure, below HEAD."""
+        for place in range(len(self.levels)):
+            for one in self.figures:
+                cell = one.cells[place]
+                told = [one.step, one.name, one.unit, one.better, one.definition]
+                yield [cell.level, *told, cell.n, cell.mean, cell.low, cell.high]
+
+
+def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
+    """Two queries, whatever the number of runs: the ok runs, and what they yielded. Of one host, or of all together,
+    where each is a block."""
+    ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK)
+    runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position")}
+    found = _measured(campaign)
+    levels = labels_of(campaign, runs.values())
+    figures = [_figure(key, found[key], runs, levels) for key in _main(campaign, found)]
+    names = ", ".join(factor["name"] for factor in campaign.factors)
+    return SummaryTable(factor_names=names, levels=levels, figures=figures)
+
+
+Key = tuple[str, str]
+Values = dict[UUID, Measurement]
+
+
+def _measured(campaign: Campaign) -> dict[Key, Values]:
+    """(step, name) -> run -> measurement, in the order in which the tools told them."""
+    rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK).order_by("pk")
+    found: dict[Key, Values] = {}
+    for row in rows.only("run", "step", "name", "value", "unit", "better", "definition"):
+        found.setdefault((row.step, row.name), {})[row.run_id] = row
+    return found
+
+
+def _main(campaign: Campaign, found: dict[Key, Values]) -> list[Key]:
+    """What is shown, step by step: the kind's main figures; where the kind is not known, those that are any kind's, and
+    where there is none of these either, all that have a direction."""
+    kinds = {step["name"]: step["kind"] for step in steps.measured(campaign.steps)}
+    names = list(dict.fromkeys([*kinds, *(step for step, _ in found)]))
+    chosen: list[Key] = []
+    for step in names:
+        of_step = [key for key in found if key[0] == step]
+        kind = WORKLOADS.get(kinds.get(step, ""))
+        candidates = [kind] if kind else list(WORKLOADS.values())
+        main = [key for key in of_step if any(one.is_main(key[1]) for one in candidates)]
+        chosen += main or [key for key in of_step if next(iter(found[key].values())).better]
+    return chosen
+
+
+def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str]) -> Figure:
+    own = [(runs[run], row) for run, row in values.items() if run in runs]
+    numbers = block_numbers(run for run, _ in own)
+    rows = [stats.Observation(run.label, numbers[run.host_id, run.block], row.value, run.position) for run, row in own]
+    rows = joint(rows, len({host for host, _ in numbers}))
+    first = next(iter(values.values()))
+    definitions = ", ".join(sorted({row.definition for row in values.values()} - {""}))
+    spread = _spread(rows)
+    cells = [spread.get(level, Cell(level, 0)) for level in levels]
+    return Figure(key[0], key[1], first.unit, first.better, definitions, cells)
+
+
+def _spread(rows: list[stats.Observation]) -> dict[str, Cell]:
+    if rows and all(row.value > 0 and np.isfinite(row.value) for row in rows):
+        told = stats.level_table(rows).levels
+        return {one.level: Cell(one.level, one.n, one.mean, *(one.interval or (None, None))) for one in told}
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        values.setdefault(row.level, []).append(row.value)
+    return {level: Cell(level, len(own), float(np.mean(own))) for level, own in values.items()}

@@ -1,0 +1,50 @@
+"""What was run again and again on a host, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.hosts.models import Host
+from apps.results.answers.baselines import Baseline, baselines
+from apps.results.api.views import JudgementSerializer
+
+
+class BaselineRunSerializer(serializers.Serializer[Any]):
+    run = serializers.UUIDField()
+    at = serializers.DateTimeField(help_text="when it began")
+    value = serializers.FloatField()
+    environment = serializers.CharField(help_text="kernel and PostgreSQL then")
+
+
+class BaselineSerializer(serializers.Serializer[Any]):
+    """Runs of one spec in the order of time, and where their level changed."""
+
+    digest = serializers.CharField(help_text="of the spec")
+    title = serializers.CharField()
+    metric = serializers.CharField()
+    unit = serializers.CharField(allow_blank=True)
+    delta = serializers.FloatField(help_text="the margin of the newest campaign; 0.02 is 2 %")
+    points = BaselineRunSerializer(many=True)
+    judgements = JudgementSerializer(many=True, help_text="the newest run beside those before, and every change")
+
+
+def _told(found: Baseline) -> dict[str, Any]:
+    columns = zip(found.runs, found.at, found.values, found.environments, strict=True)
+    names = ("run", "at", "value", "environment")
+    return vars(found) | {"points": [dict(zip(names, row, strict=True)) for row in columns], "judgements": found.told()}
+
+
+class BaselinesViewSet(viewsets.ViewSet):
+    """Is a host what it was?"""
+
+    @extend_schema(responses=BaselineSerializer(many=True))
+    def list(self, request: Request, host: int) -> Response:
+        """What ran there in several campaigns, the most often repeated first."""
+        found = baselines(get_object_or_404(Host, pk=host))
+        return Response(BaselineSerializer(map(_told, found), many=True).data)

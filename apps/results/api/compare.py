@@ -1,0 +1,116 @@
+"""Two or more sides compared, as JSON: what a pipeline asks."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import QueryDict
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+import stats
+from apps.results.answers.compare import KINDS, MOST, Compared, read
+
+ASKED = [
+    OpenApiParameter(
+        "of",
+        str,
+        many=True,
+        required=True,
+        description=f"two to {MOST}, the baseline first: {', '.join(KINDS.values())}",
+    ),
+    OpenApiParameter("figure", str, description="step.name; else the metric of the first side's campaign"),
+    OpenApiParameter("delta", str, description="the margin that matters, in percent; else that of the first campaign"),
+    OpenApiParameter("what", str, description="levels that all wide sides have run, as `whats` names them"),
+]
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField(help_text="as it was asked for")
+    kind = serializers.CharField()
+    title = serializers.CharField()
+    address = serializers.CharField(source="url", help_text="of its page")
+    n = serializers.IntegerField(help_text="ok runs that have the figure")
+    mean = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    high = serializers.FloatField(allow_null=True)
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    """One side against the first; percentages are of the first."""
+
+    a = serializers.CharField(help_text="title of the baseline")
+    b = serializers.CharField()
+    verdict = serializers.CharField(
+        help_text="better and worse: wholly beyond delta; equivalent; direction_better, direction_worse, undetectable"
+    )
+    worse = serializers.BooleanField(help_text="by more than delta, as far as 95 % go")
+    preliminary = serializers.BooleanField()
+    sentence = serializers.CharField()
+    n_a = serializers.IntegerField()
+    n_b = serializers.IntegerField()
+    relative_percent = serializers.FloatField()
+    relative_low = serializers.FloatField(allow_null=True, help_text="95 % interval")
+    relative_high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    mde_percent = serializers.FloatField(allow_null=True, help_text="what so many runs find in four of five campaigns")
+    runs_needed = serializers.IntegerField(allow_null=True, help_text="of each, to find a difference of delta")
+    method = serializers.CharField()
+
+
+class UnlikeSerializer(serializers.Serializer[Any]):
+    what = serializers.CharField(source="path")
+    values = serializers.ListField(child=serializers.CharField(), help_text="side by side")
+
+
+class SharedSerializer(serializers.Serializer[Any]):
+    what = serializers.CharField()
+    words = serializers.CharField()
+    runs = serializers.IntegerField(help_text="of the side that has the fewest")
+
+
+class ComparedSerializer(serializers.Serializer[Any]):
+    """The page's answer: figures of each side, each against the first, and what else differed."""
+
+    figure = serializers.CharField()
+    unit = serializers.CharField(allow_blank=True)
+    better = serializers.CharField(allow_blank=True)
+    delta = serializers.FloatField(help_text="a fraction")
+    paired = serializers.BooleanField(help_text="within the blocks of one campaign")
+    worse = serializers.BooleanField(help_text="whether one side is worse than the first by more than delta")
+    sentence = serializers.CharField(allow_blank=True)
+    sides = SideSerializer(many=True)
+    comparisons = ComparisonSerializer(many=True, help_text="empty where the figure has no better direction")
+    differences = UnlikeSerializer(many=True, help_text="of settings and options")
+    unplanned = UnlikeSerializer(many=True, help_text="kernel, versions, hardware: what nobody set and yet differs")
+    warnings = serializers.ListField(child=serializers.CharField())
+    more = serializers.ListField(child=serializers.CharField(), help_text="how many further runs would tell")
+    figures = serializers.ListField(child=serializers.CharField(), help_text="what else can be compared")
+    what = serializers.CharField(allow_blank=True)
+    whats = SharedSerializer(many=True)
+
+
+def _told(one: stats.Comparison) -> dict[str, Any]:
+    low, high = one.interval or (None, None)
+    names = ("a", "b", "verdict", "preliminary", "n_a", "n_b", "p", "mde_percent", "runs_needed", "method")
+    told = {name: getattr(one, name) for name in names} | {"sentence": one.sentence(), "worse": one.verdict == "worse"}
+    return told | {"relative_percent": one.ratio_percent, "relative_low": low, "relative_high": high}
+
+
+def _shown(found: Compared) -> dict[str, Any]:
+    comparisons = [_told(one) for one in found.comparisons]
+    whats = [{"what": what, "words": words, "runs": runs} for what, words, runs in found.whats]
+    worse = any(one["worse"] for one in comparisons)
+    return {**vars(found), "sides": found.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
+        "sentence": found.sentence
+    }
+
+
+class CompareViewSet(viewsets.ViewSet):
+    """Runs, levels, campaigns, profiles or hosts side by side."""
+
+    @extend_schema(parameters=ASKED, responses=ComparedSerializer)
+    def retrieve(self, request: Request) -> Response:
+        return Response(ComparedSerializer(_shown(read(cast(QueryDict, request.query_params)))).data)

@@ -1,0 +1,163 @@
+"""Imports as a script makes them: upload, look, say what was not understood, commit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.campaigns.api.serializers import CampaignSerializer, FactorSerializer
+from apps.campaigns.design import steps
+from apps.results import services
+from apps.results.exchange.transfer import check_length, contents
+from apps.results.imports.understand import FoundRun, Understood
+from apps.results.models import Import
+
+SHOWN_RUNS = 1000
+
+
+class ImportRowSerializer(serializers.ModelSerializer[Import]):
+    campaign = serializers.UUIDField(source="campaign_id", allow_null=True, help_text="null while it is a draft")
+    created_by = serializers.CharField(source="created_by.username")
+
+    class Meta:
+        model = Import
+        fields = ["id", "title", "digest", "campaign", "created_by", "created_at"]
+
+
+class NoteSerializer(serializers.Serializer[Any]):
+    severity = serializers.CharField(help_text="error: it cannot be committed; warning: only to be read")
+    place = serializers.CharField(help_text="file, with line or field")
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True, help_text="what would be accepted")
+
+
+class FigureSerializer(serializers.Serializer[Any]):
+    step = serializers.CharField()
+    name = serializers.CharField()
+    value = serializers.FloatField()
+    unit = serializers.CharField(allow_blank=True)
+    better = serializers.CharField(allow_blank=True)
+    definition = serializers.CharField(allow_blank=True)
+
+
+class FoundRunSerializer(serializers.Serializer[Any]):
+    sources = serializers.CharField(help_text="files, or lines of a table")
+    cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
+    block = serializers.IntegerField(help_text="repetition, from 0")
+    host = serializers.CharField(allow_blank=True)
+    outcome = serializers.CharField()
+    error = serializers.JSONField(allow_null=True)
+    figures = FigureSerializer(many=True)
+
+
+class ImportSerializer(ImportRowSerializer):
+    """An import as it is understood now. Once it is committed, `notes` say what was left out then."""
+
+    mapping = serializers.DictField(help_text="what was said: pattern, columns, host, name, question, metric, delta")
+    pattern = serializers.CharField(allow_blank=True, help_text="of file names, said or guessed")
+    columns = serializers.DictField(help_text="column -> what it is, said or guessed: see mapping")
+    factors = FactorSerializer(many=True)
+    metrics = serializers.ListField(child=serializers.CharField(), help_text="what a campaign of it may compare")
+    notes = NoteSerializer(many=True)
+    count = serializers.IntegerField(help_text="of runs")
+    runs = FoundRunSerializer(many=True, help_text=f"the first {SHOWN_RUNS}")
+
+    class Meta(ImportRowSerializer.Meta):
+        fields = [
+            *ImportRowSerializer.Meta.fields,
+            *("mapping", "pattern", "columns", "factors", "metrics", "notes", "count", "runs"),
+        ]
+
+
+def _shown(kept: Import) -> Any:
+    """The row with what is understood of it as further attributes."""
+    found = Understood() if kept.campaign_id else services.preview(kept)
+    told = {"pattern": found.pattern, "columns": found.uses, "factors": found.factors, "count": len(found.runs)}
+    told |= {"metrics": steps.metrics(found.steps), "runs": [_run(run) for run in found.runs[:SHOWN_RUNS]]}
+    for name, value in told.items():
+        setattr(kept, name, value)
+    if not kept.campaign_id:
+        kept.notes = [asdict(note) for note in found.notes]
+    return ImportSerializer(kept).data
+
+
+def _run(run: FoundRun) -> dict[str, Any]:
+    figures = [{"step": name, **asdict(figure)} for name, step in run.steps.items() for figure in step.figures]
+    names = ("sources", "cell", "block", "host", "outcome", "error")
+    return {name: getattr(run, name) for name in names} | {"figures": figures}
+
+
+class MappingSerializer(serializers.Serializer[Any]):
+    """What a person says of an import; what is left out is guessed, or read from the manifest."""
+
+    pattern = serializers.CharField(required=False, help_text="levels out of file names: {policy}-{n}.out")
+    columns = serializers.DictField(
+        required=False, help_text="column -> {as, name, unit, better, levels}; as: factor, figure, time, ..."
+    )
+    order = serializers.DictField(required=False, help_text="factor -> its levels, the baseline first")
+    host = serializers.CharField(required=False, help_text="a known host, or a new name")
+    name = serializers.CharField(required=False)
+    question = serializers.CharField(required=False)
+    metric = serializers.CharField(required=False)
+    delta = serializers.FloatField(required=False, help_text="0.02 is 2 %")
+
+
+class UploadSerializer(serializers.Serializer[Any]):
+    files = serializers.ListField(child=serializers.FileField(), help_text="outputs, tables, or zips of them")
+
+
+class ImportViewSet(
+    mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Import]
+):
+    """Old results on their way to become a campaign; the same contents are taken once."""
+
+    queryset = Import.objects.select_related("created_by").order_by("-created_at")
+    ordering_fields = ["created_at", "title"]
+    roles = dict.fromkeys(("create", "retrieve", "say", "commit", "destroy"), Role.OPERATOR)
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return ImportRowSerializer if self.action == "list" else ImportSerializer
+
+    def get_parsers(self) -> list[Any]:
+        posted = self.request is not None and self.action_map.get("post") == "create"
+        return [MultiPartParser()] if posted else super().get_parsers()
+
+    @extend_schema(
+        request={"multipart/form-data": UploadSerializer}, responses={200: ImportSerializer, 201: ImportSerializer}
+    )
+    def create(self, request: Request) -> Response:
+        """Upload. 200 instead of 201 where the same contents are here already, as a draft or as a campaign."""
+        check_length(request.META.get("CONTENT_LENGTH") or "")
+        kept, new = services.upload(contents(request.FILES), by=user_of(request))
+        return Response(_shown(kept), status=status.HTTP_201_CREATED if new else status.HTTP_200_OK)
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return Response(_shown(self.get_object()))
+
+    @extend_schema(request=MappingSerializer, responses=ImportSerializer)
+    @action(detail=True, methods=["post"])
+    def say(self, request: Request, pk: str) -> Response:
+        """Replace the mapping: {pattern, columns, host, name, question, metric, delta}, all of them optional."""
+        said = request.data if isinstance(request.data, dict) else {"": request.data}
+        return Response(_shown(services.say(self.get_object(), said, by=user_of(request))))
+
+    @extend_schema(request=None, responses={200: CampaignSerializer, 201: CampaignSerializer})
+    @action(detail=True, methods=["post"])
+    def commit(self, request: Request, pk: str) -> Response:
+        """Make a campaign of it. 200 instead of 201 where it is one already: nothing is changed then."""
+        kept = self.get_object()
+        known = kept.campaign_id is not None
+        campaign = services.commit(kept, by=user_of(request))
+        return Response(CampaignSerializer(campaign).data, status=status.HTTP_200_OK if known else 201)
+
+    def perform_destroy(self, instance: Import) -> None:
+        services.discard(instance, by=user_of(self.request))

@@ -1,0 +1,373 @@
+"""What runs yielded: the campaign's table, measurements and series."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+import django_filters as filters
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.campaigns.models import Campaign, Run
+from apps.results import queries
+from apps.results.answers.summary import SummaryTable
+from apps.results.models import Mark, Measurement, Series
+from apps.results.runs import observed, proof, story, timeline, within
+from apps.results.store import samples
+from apps.results.store.keeper import Keeper
+from apps.results.store.series import declared
+
+
+class PointSerializer(serializers.Serializer[Any]):
+    run = serializers.UUIDField()
+    block = serializers.IntegerField()
+    position = serializers.IntegerField()
+    value = serializers.FloatField()
+
+
+class LevelRowSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    points = PointSerializer(many=True)
+    planned = serializers.IntegerField()
+    outcomes = serializers.DictField(child=serializers.IntegerField(), help_text="outcome -> runs; empty: not ended")
+    ok = serializers.IntegerField()
+    not_ok = serializers.IntegerField()
+    mean = serializers.FloatField(allow_null=True, help_text="geometric mean of the ok runs")
+    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    high = serializers.FloatField(allow_null=True)
+    relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline")
+    relative_low = serializers.FloatField(allow_null=True)
+    relative_high = serializers.FloatField(allow_null=True)
+    verdict = serializers.CharField(allow_blank=True)
+    preliminary = serializers.BooleanField(help_text="too few runs for a verdict")
+    sentence = serializers.CharField(allow_blank=True)
+    latency_ms = serializers.FloatField(allow_null=True)
+    mde_percent = serializers.FloatField(allow_null=True, help_text="found in four of five campaigns with so many runs")
+    runs_needed = serializers.IntegerField(allow_null=True, help_text="of each, to find a difference of delta")
+    method = serializers.CharField(allow_blank=True, help_text="of the comparison with the baseline")
+    proven = serializers.IntegerField(help_text="ok runs all of whose settings were seen in effect")
+    proof_lines = serializers.ListField(child=serializers.CharField())
+    quartiles = serializers.ListField(
+        child=serializers.FloatField(), help_text="of the ok runs: least, 25 %, 50 %, 75 %, largest"
+    )
+
+
+class HostLevelSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    ok = serializers.IntegerField()
+    relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline on this host")
+    relative_low = serializers.FloatField(allow_null=True)
+    relative_high = serializers.FloatField(allow_null=True)
+    verdict = serializers.CharField(allow_blank=True)
+
+
+class HostAnswerSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField()
+    name = serializers.CharField()
+    mean = serializers.FloatField(allow_null=True, help_text="of the baseline")
+    levels = HostLevelSerializer(many=True)
+
+
+class OfHostSerializer(serializers.Serializer[Any]):
+    host = serializers.IntegerField(required=False, help_text="one of its hosts; else all, each being a block")
+
+
+def _host(request: Request) -> int | None:
+    query = OfHostSerializer(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    found: int | None = query.validated_data.get("host")
+    return found
+
+
+class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
+    """One row per combination of levels, the first being the baseline; null where the data carry no such figure."""
+
+    metric = serializers.CharField()
+    unit = serializers.CharField()
+    better = serializers.CharField()
+    definition = serializers.CharField(allow_blank=True)
+    factor_names = serializers.CharField()
+    delta = serializers.FloatField()
+    baseline = serializers.CharField()
+    levels = LevelRowSerializer(many=True)
+    sentence = serializers.CharField()
+    method = serializers.CharField(allow_blank=True)
+    drift = serializers.DictField(allow_null=True)
+    look = serializers.DictField(
+        allow_null=True,
+        help_text="the newest look of a stop rule: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
+        "(the comparison with the interval that pays for all looks), met",
+    )
+    overheads = serializers.DictField(
+        child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
+    )
+    hosts = HostAnswerSerializer(many=True, help_text="each one's own answer, where there are several")
+    disagreement = serializers.CharField(allow_blank=True, help_text="where what is said of all holds for no host")
+    noise_floor_percent = serializers.FloatField(
+        allow_null=True, help_text="what two levels differ by in 95 % of campaigns though they are the same"
+    )
+
+
+class ResultsViewSet(viewsets.ViewSet):
+    """The answer of a campaign as far as its data carry."""
+
+    @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
+    def retrieve(self, request: Request, campaign: UUID) -> HttpResponse:
+        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        told = Keeper(found, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
+        return HttpResponse(told, content_type="application/json")
+
+
+class JudgementSerializer(serializers.Serializer[Any]):
+    """A sentence, as the page has it."""
+
+    topic = serializers.CharField(help_text="data, comparison, interaction, main effect, latency, noise, drift ...")
+    sentence = serializers.CharField()
+    tone = serializers.ChoiceField(["better", "worse", "equivalent", "unknown", "warning", "note"])
+    figures = serializers.DictField(help_text="those of the sentence, with their units in their names")
+
+
+class JudgementsViewSet(viewsets.ViewSet):
+    """What the data of a campaign say, topic by topic, and what they do not carry."""
+
+    @extend_schema(parameters=[OfHostSerializer], responses=JudgementSerializer(many=True))
+    def retrieve(self, request: Request, campaign: UUID) -> Response:
+        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        return Response(JudgementSerializer(Keeper(found, _host(request)).judgements(), many=True).data)
+
+
+class SummaryCellSerializer(serializers.Serializer[Any]):
+    level = serializers.CharField()
+    n = serializers.IntegerField(help_text="ok runs that have this figure")
+    mean = serializers.FloatField(allow_null=True, help_text="geometric; plain where one is not above zero")
+    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    high = serializers.FloatField(allow_null=True)
+
+
+class SummaryFigureSerializer(serializers.Serializer[Any]):
+    step = serializers.CharField()
+    name = serializers.CharField()
+    unit = serializers.CharField()
+    better = serializers.CharField(allow_blank=True)
+    definition = serializers.CharField(allow_blank=True)
+    cells = SummaryCellSerializer(many=True, help_text="in the order of the levels")
+
+
+class SummarySerializer(serializers.Serializer[SummaryTable]):
+    """The main figures of every measured step, level by level."""
+
+    factor_names = serializers.CharField()
+    levels = serializers.ListField(child=serializers.CharField())
+    figures = SummaryFigureSerializer(many=True)
+
+
+class SummaryViewSet(viewsets.ViewSet):
+    """What a campaign came to where its metric is not all: every step's main figures."""
+
+    @extend_schema(parameters=[OfHostSerializer], responses=SummarySerializer)
+    def retrieve(self, request: Request, campaign: UUID) -> Response:
+        table = Keeper(get_object_or_404(Campaign, pk=campaign), _host(request)).summary()
+        return Response(SummarySerializer(table).data)
+
+
+class LookSerializer(serializers.Serializer[Any]):
+    phase = serializers.CharField(help_text="before, during or after the load")
+    wanted = serializers.JSONField(allow_null=True)
+    found = serializers.JSONField(allow_null=True)
+    ok = serializers.BooleanField()
+    read_from = serializers.CharField(source="source")  # `source` is a word of the serializers' own
+    evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
+
+
+class SubjectSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="a process, a parameter, a file of the kernel")
+    looks = LookSerializer(many=True)
+
+
+class ProvenSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    wanted = serializers.JSONField(allow_null=True)
+    status = serializers.CharField(help_text="held, drifted, not_in_effect or unproven")
+    sentence = serializers.CharField(allow_blank=True)
+    subjects = SubjectSerializer(many=True)
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    setting = serializers.CharField()
+    key = serializers.CharField()
+    original = serializers.JSONField(allow_null=True, help_text="null: there was no such file")
+    wanted = serializers.JSONField(allow_null=True, help_text="null: the kernel changed it along with another")
+    found = serializers.JSONField(allow_null=True, help_text="after it was written")
+    restored = serializers.JSONField(allow_null=True, help_text="after it was put back; null before")
+    state = serializers.CharField(help_text="open, put_back, left_alone (somebody else's) or not_put_back")
+
+
+class ProofSerializer(serializers.Serializer[proof.Report]):
+    """Whether a run's settings were in effect, as they were found in each phase, and whether they were put back."""
+
+    status = serializers.CharField(help_text="the worst of its settings, or nothing where it asked for none")
+    sentence = serializers.CharField()
+    settings = ProvenSerializer(many=True)
+    changes = ChangeSerializer(many=True)
+
+
+class ProofViewSet(viewsets.ViewSet):
+    """What the host said of itself before, during and after a run, and after the restore."""
+
+    @extend_schema(responses=ProofSerializer)
+    def retrieve(self, request: Request, run: UUID) -> Response:
+        return Response(ProofSerializer(story.proof_of(get_object_or_404(Run, pk=run))).data)
+
+
+class FiniteField(serializers.FloatField):
+    """JSON has no word for infinity or nan: null."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value if math.isfinite(value) else None
+
+
+class MeasurementSerializer(serializers.ModelSerializer[Measurement]):
+    run = serializers.UUIDField(source="run_id")
+    value = FiniteField(allow_null=True, help_text="null where the tool gave no number")
+
+    class Meta:
+        model = Measurement
+        fields = ["id", "run", "step", "name", "value", "unit", "better", "definition"]
+
+
+class MeasurementFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Measurement
+        fields = ["name", "step"]
+
+
+class MeasurementViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Measurement]):
+    """Figures of runs, each with its unit and which direction is better."""
+
+    queryset = Measurement.objects.order_by("run__campaign_id", "run__position", "step", "name")
+    serializer_class = MeasurementSerializer
+    filterset_class = MeasurementFilter
+    ordering_fields = ["name", "value"]
+
+
+class ColumnSerializer(serializers.Serializer[Any]):
+    unit = serializers.CharField()
+    help = serializers.CharField()
+    group = serializers.CharField(help_text="columns of one group share a chart")
+    better = serializers.CharField(allow_blank=True, help_text="higher, lower, or empty where neither is")
+    gauge = serializers.BooleanField(help_text="holds at any moment; else it counts since the sample before")
+    shown = serializers.BooleanField(help_text="whether its chart is drawn unasked")
+    heat = serializers.BooleanField(help_text="whether that is a heat map, however few its rows are")
+
+
+DeclaredField = serializers.DictField(child=ColumnSerializer(allow_null=True))
+
+
+class CostSerializer(serializers.Serializer[observed.Cost]):
+    step = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    samples = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="that the step was measured")
+    cpu_s = serializers.FloatField(help_text="of the agent")
+    apart_s = serializers.FloatField(help_text="of cpu time in processes that help it: psql and its backend")
+    wall_s = serializers.FloatField(help_text="that the agent waited")
+    cpu_ms_per_sample = serializers.FloatField()
+    wall_ms_per_sample = serializers.FloatField()
+    cpu_percent = serializers.FloatField(help_text="of one cpu")
+
+
+class MarkSerializer(serializers.ModelSerializer[Mark]):
+    data = serializers.DictField(help_text="buffers, buffers_percent, write_s, sync_s, total_s, distance_kb")  # type: ignore[assignment]
+
+    class Meta:
+        model = Mark
+        fields = ["step", "kind", "t", "until", "label", "data"]
+
+
+class ObservedSerializer(serializers.Serializer[Any]):
+    """What happened while a run was measured, what its samples say, and what measuring it cost."""
+
+    within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
+    costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
+    marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
+
+
+class ObservedViewSet(viewsets.ViewSet):
+    """Checkpoints of a run, and what its collectors cost. What PostgreSQL counted is its artefact postgresql.json."""
+
+    @extend_schema(responses=ObservedSerializer)
+    def retrieve(self, request: Request, run: UUID) -> Response:
+        found = get_object_or_404(Run, pk=run)
+        said = within.told(found.within.all(), found.measurements.all())
+        told = {"within": said, "costs": observed.costs_of(found), "marks": found.marks.all()}
+        return Response(ObservedSerializer(told).data)
+
+
+class SeriesRowSerializer(serializers.ModelSerializer[Series]):
+    run = serializers.UUIDField(source="run_id")
+
+    class Meta:
+        model = Series
+        fields = ["id", "run", "step", "source", "columns", "samples", "thinned_s"]
+
+
+class SeriesSerializer(SeriesRowSerializer):
+    declared = serializers.SerializerMethodField(help_text="column -> what it is; null for one that nobody declares")
+    values = serializers.SerializerMethodField(help_text="column -> samples; null where one is missing")
+
+    class Meta(SeriesRowSerializer.Meta):
+        fields = [*SeriesRowSerializer.Meta.fields, "declared", "values"]
+
+    @extend_schema_field(DeclaredField)
+    def get_declared(self, series: Series) -> dict[str, dict[str, Any] | None]:
+        found = {name: declared(series.source, name) for name in series.columns if name != "t"}
+        return {name: asdict(column) if column else None for name, column in found.items()}
+
+    @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
+    def get_values(self, series: Series) -> dict[str, list[float | None]]:
+        found = samples.values_of(series, *_window(self.context["request"]))
+        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in found.items()}
+
+
+def _window(request: Request) -> tuple[float | None, float | None]:
+    try:
+        return timeline.window(request.query_params)
+    except ValueError as error:
+        raise serializers.ValidationError({"from": [f"{error}; such as ?from=60&to=120.5"]}) from error
+
+
+WINDOW = [
+    OpenApiParameter("from", float, description="only samples from here on, in seconds since the step began"),
+    OpenApiParameter("to", float, description="and up to here"),
+]
+
+
+class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    run = filters.UUIDFilter("run_id")
+    campaign = filters.UUIDFilter("run__campaign_id")
+
+    class Meta:
+        model = Series
+        fields = ["step", "source"]
+
+
+@extend_schema_view(retrieve=extend_schema(parameters=WINDOW))
+class SeriesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Series]):
+    """Samples of one source during one step: a list tells which there are, one of them carries its values."""
+
+    queryset = Series.objects.order_by("run__campaign_id", "run__position", "step", "source")
+    filterset_class = SeriesFilter
+    ordering_fields = ["source", "samples"]
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return SeriesRowSerializer if self.action == "list" else SeriesSerializer

@@ -1,0 +1,54 @@
+"""The files that a campaign or a run may leave as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+from apps.campaigns.models import Campaign
+from apps.results import report
+from apps.results.answers import cache_split
+from apps.results.exchange import exports
+
+
+@dataclass(frozen=True)
+class Export:
+    """One file that a campaign or a run may leave as: its type, what makes it, and which of them have it."""
+
+    about: str
+    content_type: str
+    make: Callable[[Any], Iterable[str] | IO[bytes]]
+    offered: Callable[[Any], bool] = lambda row: True
+
+
+def _compares(campaign: Campaign) -> bool:
+    """What only makes data has no answer to report."""
+    return campaign.kind != Campaign.Kind.PREPARATION
+
+
+CSV, JSON, PARQUET = exports.CSV, "application/json", "application/vnd.apache.parquet"
+CAMPAIGN: dict[str, Export] = {
+    "report.html": Export(
+        "the whole answer in one file, opens offline", "text/html; charset=utf-8", report.report_html, _compares
+    ),
+    "report.pdf": Export("the same on paper, the runs attached", "application/pdf", report.report_pdf, _compares),
+    "report.md": Export(
+        "its words and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown, _compares
+    ),
+    "runs.csv": Export("a row per run, a column per figure", CSV, exports.runs_csv),
+    "runs.parquet": Export("the same with types and units", PARQUET, exports.runs_parquet),
+    "campaign.json": Export("design, specs, proofs and measurements", JSON, exports.document),
+    "campaign-with-series.json": Export(
+        "and the series of each run", JSON, partial(exports.document, with_series=True)
+    ),
+    "series.csv": Export("every sample of every run, a line each", CSV, exports.series_csv),
+    "series.parquet": Export("the same, much smaller", PARQUET, exports.series_parquet),
+    "cache-split.csv": Export("the table of the published experiment", CSV, exports.cache_split_csv, cache_split.has),
+    "outputs.zip": Export("what the tools printed, to import elsewhere", "application/zip", exports.outputs_zip),
+}
+RUN: dict[str, Export] = {
+    "series.csv": Export("every sample, a line each", CSV, exports.run_series_csv),
+    "series.parquet": Export("the same, much smaller", PARQUET, exports.run_series_parquet),
+}

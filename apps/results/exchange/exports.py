@@ -1,0 +1,346 @@
+"""SELECT only: a campaign as files: tables, a document, its raw outputs. Large ones are never whole in memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as arrow
+import yaml
+from django.db.models import Model, Prefetch, QuerySet
+from pyarrow import parquet
+
+from apps.campaigns.design.steps import measured
+from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
+from apps.results.answers import cache_split
+from apps.results.imports.reading import FIGURES, OUTPUTS
+from apps.results.models import Measurement, Series
+from apps.results.store import samples
+from readers.others.huge_page_csv import COLUMNS
+from readers.table import FORMULA
+
+CSV = "text/csv; charset=utf-8"
+CHUNK = 500
+GROUP = 50_000
+TABLE = "figures.csv"
+SERIES_HEAD = ("run", "position", "step", "source", "t_s", "column", "value")
+_BEFORE = ("run", "position", "block")
+_AFTER = ("state", "outcome", "started_at", "ended_at", "digest", "error")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A column of a table of runs: a figure of a step, with its unit."""
+
+    step: str
+    name: str
+    unit: str
+
+    @property
+    def header(self) -> str:
+        return f"{self.step}.{self.name} ({self.unit})" if self.unit else f"{self.step}.{self.name}"
+
+
+def campaigns() -> QuerySet[Campaign]:
+    """With what an export names."""
+    return Campaign.objects.select_related("host", "workload", "profile__profile", "created_by")
+
+
+def figures_of(campaign: Campaign) -> list[Figure]:
+    """Every figure that any run has, by step and name."""
+    rows = Measurement.objects.filter(run__campaign=campaign).order_by("step", "name", "unit")
+    return [Figure(*row) for row in rows.values_list("step", "name", "unit").distinct()]
+
+
+def runs_of(campaign: Campaign, *related: Any) -> Iterator[Run]:
+    """In order, a few hundred at a time, each with its measurements."""
+    runs = campaign.runs.order_by("position").prefetch_related("measurements", *related)
+    return runs.iterator(chunk_size=CHUNK)
+
+
+def runs_table(campaign: Campaign, figures: list[Figure]) -> tuple[list[str], Iterator[list[Any]]]:
+    """A head, and every run with its levels and these of its figures, failed ones included."""
+    factors = [factor["name"] for factor in campaign.factors]
+    head = [*_BEFORE, *factors, *_AFTER, *(figure.header for figure in figures)]
+    return head, (_row(run, factors, figures) for run in runs_of(campaign))
+
+
+def _row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
+    values = {Figure(one.step, one.name, one.unit): one.value for one in run.measurements.all()}
+    times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
+    error = (run.error or {}).get("message", "")
+    start = [str(run.pk), run.position + 1, run.block + 1, *(run.cell.get(name, "") for name in factors)]
+    rest = [values.get(figure, "") for figure in figures]
+    return [*start, run.state, run.outcome, *times, run.digest, error, *rest]
+
+
+def csv_lines(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """Text that a spreadsheet would take for a formula gets a quote before it; numbers stay numbers."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    for row in itertools.chain([head], rows):
+        writer.writerow([_harmless(cell) for cell in row])
+        if buffer.tell() > 1 << 16:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def runs_csv(campaign: Campaign) -> Iterator[str]:
+    return csv_lines(*runs_table(campaign, figures_of(campaign)))
+
+
+def cache_split_csv(campaign: Campaign) -> Iterator[str]:
+    return csv_lines(COLUMNS, cache_split.rows(runs_of(campaign)))
+
+
+def series_csv(campaign: Campaign) -> Iterator[str]:
+    """Every sample of every run, a line each; `t_s` counts from the beginning of its step."""
+    return csv_lines(SERIES_HEAD, _series_rows(Series.objects.filter(run__campaign=campaign)))
+
+
+def run_series_csv(run: Run) -> Iterator[str]:
+    return csv_lines(SERIES_HEAD, _series_rows(run.series.all()))
+
+
+def _series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
+    for one in stored.select_related("run").order_by("run__position", "step", "source").iterator(chunk_size=CHUNK):
+        table = samples.values_of(one, None, None)
+        told = (str(one.run_id), one.run.position + 1, one.step, one.source)
+        for name in one.columns[1:]:
+            pairs = zip(table["t"].tolist(), table[name].tolist(), strict=True)
+            yield from ((*told, t, name, value) for t, value in pairs if value == value)
+
+
+def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
+    """One JSON object: the campaign as it was designed, and each run with spec, proofs, measurements, what other hosts
+    did for it and, where asked for, series."""
+    told = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
+    yield json.dumps(told, ensure_ascii=False)[:-1] + ', "runs": ['
+    parts = RunPart.objects.select_related("host").prefetch_related(*_kept(PartEvent, PartArtefact))
+    related: list[Any] = [*_kept(RunEvent, Artefact), Prefetch("parts", parts)]
+    for place, run in enumerate(runs_of(campaign, *related, *(["series"] if with_series else []))):
+        yield (",\n" if place else "\n") + json.dumps(_whole(run, with_series), ensure_ascii=False, allow_nan=False)
+    yield "\n]}\n"
+
+
+def _kept(events: type[Model], artefacts: type[Model]) -> list[Prefetch[Any]]:
+    """For _job: what was set and proven as `told`, and the files, without their contents, as `kept`."""
+    proofs = events._default_manager.filter(kind__in=("proof", "write")).order_by("seq")
+    files = artefacts._default_manager.defer("content").order_by("path")
+    return [Prefetch("events", proofs, "told"), Prefetch("artefacts", files, "kept")]
+
+
+def _design(campaign: Campaign) -> dict[str, Any]:
+    names = ("kind", "name", "question", "recipe", "target", "factors", "repetitions", "order", "seed", "reboot")
+    more = ("metric", "delta", "interval_s", "sources", "stop", "extensions", "state", "state_reason")
+    profile = campaign.profile
+    workload = campaign.workload
+    times = {name: _iso(getattr(campaign, name)) for name in ("created_at", "started_at", "ended_at")}
+    return {
+        "id": str(campaign.pk),
+        **{name: getattr(campaign, name) for name in (*names, *more)},
+        **times,
+        "host": campaign.host.name,
+        "profile": {"name": str(profile), "settings": profile.settings} if profile else None,
+        "workload": {"name": str(workload), "steps": workload.steps} if workload else None,
+        "created_by": campaign.created_by.username,
+    }
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _whole(run: Run, with_series: bool) -> dict[str, Any]:
+    measured = ("step", "name", "unit", "better", "definition")
+    figures = [
+        {**{name: getattr(one, name) for name in measured}, "value": _finite(one.value)}
+        for one in run.measurements.all()
+    ]
+    whole = {"id": str(run.pk), **{name: getattr(run, name) for name in ("position", "block", "cell", "proof")}}
+    whole |= _job(run)
+    whole["retry_of"] = str(run.retry_of_id) if run.retry_of_id else None
+    whole |= {"started_at": _iso(run.started_at), "ended_at": _iso(run.ended_at), "measurements": figures}
+    whole["parts"] = [_part(part) for part in run.parts.all()]
+    return whole | ({"series": [_series(one) for one in run.series.all()]} if with_series else {})
+
+
+def _part(part: RunPart) -> dict[str, Any]:
+    return {"id": str(part.pk), "name": part.name, "role": part.role, "host": part.host.name, **_job(part)}
+
+
+def _job(job: Run | RunPart) -> dict[str, Any]:
+    """What one host was asked for, what it set and proved, and what it left."""
+    names = ("digest", "spec", "state", "outcome", "error", "manifest")
+    kept = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "kept")]  # noqa: B009
+    told: dict[str, list[Any]] = {"proof": [], "write": []}
+    for event in getattr(job, "told"):  # noqa: B009 - set by the prefetch
+        told[event.kind].append(event.data)
+    return {name: getattr(job, name) for name in names} | {
+        "artefacts": kept,
+        "proofs": told["proof"],
+        "writes": told["write"],
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no word for infinity or nan."""
+    return value if abs(value) < float("inf") else None
+
+
+def _series(one: Series) -> dict[str, Any]:
+    values = {
+        name: [_finite(v) for v in column.tolist()] for name, column in samples.values_of(one, None, None).items()
+    }
+    return {"step": one.step, "source": one.source, "values": values}
+
+
+def outputs_zip(campaign: Campaign) -> IO[bytes]:
+    """What the tools printed, with a manifest: an import of it makes the same campaign again.
+
+    Figures that came as a table go as a table. A run that left no output stands in the manifest alone.
+    """
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    kinds = {step["name"]: step["kind"] for step in campaign.steps}
+    tabular = [name for name, kind in kinds.items() if kind == FIGURES]
+    about: dict[str, Any] = {name: getattr(campaign, name) for name in ("name", "question", "metric", "delta")}
+    about["order"] = {each["name"]: [level["label"] for level in each["levels"]] for each in campaign.factors}
+    listed: list[dict[str, Any]] = []
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        if tabular:
+            figures = [figure for figure in figures_of(campaign) if figure.step in tabular]
+            _put(archive, TABLE, "".join(csv_lines(*runs_table(campaign, figures))))
+            listed.append({"file": TABLE})
+            about["columns"] = {figure.header: _use(campaign, figure) for figure in figures}
+        if len(tabular) < len(kinds):
+            for run in campaign.runs.order_by("position").select_related("host").iterator(chunk_size=CHUNK):
+                listed += _packed(archive, run)
+        told = {**about, "host": campaign.host.name, "files": listed}
+        _put(archive, "manifest.yaml", yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=1000))
+    file.seek(0)
+    return file
+
+
+def _use(campaign: Campaign, figure: Figure) -> dict[str, str]:
+    declared = next(step for step in campaign.steps if step["name"] == figure.step)["metrics"].get(figure.name, {})
+    named = {"step": figure.step, "name": figure.name, "unit": figure.unit}
+    return {"as": "figure", **named, "better": declared.get("better", "")}
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: str | bytes) -> None:
+    """Without the time of now: the same campaign gives the same bytes, whenever it leaves."""
+    about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
+    archive.writestr(about, data)
+
+
+def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
+    """Writes the outputs of a run's measured steps, and yields what the manifest says of each."""
+    times = {name: _iso(moment) for name, moment in (("started", run.started_at), ("time", run.ended_at)) if moment}
+    told = {"block": run.block + 1, "host": run.host.name, **times}
+    if run.outcome != Run.Outcome.OK:
+        told |= {"outcome": run.outcome or run.state, "error": (run.error or {}).get("message", "")}
+    for step in measured(run.spec["steps"]):
+        if step["kind"] != FIGURES:
+            yield {
+                **_outputs(archive, run, step),
+                "kind": step["kind"],
+                "step": step["name"],
+                **told,
+                "levels": dict(run.cell),
+            }
+
+
+def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dict[str, str]:
+    """The paths within the zip of what a step printed, as a manifest names them."""
+    prefix = f"out/{step['name']}/"
+    found = {one.path.removeprefix(prefix): one for one in run.artefacts.filter(path__startswith=prefix)}
+    results = [name for kind, name in OUTPUTS.values() if kind == step["kind"] and name != "stderr"]
+    wanted = {"file": next((name for name in results if name in found), ""), "stderr": "stderr"}
+    told = {}
+    for word, name in wanted.items():
+        if name in found and found[name].content is not None:
+            told[word] = f"{run.position + 1:05}/{step['name']}/{name}"
+            _put(archive, told[word], bytes(found[name].content or b""))
+    return told
+
+
+def runs_parquet(campaign: Campaign) -> IO[bytes]:
+    """The table of runs with typed columns; unit, better and definition of each figure are in its metadata."""
+    figures, factors = figures_of(campaign), [factor["name"] for factor in campaign.factors]
+    head = [*_BEFORE, *factors, *_AFTER, *(figure.header for figure in figures)]
+    text = {name: arrow.string() for name in head}
+    times = {name: arrow.timestamp("us", tz="UTC") for name in ("started_at", "ended_at")}
+    types = {**text, **times, "position": arrow.int32(), "block": arrow.int32()}
+    fields = [arrow.field(name, types[name]) for name in head[: len(head) - len(figures)]]
+    fields += [arrow.field(figure.header, arrow.float64(), metadata=_told(figure)) for figure in figures]
+    schema = arrow.schema(fields, metadata=_about(campaign))
+    rows = (_typed(run, factors, figures) for run in runs_of(campaign))
+    return _parquet(schema, rows)
+
+
+def _about(campaign: Campaign) -> dict[str, str]:
+    return {
+        "campaign": campaign.name,
+        "question": campaign.question,
+        "host": campaign.host.name,
+        "id": str(campaign.pk),
+    }
+
+
+def _told(figure: Figure) -> dict[str, str]:
+    return {"step": figure.step, "name": figure.name, "unit": figure.unit}
+
+
+def _typed(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
+    """A row of the table of runs with times as times, and None where nothing is."""
+    row = [None if cell == "" else cell for cell in _row(run, factors, figures)]
+    begin = len(_BEFORE) + len(factors) + _AFTER.index("started_at")
+    row[begin : begin + 2] = [run.started_at, run.ended_at]
+    return row
+
+
+def series_parquet(campaign: Campaign) -> IO[bytes]:
+    return _series_parquet(Series.objects.filter(run__campaign=campaign))
+
+
+def run_series_parquet(run: Run) -> IO[bytes]:
+    return _series_parquet(run.series.all())
+
+
+def _series_parquet(stored: Any) -> IO[bytes]:
+    word = arrow.dictionary(arrow.int32(), arrow.string())
+    types = (word, arrow.int32(), word, word, arrow.float64(), word, arrow.float64())
+    schema = arrow.schema([arrow.field(*pair) for pair in zip(SERIES_HEAD, types, strict=True)])
+    return _parquet(schema, _series_rows(stored))
+
+
+def _parquet(schema: Any, rows: Iterable[Sequence[Any]]) -> IO[bytes]:
+    """Written in groups of rows, so that a long campaign needs no more memory than a short one."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _batched(rows, GROUP):
+            cells = zip(zip(*group, strict=True), schema, strict=True)
+            columns = [arrow.array(column, type=field.type) for column, field in cells]
+            writer.write_batch(arrow.record_batch(columns, schema=schema))
+    file.seek(0)
+    return file
+
+
+def _batched(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[Any]]]:
+    iterator = iter(rows)
+    while group := list(itertools.islice(iterator, size)):
+        yield group

@@ -1,0 +1,51 @@
+"""Files that come in and go out over HTTP, for pages and API alike."""
+
+from __future__ import annotations
+
+from typing import IO, Any, cast
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import FileResponse, Http404, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.datastructures import MultiValueDict
+
+from apps.campaigns.models import Campaign, Run
+from apps.results.exchange.downloads import Export
+from apps.results.imports.files import LARGEST_UPLOAD
+from common.errors import PlanError
+
+
+def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
+    """(name, content) of the files of a request. PlanError when they are more than is taken at once."""
+    given = [each for name in sent for each in sent.getlist(name)]
+    total = sum(each.size or 0 for each in given)
+    if total > LARGEST_UPLOAD:
+        raise _too_large(total)
+    return [(each.name or "", each.read()) for each in given]
+
+
+def check_length(length: str) -> None:
+    """PlanError by what a request says of its own length: a body is a little longer than its files."""
+    if length.isdecimal() and int(length) > LARGEST_UPLOAD + 1024**2:
+        raise _too_large(int(length))
+
+
+def _too_large(size: int) -> PlanError:
+    hint = "zip them, or import in parts"
+    return PlanError("files", f"{size} bytes; at most {LARGEST_UPLOAD} are taken at once", hint=hint)
+
+
+def download(export: Export, row: Campaign | Run, name: str) -> HttpResponseBase:
+    """An export as a download that no browser interprets, sent while it is made. Http404 where the row has none."""
+    if not export.offered(row):
+        raise Http404(f"{row} has no {name}")
+    made, name = export.make(row), f"{row._meta.model_name}-{row.pk}-{name}"
+    if hasattr(made, "read"):
+        file = cast("IO[bytes]", made)
+        response: HttpResponseBase = FileResponse(file, as_attachment=True, filename=name)
+    else:
+        response = StreamingHttpResponse(made)
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["Content-Type"] = export.content_type
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -1,0 +1,1 @@
+"""Charts that a person composes, pins and saves."""

@@ -1,0 +1,391 @@
+"""SELECT only: any figure of a campaign over any of its factors, as the address of a view says."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+import stats
+from apps.campaigns.design import steps
+from apps.campaigns.models import Campaign, Run
+from apps.results.models import Measurement
+from common.errors import PlanError
+
+# Axes that are no factors; no factor's name begins so.
+ORDER, BLOCK, HOST = "@order", "@block", "@host"
+AXES = {ORDER: "order of running", BLOCK: "block", HOST: "host"}
+SHAPES = {
+    "auto": "automatic",
+    "strip": "points, means and intervals",
+    "box": "box plots",
+    "lines": "lines of means",
+    "heat": "heat map",
+}
+SCALES = {"absolute": "absolute", "relative": "relative to a baseline"}
+BOX_FROM = 8  # runs of a level: below, a box hides more than it tells
+MOST_STRIP = 3000  # points; more than that are boxes unless asked for
+RECENT = 20  # runs whose figures are offered
+ONLY = "only."
+
+
+@dataclass(frozen=True)
+class View:
+    """What an address asks for: `figure` is step.name; `colour` and `facet` may be empty; `only`: factor -> level."""
+
+    figure: str
+    x: str
+    colour: str = ""
+    facet: str = ""
+    shape: str = "auto"
+    scale: str = "absolute"
+    base: str = ""
+    only: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, str, str]:
+        return self.facet, self.colour, self.x
+
+    def query(self) -> dict[str, str]:
+        """As an address has it, without what is empty."""
+        told = {name: getattr(self, name) for name in ("figure", "x", "colour", "facet", "shape", "scale", "base")}
+        return {name: value for name, value in told.items() if value} | {
+            ONLY + name: level for name, level in self.only
+        }
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One ok run: its levels, and the figure, in `unit` or in percent of the baseline."""
+
+    run: UUID
+    host: str
+    block: int
+    position: int
+    cell: Mapping[str, str]
+    value: float
+
+    def on(self, axis: str) -> str:
+        """Where it stands on an axis; "" on none."""
+        if axis in AXES:
+            return {ORDER: str(self.position + 1), BLOCK: str(self.block + 1), HOST: self.host}[axis]
+        return self.cell.get(axis, "")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The `n` runs that stand at one place of a chart; interval and mean are None where they tell nothing."""
+
+    facet: str
+    colour: str
+    x: str
+    n: int
+    runs: list[Seen]
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.facet, self.colour, self.x
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What a chart shows; `name`: of the figure, with its step where there are several; `over`: factors on no axis, all
+    of whose levels are taken together."""
+
+    view: View
+    name: str
+    unit: str
+    better: str
+    facets: list[str]
+    colours: list[str]
+    xs: list[str]
+    groups: list[Group]
+    over: list[str]
+
+    @property
+    def runs(self) -> list[Seen]:
+        return [run for group in self.groups for run in group.runs]
+
+    @property
+    def n(self) -> int:
+        return sum(group.n for group in self.groups)
+
+    def bare(self) -> Explored:
+        """Without the runs themselves: a page shows those as a chart, which asks for them by itself."""
+        return replace(self, groups=[replace(group, runs=[]) for group in self.groups])
+
+    @property
+    def relative(self) -> bool:
+        return self.view.scale == "relative"
+
+    @property
+    def quantity(self) -> str:
+        """What the value axis says."""
+        if self.relative:
+            base = self.view.base or "the mean"
+            return f"{self.name}, % against {base}"
+        return self.name if self.unit in ("", self.name) else f"{self.name} ({self.unit})"
+
+    @property
+    def sentence(self) -> str:
+        """For those who do not see the chart."""
+        told = f"{self.name} by {title(self.view.x)}" + (
+            f", coloured by {title(self.view.colour)}" if self.view.colour else ""
+        )
+        means = [group for group in self.groups if group.mean is not None]
+        if not means:
+            return f"{told}: {self.n} runs."
+        low, high = min(means, key=_mean), max(means, key=_mean)
+        unit = "%" if self.relative else self.unit
+        ends = " to ".join(f"{_mean(one):.4g} {unit} at {_place(one)}" for one in (low, high))
+        return f"{told}: {self.n} runs, means from {ends}."
+
+
+def _mean(group: Group) -> float:
+    return math.nan if group.mean is None else group.mean
+
+
+def _place(group: Group) -> str:
+    return ", ".join(name for name in (group.facet, group.colour, group.x) if name)
+
+
+def title(axis: str) -> str:
+    return AXES.get(axis, axis)
+
+
+def factors_of(campaign: Campaign) -> dict[str, list[str]]:
+    """factor -> its levels in their order."""
+    return {factor["name"]: [level["label"] for level in factor["levels"]] for factor in campaign.factors}
+
+
+def figures_of(campaign: Campaign) -> list[Measurement]:
+    """The figures that its latest ok runs have, the campaign's metric first; one of each step and name."""
+    recent = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position").values("pk")[:RECENT]
+    found: dict[str, Measurement] = {}
+    for row in Measurement.objects.filter(run__in=list(recent.values_list("pk", flat=True))).order_by("pk"):
+        found.setdefault(f"{row.step}.{row.name}", row)
+    chosen = metric_of(campaign)
+    return sorted(found.values(), key=lambda row: f"{row.step}.{row.name}" != chosen)
+
+
+def metric_of(campaign: Campaign) -> str:
+    """The campaign's metric as step.name."""
+    chosen = steps.metric(campaign.steps, campaign.metric)
+    return f"{chosen.step}.{chosen.name}"
+
+
+def read(campaign: Campaign, asked: Mapping[str, str]) -> View:
+    """The view that an address asks for; what it leaves open follows the design. PlanError naming what cannot be."""
+    factors = factors_of(campaign)
+    several = sorted(factors, key=lambda name: -len(factors[name]))
+    axes = [*factors, *AXES]
+    x = _one_of("x", asked.get("x") or several[0], axes)
+    others = [name for name in several if name != x and len(factors[name]) > 1] if "x" not in asked else []
+    colour = _one_of("colour", asked.get("colour", others[0] if others else ""), ["", *factors, HOST])
+    facet = _one_of("facet", asked.get("facet", others[1] if len(others) > 1 else ""), ["", *factors, HOST])
+    if len({x, colour, facet} - {""}) < sum(map(bool, (x, colour, facet))):
+        raise PlanError("colour", f"{title(colour)!r} is on another axis already", hint="each axis its own factor")
+    scale = _one_of("scale", asked.get("scale") or "absolute", SCALES)
+    only = tuple(
+        (name, _one_of(ONLY + name, asked[ONLY + name], factors[name])) for name in factors if asked.get(ONLY + name)
+    )
+    base = asked.get("base", "") if scale == "relative" and x in factors else ""
+    if scale == "relative" and x in factors:
+        base = _one_of("base", base or factors[x][0], factors[x])
+    shape = _one_of("shape", asked.get("shape") or "auto", SHAPES)
+    figure = asked.get("figure") or metric_of(campaign)
+    if not figure.isprintable():
+        raise PlanError(
+            "figure", f"{figure!r} is no figure", hint="accepted: STEP.NAME, such as " + metric_of(campaign)
+        )
+    return View(figure, x, colour, facet, shape, scale, base, only)
+
+
+def _one_of(field: str, value: str, accepted: Iterable[str]) -> str:
+    names = list(accepted)
+    if value not in names:
+        raise PlanError(
+            field, f"{value!r} is not known here", hint="accepted: " + ", ".join(name or "none" for name in names)
+        )
+    return value
+
+
+def explore(campaign: Campaign, view: View) -> Explored:
+    """Two queries: the runs with the figure, and what it is. PlanError where no run has such a figure."""
+    factors = factors_of(campaign)
+    step, _, name = view.figure.partition(".")
+    kind = Measurement.objects.filter(run__campaign=campaign, step=step, name=name).order_by().first()
+    if kind is None:
+        known = ", ".join(f"{row.step}.{row.name}" for row in figures_of(campaign)[:12])
+        raise PlanError(
+            "figure", f"no run has {view.figure!r}", hint=f"accepted: {known or 'none yet, no run has ended'}"
+        )
+    seen = [
+        run for run in _seen(campaign, step, name) if all(run.cell.get(factor) == level for factor, level in view.only)
+    ]
+    shown = replace(view, shape=_shape(view, seen))
+    order = [_order(axis, factors, seen) for axis in shown.axes]
+    groups = _grouped(seen, shown, order)
+    if shown.shape != "box" or shown.scale == "relative":
+        groups = [group for facet in order[0] for group in _told([one for one in groups if one.facet == facet], shown)]
+    if shown.scale == "relative":
+        groups = _relative(groups, shown, kind)
+    over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
+    facets, colours, xs = order
+    told = name if len(steps.measured(campaign.steps)) == 1 else view.figure
+    return Explored(shown, told, kind.unit, kind.better, facets, colours, xs, groups, over)
+
+
+def _seen(campaign: Campaign, step: str, name: str) -> list[Seen]:
+    rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK, step=step, name=name)
+    columns = ("run_id", "run__host__name", "run__block", "run__position", "run__cell", "value")
+    names = [factor["name"] for factor in campaign.factors]  # the order of the design: that of jsonb is its own
+    found = [
+        Seen(run, host, block, position, {factor: cell[factor] for factor in names if factor in cell}, value)
+        for run, host, block, position, cell, value in rows.order_by().values_list(*columns)
+        if math.isfinite(value)
+    ]
+    return sorted(found, key=lambda run: run.position)
+
+
+def _shape(view: View, seen: Sequence[Seen]) -> str:
+    """Boxes hide small numbers, and points large ones; on the order of running there are only points."""
+    if view.x in (ORDER, BLOCK):
+        return "strip"
+    if view.shape != "auto":
+        return view.shape
+    counted: dict[tuple[str, ...], int] = {}
+    for run in seen:
+        place = tuple(run.on(axis) for axis in view.axes)
+        counted[place] = counted.get(place, 0) + 1
+    return "box" if counted and min(counted.values()) >= BOX_FROM else "strip"
+
+
+def _order(axis: str, factors: Mapping[str, list[str]], seen: Sequence[Seen]) -> list[str]:
+    """The places on an axis in their order: those of the design that have runs."""
+    found = dict.fromkeys(run.on(axis) for run in seen)
+    if axis in factors:
+        return [level for level in factors[axis] if level in found]
+    return sorted(found, key=lambda name: (int(name), "") if axis in (ORDER, BLOCK) else (0, name))
+
+
+def _grouped(seen: Sequence[Seen], view: View, order: Sequence[Sequence[str]]) -> list[Group]:
+    found: dict[tuple[str, ...], list[Seen]] = {}
+    for run in seen:
+        place = tuple("" if axis in (ORDER, BLOCK) else run.on(axis) for axis in view.axes)
+        found.setdefault(place, []).append(run)
+    rank = [{name: number for number, name in enumerate(names)} for names in order]
+    return [
+        Group(place[0], place[1], place[2], len(found[place]), found[place])
+        for place in sorted(found, key=lambda place: [rank[axis].get(name, 0) for axis, name in enumerate(place)])
+    ]
+
+
+def _told(groups: list[Group], view: View) -> list[Group]:
+    """With geometric means and their 95 % intervals, as the table of a campaign has them; plain means where a value has
+    no logarithm."""
+    if view.x in (ORDER, BLOCK):
+        return groups
+    rows = _observations(groups, lambda group: "\0".join(group.key))
+    if not all(row.value > 0 for row in rows):
+        return [replace(group, mean=float(np.mean([run.value for run in group.runs]))) for group in groups]
+    levels = {level.level: level for level in stats.level_table(rows).levels} if rows else {}
+    return [_with(group, levels["\0".join(group.key)]) for group in groups]
+
+
+def _observations(groups: Sequence[Group], level: Callable[[Group], str]) -> list[stats.Observation]:
+    """Each host has blocks of its own."""
+    keys = sorted({(run.host, run.block) for group in groups for run in group.runs})
+    numbers = {key: number for number, key in enumerate(keys)}
+    return [
+        stats.Observation(level(group), numbers[run.host, run.block], run.value, run.position)
+        for group in groups
+        for run in group.runs
+    ]
+
+
+def _with(group: Group, level: stats.Level) -> Group:
+    low, high = level.interval or (None, None)
+    return replace(group, mean=level.mean, low=low, high=high)
+
+
+def _relative(groups: list[Group], view: View, kind: Measurement) -> list[Group]:
+    """Everything in percent of the baseline of the same colour and facet: the level `base` of x, or the mean of all
+    where x is no factor. The interval of a level is that of its comparison, not of its mean."""
+    found: list[Group] = []
+    for place in dict.fromkeys((group.facet, group.colour) for group in groups):
+        own = [group for group in groups if (group.facet, group.colour) == place]
+        found += _against(own, view, kind)
+    return found
+
+
+def _against(own: list[Group], view: View, kind: Measurement) -> list[Group]:
+    base = next((group for group in own if group.x == view.base), None) if view.base else None
+    if view.base and base is None:
+        return []
+    values = [run.value for group in ([base] if base else own) for run in group.runs]
+    if min(values) <= 0:
+        raise PlanError(
+            "scale", f"{kind.name} is 0 in some runs, which has no ratio", hint="look at it in absolute figures"
+        )
+    middle = base.mean if base and base.mean is not None else math.exp(float(np.mean(np.log(values))))
+    compared = _comparisons(own, view, kind) if base else {}
+    return [_scaled(group, lambda value: 100 * (value / middle - 1), compared.get(group.x)) for group in own]
+
+
+def _comparisons(own: list[Group], view: View, kind: Measurement) -> dict[str, stats.Comparison]:
+    rows = _observations(own, lambda group: group.x)
+    if len(own) < 2 or not all(row.value > 0 for row in rows):
+        return {}
+    metric = stats.Metric(kind.name, kind.unit, kind.better or "higher")  # type: ignore[arg-type]
+    return {one.b: one for one in stats.against_baseline(rows, view.base, metric, 0.02)}
+
+
+def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:
+    interval = compared.interval if compared else None
+    mean = None if group.mean is None else shown(group.mean)
+    runs = [replace(run, value=shown(run.value)) for run in group.runs]
+    low, high = interval or (None, None)
+    return replace(group, runs=runs, mean=mean, low=low, high=high)
+
+
+SIZE = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)$")
+BYTES = {
+    word: 2.0 ** (10 * power)
+    for power, letter in enumerate(("", "k", "m", "g", "t"))
+    for word in (f"{letter}b", f"{letter}ib")
+}
+SPREAD = 8  # from the smallest to the largest: where doubling is the step
+
+
+def sizes(labels: Sequence[str]) -> list[float] | None:
+    """The labels as numbers where all are sizes, or counts of one thing, that double rather than add up; None
+    otherwise. PostgreSQL's kB is 1024 bytes."""
+    found = [SIZE.match(label) for label in labels]
+    words = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in found if match}
+    if len(found) < 3 or not all(found) or len({word.removesuffix("s") for word in words}) > 1:
+        return None
+    values = [float(match[1]) * BYTES.get(match[2].lower(), 1) for match in found if match]
+    return values if min(values) > 0 and max(values) >= SPREAD * min(values) else None
+
+
+HEAD = ("run", "host", "block", "position")
+
+
+def rows(explored: Explored) -> Iterable[list[Any]]:
+    """A line for each run that is shown, below head()."""
+    for run in sorted(explored.runs, key=lambda one: one.position):
+        yield [str(run.run), run.host, run.block + 1, run.position + 1, *run.cell.values(), run.value]
+
+
+def head(explored: Explored) -> list[str]:
+    names = list(explored.runs[0].cell) if explored.runs else []
+    return [*HEAD, *names, explored.quantity]

@@ -1,0 +1,129 @@
+"""Charts that the team keeps: pinned, changed, moved on the dashboard, taken off it, removed. Each act is audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.db import transaction
+from django.db.models import CharField, QuerySet
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require, save
+from apps.results.explore import places
+from apps.results.models import Pin
+from common.errors import PlanError
+
+MOST = 60  # charts on the dashboard
+WAYS = {"up": -1, "down": 1}
+
+
+@dataclass(frozen=True)
+class Card:
+    """A pin with what its address leads to; `place` is None where that is gone, and `why` says so."""
+
+    pin: Pin
+    place: places.Place | None
+    why: str = ""
+
+
+def cards(pins: Iterable[Pin]) -> list[Card]:
+    """In the same order; as many queries for many as for one."""
+    found = [_card(pin) for pin in pins]
+    gone = places.missing(card.place for card in found if card.place)
+    return [
+        Card(card.pin, None, "what it showed is gone") if card.place and card.place.key in gone else card
+        for card in found
+    ]
+
+
+def _card(pin: Pin) -> Card:
+    """A page, or a chart of it, may be gone from the program as well."""
+    try:
+        return Card(pin, places.find(pin.address, pin.chart))
+    except PlanError as error:
+        return Card(pin, None, error.message)
+
+
+def dashboard() -> QuerySet[Pin]:
+    """Those on it, in their order."""
+    return Pin.objects.exclude(position=None).order_by("position", "pk")
+
+
+@transaction.atomic
+def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str = "", dashboard: bool = True) -> Pin:
+    """A chart as the address of its page asks for it; last on the dashboard, or kept as a link only. Without a title it
+    has the one that its page offers."""
+    require(by, Role.OPERATOR, "pin a chart")
+    place, shows = places.check(address, chart)
+    made = Pin(title=title.strip() or short(shows), note=note.strip(), shows=short(shows, "shows"), by=by)
+    made.address, made.chart = place.address, place.chart
+    made.position = _last() if dashboard else None
+    save(made)
+    audit(by, "pin.create", made, after=_told(made))
+    return made
+
+
+def short(text: str, field: str = "title") -> str:
+    """As much as the field takes."""
+    most = cast("CharField[str, str]", Pin._meta.get_field(field)).max_length or 0
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@transaction.atomic
+def change(
+    pin: Pin, *, by: User, title: str | None = None, note: str | None = None, dashboard: bool | None = None
+) -> Pin:
+    """What is given becomes so. What a pin shows never changes: its link goes on to mean the same."""
+    require(by, Role.OPERATOR, "change a pin")
+    before = _told(pin)
+    pin.title = pin.title if title is None else title.strip()
+    pin.note = pin.note if note is None else note.strip()
+    if dashboard is not None and dashboard != pin.dashboard:
+        pin.position = _last() if dashboard else None
+    save(pin)
+    audit(by, "pin.change", pin, before=before, after=_told(pin))
+    return pin
+
+
+@transaction.atomic
+def move(pin: Pin, way: str, *, by: User) -> None:
+    """One place up or down on the dashboard."""
+    require(by, Role.OPERATOR, "move a pin")
+    if way not in WAYS:
+        raise PlanError("way", f"{way!r} is no way", hint=f"accepted: {', '.join(WAYS)}")
+    order = list(dashboard().select_for_update())
+    if pin not in order:
+        raise PlanError("way", f"{pin} is not on the dashboard", hint="put it there first")
+    place = order.index(pin)
+    target = place + WAYS[way]
+    if not 0 <= target < len(order):
+        raise PlanError("way", f"{pin} is {'first' if way == 'up' else 'last'} already", hint="move another one")
+    order[place], order[target] = order[target], order[place]
+    for number, each in enumerate(order, start=1):
+        each.position = number
+    Pin.objects.bulk_update(order, ["position"])
+    audit(by, "pin.move", pin, after={"id": pin.pk, "way": way, "position": target + 1})
+
+
+@transaction.atomic
+def remove(pin: Pin, *, by: User) -> None:
+    """Its short link ends; nothing that it showed is touched."""
+    require(by, Role.OPERATOR, "remove a pin")
+    audit(by, "pin.remove", pin, before=_told(pin))
+    pin.delete()
+
+
+def _last() -> int:
+    """The place after all others, while there is room."""
+    taken = [pin.position or 0 for pin in dashboard().select_for_update()]
+    if len(taken) >= MOST:
+        hint = "take one off first, or keep this as a saved view only"
+        raise PlanError("dashboard", f"it has {len(taken)} charts, which is all that it takes", hint=hint)
+    return max(taken, default=0) + 1
+
+
+def _told(pin: Pin) -> dict[str, Any]:
+    names = ("title", "note", "address", "chart", "position")
+    return {"id": pin.pk, **{name: getattr(pin, name) for name in names}}

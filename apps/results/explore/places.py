@@ -1,0 +1,310 @@
+"""Which pages carry which charts, and what their addresses ask for: an address from outside becomes one of ours here.
+
+What is kept of an address is built anew from the table of URLs and from the choices that its page knows, so that
+nothing else is ever stored, redirected to, or fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
+from uuid import UUID
+
+from django.db.models import Model
+from django.http import QueryDict
+from django.urls import Resolver404, resolve, reverse
+
+from apps.accounts.web.asked import whole
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from apps.results.answers import compare
+from apps.results.answers.baselines import baselines
+from apps.results.explore import explorer
+from apps.results.runs import latencies, spreads, timeline
+from apps.results.store import series
+from common.errors import PlanError
+
+Key = UUID | str | None
+LONGEST = 2000  # letters of an address
+# A browser takes what begins with // or /\ for another server's.
+OWN, CONTROL = re.compile(r"/[^/\\]"), re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure of a page: the URL name of what draws it, with what that asks for besides the page's own choices, and of
+    its CSV where it has one. `chosen`: the choice that stands in the path of what draws it."""
+
+    title: str
+    figure: str
+    args: tuple[str, ...] = ()
+    chosen: str = ""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    csv: str = ""
+    low: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an address turned out to ask for: its choices in full, and what that is called."""
+
+    choices: dict[str, Any]
+    title: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page with charts, the usual one first: what it is called, an example of its address, and what reads one. `of`:
+    the kind of thing whose key its address has, in the column `by`."""
+
+    name: str
+    example: str
+    charts: Mapping[str, Chart]
+    read: Callable[[Key, QueryDict, str], Asked]
+    of: type[Model] | None = None
+    by: str = "pk"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One chart of one page, as an address asks for it."""
+
+    name: str
+    key: Key
+    query: str
+    chart: str
+
+    @property
+    def page(self) -> Page:
+        return PAGES[self.name]
+
+    @property
+    def drawn(self) -> Chart:
+        return self.page.charts[self.chart]
+
+    @property
+    def address(self) -> str:
+        return _with(reverse(self.name, args=self._keys), self.query)
+
+    @property
+    def figure(self) -> str:
+        query = "&".join(filter(None, (self.query, urlencode(self.drawn.asked))))
+        chosen = [QueryDict(self.query).get(self.drawn.chosen) or "-"] if self.drawn.chosen else []
+        return _with(reverse(self.drawn.figure, args=[*self._keys, *self.drawn.args, *chosen]), query)
+
+    @property
+    def csv(self) -> str:
+        return _with(reverse(self.drawn.csv, args=self._keys), self.query) if self.drawn.csv else ""
+
+    @property
+    def _keys(self) -> list[UUID | str]:
+        return [] if self.key is None else [self.key]
+
+
+def _with(path: str, query: str) -> str:
+    return f"{path}?{query}" if query else path
+
+
+def find(address: str, chart: str = "") -> Place:
+    """Which chart of which page; the page's usual one where none is named. No query: the thing may be gone."""
+    if not OWN.match(address) or CONTROL.search(unquote(address)) or len(address) > LONGEST:
+        raise _refusal(address, "is no address within this server")
+    split = urlsplit(address)
+    try:
+        match = resolve(unquote(split.path))
+    except Resolver404 as error:
+        raise _refusal(address, "is no page here") from error
+    page = PAGES.get(match.view_name)
+    if page is None:
+        raise _refusal(address, "is a page without a chart")
+    name = chart or next(iter(page.charts))
+    if name not in page.charts:
+        raise PlanError("chart", f"{name!r} is no chart of that page", hint=f"accepted: {', '.join(page.charts)}")
+    return Place(match.view_name, next(iter(match.kwargs.values()), None), split.query, name)
+
+
+def check(address: str, chart: str = "") -> tuple[Place, str]:
+    """The same with its choices in full, so that it goes on to mean what it means now, and a title for it. PlanError
+    where there is no such thing, or where it does not have what the address asks for."""
+    place = find(address, chart)
+    asked = place.page.read(place.key, QueryDict(place.query), place.chart)
+    return replace(place, query=urlencode(asked.choices, doseq=True)), asked.title
+
+
+def missing(places: Iterable[Place]) -> set[UUID | str]:
+    """Keys of things that are gone; a query for each kind of thing."""
+    wanted: dict[tuple[type[Model], str], set[UUID | str]] = {}
+    for place in places:
+        if place.page.of is not None and place.key is not None:
+            wanted.setdefault((place.page.of, place.page.by), set()).add(place.key)
+    gone: set[UUID | str] = set()
+    for (of, by), keys in wanted.items():
+        gone |= keys - set(of._default_manager.filter(**{f"{by}__in": keys}).values_list(by, flat=True))
+    return gone
+
+
+def _refusal(address: str, why: str) -> PlanError:
+    shown = address if len(address) <= 120 else f"{address[:120]}…"
+    examples = ", ".join(page.example for page in PAGES.values())
+    return PlanError("address", f"{shown!r} {why}", hint=f"accepted: a path with its choices, such as {examples}")
+
+
+def _campaign(key: Key) -> Campaign:
+    found = Campaign.objects.select_related("workload").filter(pk=str(key)).first()
+    if found is None:
+        raise PlanError("address", f"there is no campaign {key}", hint="take the address of a page that opens")
+    if not found.metric or found.state == Campaign.State.DRAFT:
+        raise PlanError("address", f"{found} has no chart", hint="accepted: a campaign that was started, and measures")
+    return found
+
+
+def _of_campaign(key: Key, query: QueryDict, chart: str) -> Asked:
+    campaign, host = _campaign(key), query.get("host", "")
+    title = campaign.name if chart == "levels" else f"{campaign.name}: {chart}"
+    choices: dict[str, Any] = {}
+    if chart == "spread":
+        choices, title = _section(campaign, query)
+    if not host:
+        return Asked(choices, title)
+    known = dict(campaign.runs.order_by().values_list("host_id", "host__name").distinct())
+    number = whole(host)
+    if number is None or number not in known:
+        accepted = ", ".join(f"{pk} ({name})" for pk, name in sorted(known.items()))
+        raise PlanError("address", f"host={host!r} is no host of {campaign}", hint=f"accepted: {accepted}")
+    return Asked(choices | {"host": host}, f"{title} on {known[number]}")
+
+
+def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]:
+    known, section = spreads.sections_of(campaign), query.get("section", "")
+    if section not in known:
+        raise PlanError("address", f"section={section!r} is none of fio's", hint=_accepted("section=", known))
+    return {"section": section}, f"{campaign.name}: distribution of latencies in {spreads.spoken(known[section])}"
+
+
+def _of_explorer(key: Key, query: QueryDict, chart: str) -> Asked:
+    campaign = _campaign(key)
+    view = explorer.read(campaign, query)
+    found = explorer.explore(campaign, view)
+    aside = [explorer.title(axis) for axis in (view.colour, view.facet) if axis]
+    over = " and ".join([explorer.title(view.x), *aside])
+    only = "".join(f", {level}" for _, level in view.only)
+    return Asked(view.query(), f"{campaign.name}: {found.quantity} by {over}{only}")
+
+
+def _of_comparison(key: Key, query: QueryDict, chart: str) -> Asked:
+    found = compare.read(query)
+    alike = len({arm.url for arm in found.arms}) == 1 and found.arms[0].kind == "level"  # their titles are bare
+    of = f"{found.arms[0].runs[0].campaign}: " if alike else ""
+    first, *others = (f"{arm.title} ({letter})" for letter, arm in zip("ABCDEF", found.arms, strict=False))
+    return Asked(found.query(), f"{of}{found.figure}, {' and '.join(others)} against {first}")
+
+
+def _of_run(key: Key, query: QueryDict, chart: str) -> Asked:
+    run = Run.objects.select_related("campaign").filter(pk=str(key)).first()
+    if run is None:
+        raise PlanError("address", f"there is no run {key}", hint="take the address of a page that opens")
+    of = f"run {run.position + 1} of {run.campaign}, {run.label}"
+    if chart == "time":
+        return _of_time(run, query, of)
+    steps = latencies.steps_of(run)
+    step = query.get("step", "")
+    for name, lacks in (("heat", "log of latencies"), ("spread", "report of fio")):
+        if chart == name and step not in steps[name]:
+            raise PlanError("address", f"step={step!r} has no {lacks}", hint=_accepted("step=", steps[name]))
+    title = PAGES["run_detail"].charts[chart].title
+    return Asked({"step": step} if chart in ("heat", "spread") else {}, f"{title}, {of}")
+
+
+def _of_time(run: Run, query: QueryDict, of: str) -> Asked:
+    """Which panels are shown unasked may change: those that are there now are named."""
+    panels = series.panels_of(run)
+    unknown = set(query.getlist("panel")) - {panel.key for panel in panels}
+    if unknown:
+        known = [panel.key for panel in panels]
+        raise PlanError("address", f"panel={min(unknown)!r} is not of that run", hint=_accepted("panel=", known))
+    try:
+        window = timeline.window(query)
+    except ValueError as error:
+        raise PlanError("address", str(error), hint="accepted: seconds, such as from=10&to=60") from error
+    names = ("step", "from", "to")
+    choices = {"panel": [panel.key for panel in series.chosen(panels, query.getlist("panel"))]}
+    asked = {name: query[name] for name in names if query.get(name)}
+    begin, end = ("…" if each is None else f"{each:g}" for each in window)
+    title = f"{of[:1].upper()}{of[1:]}" + (f", {asked['step']}" if "step" in asked else "")
+    return Asked(choices | asked, title + (f", {begin} to {end} s" if window != (None, None) else ""))
+
+
+def _of_host(key: Key, query: QueryDict, chart: str) -> Asked:
+    """The spec that is named, or what was run most often."""
+    host = Host.objects.filter(name=str(key)).first()
+    if host is None:
+        raise PlanError("address", f"there is no host {key}", hint="take the address of a page that opens")
+    asked = query.get("baseline", "")
+    found = baselines(host, asked)
+    if not found:
+        known = [each.digest for each in baselines(host)] if asked else []
+        hint = _accepted("baseline=", known)
+        raise PlanError("address", f"baseline={asked!r} was not run again and again on {host}", hint=hint)
+    return Asked({"baseline": found[0].digest}, f"{found[0].title} on {host}, again and again")
+
+
+def _accepted(name: str, known: Iterable[str]) -> str:
+    return "accepted: " + (", ".join(f"{name}{each}" for each in known) or "none, it has no such chart")
+
+
+PAGES: dict[str, Page] = {
+    "campaign_explore": Page(
+        "explorer",
+        "/campaigns/ID/explore/?x=FACTOR",
+        {"explorer": Chart("Explorer", "campaign_explore_figure", csv="campaign_explore_csv")},
+        _of_explorer,
+        Campaign,
+    ),
+    "compare": Page(
+        "comparison",
+        "/compare/?of=A&of=B",
+        {
+            "runs": Chart("Runs", "compare_figure", ("runs",), csv="compare_csv"),
+            "interval": Chart("Difference and margin", "compare_figure", ("interval",), csv="compare_csv", low=True),
+            "ecdf": Chart("Distribution", "compare_figure", ("ecdf",), csv="compare_csv", low=True),
+        },
+        _of_comparison,
+    ),
+    "campaign_detail": Page(
+        "campaign",
+        "/campaigns/ID/",
+        {
+            "levels": Chart("Runs of each level", "campaign_figure", csv="campaign_csv"),
+            "differences": Chart(
+                "Differences", "campaign_figure", asked={"chart": "differences"}, csv="campaign_csv", low=True
+            ),
+            "spread": Chart("Distribution of latencies", "campaign_spread", csv="campaign_spread_csv"),
+        },
+        _of_campaign,
+        Campaign,
+    ),
+    "run_detail": Page(
+        "run",
+        "/runs/ID/",
+        {
+            "time": Chart("Over time", "run_figure", csv="run_csv"),
+            "nines": Chart("Latency by percentile", "run_latency", ("nines",)),
+            "heat": Chart("Latency over time", "run_latency", ("heat",)),
+            "spread": Chart("Distribution of latencies", "run_spread", csv="run_spread_csv"),
+            "statements": Chart("Latency by statement", "run_latency", ("statements",), low=True),
+        },
+        _of_run,
+        Run,
+    ),
+    "host_detail": Page(
+        "host",
+        "/hosts/NAME/",
+        {"baseline": Chart("The same again", "baseline_figure", chosen="baseline", low=True)},
+        _of_host,
+        Host,
+        by="name",
+    ),
+}

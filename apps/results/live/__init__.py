@@ -1,0 +1,1 @@
+"""What is new while a run goes on."""

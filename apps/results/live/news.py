@@ -1,0 +1,124 @@
+"""SELECT only: what is new of a run, or of a campaign, since a page heard of it last."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from apps.campaigns.execution import nudges
+from apps.campaigns.models import Campaign, Run
+from apps.results.live.hub import Word
+from apps.results.runs import story
+from apps.results.store import series
+
+BATCH = 500  # events
+MISSED = 3  # samples that may be missing before their source is called silent
+SILENT_S = 5.0
+CAMPAIGN_EVERY_S = 1.0
+TOLD = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
+
+
+def watched() -> Any:
+    """Runs without what a watcher need not read each time: spec, manifest, proof."""
+    return Run.objects.only("pk", *TOLD)
+
+
+def of_run(run: Run, after: int) -> dict[str, Any]:
+    """What happened after event `after`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch of it,
+    and `skipped` where that is not all: a chart is to be drawn anew then. `age_s` is that of the newest event."""
+    listed = run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)).order_by("-seq")
+    events = list(listed[:BATCH])[::-1]
+    newest = events[-1] if events else run.events.order_by("-seq").first()
+    return {
+        "seq": events[-1].seq if events else after,
+        "skipped": len(events) == BATCH,
+        "state": run.state,
+        "outcome": run.outcome,
+        "agent_state": run.agent_state,
+        "doing": run.doing,
+        "step": run.step,
+        "trouble": (run.error or {}).get("message", ""),
+        "cancelling": run.cancel_requested_at is not None,
+        "age_s": _age(newest.at) if newest else None,
+        "ended": run.state == Run.State.ENDED,
+        "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
+        "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
+        "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
+    }
+
+
+def _age(at: datetime) -> float:
+    return max(0.0, (timezone.now() - at).total_seconds())
+
+
+def silent_after(run: Run) -> float:
+    """Seconds without a word after which its agent is called silent."""
+    return max(SILENT_S, MISSED * float(run.spec["collect"]["interval_s"]))
+
+
+class RunWatch:
+    """A run as all who watch it hear of it; `seq` is the last event that they know of."""
+
+    def __init__(self, run: Run) -> None:
+        self.pk, self.seq, self._told = run.pk, run.last_seq, _state(run)
+
+    def look(self) -> Word | None:
+        """One query while nothing is new, two otherwise; and whoever follows the run is told that somebody looks."""
+        nudges.watch(self.pk)
+        run = watched().filter(pk=self.pk).first()
+        if run is None:
+            return Word(self.seq, None, last=True)
+        if run.last_seq == self.seq and _state(run) == self._told:
+            return None
+        news = of_run(run, self.seq)
+        self.seq, self._told = run.last_seq, _state(run)
+        return Word(self.seq, news, last=news["ended"])
+
+
+def _state(run: Run) -> tuple[Any, ...]:
+    return run.state, run.agent_state, run.step, run.cancel_requested_at, run.error
+
+
+class CampaignWatch:
+    """Whether anything has changed that the page of a campaign shows; its `seq` says which state is shown."""
+
+    def __init__(self, pk: UUID, seq: int) -> None:
+        self.pk, self.seq, self._next = pk, seq, 0.0
+
+    def look(self) -> Word | None:
+        if time.monotonic() < self._next:
+            return None
+        self._next = time.monotonic() + CAMPAIGN_EVERY_S
+        news = of_campaign(self.pk)
+        if news is None:
+            return Word(self.seq, None, last=True)
+        if news["seq"] == self.seq:
+            return None
+        self.seq = news["seq"]
+        return Word(self.seq, news, last=not news["moving"])
+
+
+def of_campaign(pk: UUID) -> dict[str, Any] | None:
+    """How far it is, in three queries; `seq` is another whenever something is. None where there is none."""
+    found = Campaign.objects.filter(pk=pk).values("state", "ended_at", "host__state").first()
+    if found is None:
+        return None
+    runs = Run.objects.filter(campaign=pk).order_by()
+    ended = Q(state=Run.State.ENDED)
+    counts = runs.aggregate(total=Count("pk"), ended=Count("pk", filter=ended), read=Count("ingested_at"))
+    active = (
+        runs.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
+        .order_by("pk")
+        .values_list("pk", "agent_state", "step")
+    )
+    moving = found["state"] != Campaign.State.DRAFT and (found["ended_at"] is None or counts["read"] < counts["ended"])
+    doing = [[str(key), state, step] for key, state, step in active]
+    news = {"state": found["state"], "host": found["host__state"], "moving": moving, "active": doing, **counts}
+    return {"seq": zlib.crc32(orjson.dumps(news)), **news}

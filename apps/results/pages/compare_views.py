@@ -1,0 +1,124 @@
+"""Two or more sides compared: a page whose address names them, its figures and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import path, reverse
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
+from apps.results import charts
+from apps.results.answers import shared_cells
+from apps.results.answers.compare import KINDS, Compared, read
+from apps.results.exchange import exports
+from apps.results.pages.figures import as_json
+from common.errors import PlanError
+
+FIGURES = {"runs": charts.runs_chart, "interval": charts.interval_chart, "ecdf": charts.ecdf_chart}
+PLACE_DIGITS = 5
+HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
+
+
+@needs(Role.VIEWER)
+def compare_page(request: HttpRequest) -> HttpResponse:
+    """Without sides it says how to pick them; what cannot be compared is said, and why."""
+    context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": request.GET.get("view") == "table"}
+    sides = request.GET.getlist("of")
+    if not sides:
+        return page(request, "results/compare.html", context)
+    try:
+        found = read(request.GET)
+    except PlanError as error:
+        context |= {"refusal": spoken(error), "sides": sides}
+        answer = page(request, "results/compare.html", context)
+        answer.status_code = UNPROCESSABLE
+        return answer
+    context |= {"found": found, "shared": shared_cells.shared(found, _start(request)), **_addresses(found)}
+    return page(request, "results/compare.html", context)
+
+
+def _start(request: HttpRequest) -> int:
+    """The place of the first level of ?levels=; what is no place asks for the first."""
+    asked = request.GET.get("levels", "")
+    return whole(asked, PLACE_DIGITS) or 0
+
+
+def _addresses(found: Compared) -> dict[str, Any]:
+    asked = found.query()
+    query = urlencode(asked, doseq=True)
+    figures = {name: f"{reverse('compare_figure', args=[name])}?{query}" for name in FIGURES}
+    told = [one for one in found.comparisons if one.interval]
+    return {
+        "chosen": query,
+        "sides_asked": urlencode({name: value for name, value in asked.items() if name != "what"}, doseq=True),
+        "delta_percent": asked["delta"],
+        "runs_figure": figures["runs"],
+        "interval_figure": figures["interval"] if told else "",
+        "ecdf_figure": figures["ecdf"] if min(arm.n for arm in found.arms) > 1 else "",
+        "csv_url": f"{reverse('compare_csv')}?{query}",
+        "levels_csv": f"{reverse('compare_levels')}?{query}",
+        "letters": list(zip("ABCDEF", found.arms, strict=False)),
+        "swapped": urlencode(asked | {"of": asked["of"][::-1]}, doseq=True),
+    }
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
+    """422 with the reason where the address asks for what there is not."""
+    if name not in FIGURES:
+        raise Http404(f"{name} is not one of {', '.join(FIGURES)}")
+    try:
+        found = read(request.GET)
+    except PlanError as error:
+        return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
+    return as_json(FIGURES[name](found, charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+def compare_csv(request: HttpRequest) -> HttpResponseBase:
+    """Every run of every side."""
+    try:
+        found = read(request.GET)
+    except PlanError as error:
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
+    head = [*HEAD, f"{found.figure} ({found.unit})"]
+    response = StreamingHttpResponse(exports.csv_lines(head, _lines(found)), content_type=exports.CSV)
+    response["Content-Disposition"] = 'attachment; filename="compare.csv"'
+    return response
+
+
+@needs(Role.VIEWER)
+def compare_levels(request: HttpRequest) -> HttpResponseBase:
+    """Every level that all sides have run, and those that only some have."""
+    try:
+        found = read(request.GET)
+    except PlanError as error:
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
+    head = [*shared_cells.HEAD, *shared_cells.HEAD_COMPARED]
+    response = StreamingHttpResponse(exports.csv_lines(head, shared_cells.lines(found)), content_type=exports.CSV)
+    response["Content-Disposition"] = 'attachment; filename="compare-levels.csv"'
+    return response
+
+
+def _lines(found: Compared) -> Iterator[list[Any]]:
+    for letter, arm in zip("ABCDEF", found.arms, strict=False):
+        for run in arm.runs:
+            if run.pk in arm.values:
+                place = [run.host.name, run.block + 1, run.position + 1]
+                yield [letter, arm.title, run.campaign.name, str(run.pk), *place, arm.values[run.pk]]
+
+
+urlpatterns = [
+    path("compare/", compare_page, name="compare"),
+    path("compare/runs.csv", compare_csv, name="compare_csv"),
+    path("compare/levels.csv", compare_levels, name="compare_levels"),
+    path("compare/<slug:name>.json", compare_figure, name="compare_figure"),
+]

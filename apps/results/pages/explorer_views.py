@@ -1,0 +1,111 @@
+"""The factor explorer: a page whose address says all that it shows, its figure and its rows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from urllib.parse import urlencode
+from uuid import UUID
+
+import orjson
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.urls import path, reverse
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
+from apps.campaigns.models import Campaign
+from apps.results import charts
+from apps.results.exchange import exports
+from apps.results.explore import explorer
+from apps.results.pages.figures import width_of
+from apps.results.store.keeper import Keeper
+from apps.results.store.kept import revived
+from common.errors import PlanError
+
+
+@needs(Role.VIEWER)
+def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What cannot be shown is said, with the choices as they were asked for."""
+    campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
+    if not campaign.metric or not campaign.factors:
+        return page(request, "results/explorer.html", {"campaign": campaign})
+    view, found, refusal = explorer.read(campaign, {}), None, ""
+    try:
+        view = explorer.read(campaign, request.GET)
+        found = _explored(campaign, view)
+    except PlanError as error:
+        refusal = spoken(error)
+    context = {"found": found, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
+    answer = page(request, "results/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
+    answer.status_code = UNPROCESSABLE if refusal and request.GET else 200
+    return answer
+
+
+def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
+    """As it is kept, without its runs."""
+    what = f"explored {sorted(view.query().items())}"
+    told = Keeper(campaign).asked(what, lambda: explorer.explore(campaign, view).bare())
+    return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(told)))
+
+
+def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
+    """What can be chosen, and the addresses of what is."""
+    factors = explorer.factors_of(campaign)
+    asked = urlencode(view.query())
+    axes = [*((name, name) for name in factors), *explorer.AXES.items()]
+    aside = [("", "none"), *((name, name) for name in factors), (explorer.HOST, "host")]
+    return {
+        "view": view,
+        "chosen": asked,
+        "figures": [f"{row.step}.{row.name}" for row in explorer.figures_of(campaign)],
+        "axes": axes,
+        "asides": aside,
+        "shapes": explorer.SHAPES.items(),
+        "scales": explorer.SCALES.items(),
+        "bases": factors.get(view.x, []) if view.scale == "relative" else [],
+        "filters": [
+            (name, levels, dict(view.only).get(name, "")) for name, levels in factors.items() if len(levels) > 1
+        ],
+        "figure_url": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{asked}",
+        "csv_url": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{asked}",
+    }
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """As it is kept; 422 with the reason where the address asks for what there is not."""
+    campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
+    look, narrow = charts.theme(request.GET.get("theme", "")), width_of(request) < charts.NARROW_PX
+    try:
+        view = explorer.read(campaign, request.GET)
+        what = f"explore {sorted(view.query().items())} {look is charts.DARK} {narrow}"
+        told = Keeper(campaign).asked(
+            what, lambda: charts.explorer_chart(explorer.explore(campaign, view), look, narrow)
+        )
+    except PlanError as error:
+        return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
+    return HttpResponse(told, content_type="application/json")
+
+
+@needs(Role.VIEWER)
+def explore_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """A line for each run that the chart shows, those that it thins included."""
+    campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
+    try:
+        found = explorer.explore(campaign, explorer.read(campaign, request.GET))
+    except PlanError as error:
+        return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
+    lines = exports.csv_lines(explorer.head(found), explorer.rows(found))
+    response = StreamingHttpResponse(lines, content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="explore-{pk}.csv"'
+    return response
+
+
+urlpatterns = [
+    path("campaigns/<uuid:pk>/explore/", explore, name="campaign_explore"),
+    path("campaigns/<uuid:pk>/explore/chart.json", explore_figure, name="campaign_explore_figure"),
+    path("campaigns/<uuid:pk>/explore/runs.csv", explore_csv, name="campaign_explore_csv"),
+]

@@ -1,0 +1,113 @@
+"""What a person says of an import, typed into a page, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from apps.campaigns.design import steps
+from apps.hosts.models import Host
+from apps.results.imports.mapping import DELTA
+from apps.results.imports.understand import Understood
+from apps.tuning import fields
+
+COLUMN_FIELDS = ("column", "as", "column_name", "unit", "better", "levels", "step")
+SAMPLES = 3
+
+
+class ImportForm(forms.Form):
+    """Everything but the columns of a table, which are rows."""
+
+    pattern = forms.CharField(
+        max_length=200,
+        required=False,
+        label="Pattern of the file names",
+        widget=forms.TextInput(attrs={"class": "mono", "placeholder": "{policy}-{n}.out"}),
+        help_text="each field in braces is a factor; {n} is the repetition, {step} the step, * is anything",
+    )
+    name = forms.CharField(max_length=120, required=False, label="Name of the campaign")
+    question = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks"
+    )
+    host = forms.CharField(
+        max_length=63,
+        required=False,
+        widget=forms.TextInput(attrs={"list": "hosts"}),
+        help_text="where it was measured: a known host, or a new name; a new one is never contacted",
+    )
+    metric = forms.ChoiceField(required=False, help_text="the figure that the levels are compared by")
+    delta = forms.FloatField(
+        required=False, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="2 when empty"
+    )
+
+    def __init__(self, data: QueryDict | None, found: Understood, said: Mapping[str, Any]) -> None:
+        told = {**found.about, **said}
+        shown = {**told, "pattern": found.pattern, "delta": f"{told.get('delta', DELTA) * 100:g}"}
+        super().__init__(data, initial=shown)
+        if not found.named:
+            del self.fields["pattern"]
+        metric = self.fields["metric"]
+        assert isinstance(metric, forms.ChoiceField)  # noqa: S101 - for the type checker
+        metric.choices = [("", "choose a figure"), *((name, name) for name in steps.metrics(found.steps))]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names to choose from."""
+        return list(Host.objects.values_list("name", flat=True)[:200])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table as its row in the page shows it."""
+
+    header: str
+    use: Mapping[str, Any]
+    samples: str
+
+    @property
+    def levels(self) -> str:
+        """ "0 = none, * = huge pages"."""
+        return ", ".join(f"{cell} = {level}" for cell, level in (self.use.get("levels") or {}).items())
+
+
+def columns_of(found: Understood) -> list[Column]:
+    if found.table is None:
+        return []
+    table = found.table
+    return [Column(header, use, ", ".join(_first(table.column(header)))) for header, use in found.uses.items()]
+
+
+def _first(cells: list[str]) -> list[str]:
+    return [cell if len(cell) < 28 else cell[:25] + "…" for cell in list(dict.fromkeys(cells))[:SAMPLES]]
+
+
+def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:
+    """From the parallel lists that the page posts. PlanError where the names of levels cannot be read."""
+    lists = [post.getlist(name) for name in COLUMN_FIELDS]
+    typed = {}
+    for header, use, name, unit, better, levels, step in zip(*lists, strict=False):
+        said = {"as": use, "name": name.strip(), "unit": unit.strip(), "better": better, "step": step.strip()}
+        named = fields.read_lines(f"columns.{header}", levels.replace(",", "\n"))
+        wanted = {"factor": ("name",), "figure": ("name", "unit", "better", "step")}.get(use, ())
+        kept = {"as": use} | {key: said[key] for key in wanted if said[key] or key == "better"}
+        typed[header] = kept | ({"levels": named} if named and use == "factor" else {})
+    return typed
+
+
+def said_of(post: QueryDict) -> dict[str, Any]:
+    """The mapping of imports/mapping.py, without what was left empty. A pattern that was emptied means: none."""
+    texts = {name: str(post.get(name, "")).strip() for name in ("name", "question", "host", "metric", "delta")}
+    delta = texts.pop("delta")
+    said: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    if "pattern" in post:
+        said["pattern"] = str(post["pattern"]).strip()
+    if delta:
+        said["delta"] = round(float(delta) / 100, 6)
+    typed = columns_typed(post)
+    baselines = zip(post.getlist("factor"), post.getlist("baseline"), strict=False)
+    order = {str(factor): [str(label)] for factor, label in baselines}
+    return said | ({"columns": typed} if typed else {}) | ({"order": order} if order else {})

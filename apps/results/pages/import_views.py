@@ -1,0 +1,123 @@
+"""Pages of imports: what was uploaded, what was understood of it, and the campaign that it becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.accounts.web.pages import needs, page, sentence, spoken
+from apps.results import services
+from apps.results.exchange.transfer import check_length, contents
+from apps.results.imports.columns import USES
+from apps.results.imports.understand import Understood
+from apps.results.models import Import
+from apps.results.pages.import_forms import ImportForm, columns_of, said_of
+from common.errors import PlanError, RoleError
+
+SHOWN_RUNS = 200
+SHOWN_NOTES = 100
+SHOWN_IMPORTS = 50
+SHOWN_FIGURES = 6
+
+
+@needs(Role.OPERATOR)
+def import_new(request: HttpRequest) -> HttpResponse:
+    context: dict[str, Any] = {"imports": Import.objects.select_related("campaign", "created_by")[:SHOWN_IMPORTS]}
+    if request.method != "POST":
+        return page(request, "results/import_new.html", context)
+    try:
+        check_length(request.META.get("CONTENT_LENGTH") or "")
+        kept, new = services.upload(contents(request.FILES), by=user_of(request))
+    except RoleError:
+        raise
+    except PlanError as error:
+        answer = page(request, "results/import_new.html", context | {"refusal": spoken(error)})
+        answer.status_code = 422
+        return answer
+    if not new:
+        messages.info(request, _known(kept))
+    return redirect("import_detail", kept.pk)
+
+
+def _known(kept: Import) -> str:
+    became = "and is this campaign. Nothing was changed" if kept.campaign_id else "and waits here as a draft"
+    return f"The same contents were uploaded on {kept.created_at:%Y-%m-%d %H:%M} by {kept.created_by}, {became}."
+
+
+@needs(Role.OPERATOR)
+def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A draft as it is understood now; reading it again, or making a campaign of it."""
+    kept = get_object_or_404(Import, pk=pk)
+    if kept.campaign_id:
+        return redirect("campaign_detail", kept.campaign_id)
+    if request.method == "POST" and "discard" in request.POST:
+        services.discard(kept, by=user_of(request))
+        messages.success(request, f"{kept} is forgotten.")
+        return redirect("import_new")
+    refusal = _act(request, kept) if request.method == "POST" else ""
+    if kept.campaign_id:
+        messages.success(request, "Imported: it can be charted, compared and cited like any other campaign.")
+        return redirect("campaign_detail", kept.campaign_id)
+    found = services.preview(kept)
+    form = ImportForm(request.POST if refusal else None, found, kept.mapping)
+    answer = page(request, "results/import_detail.html", _context(kept, found) | {"form": form, "refusal": refusal})
+    answer.status_code = 422 if refusal else 200
+    return answer
+
+
+def _act(request: HttpRequest, kept: Import) -> str:
+    """Keep what was said and, where that was asked for, commit. The refusal, or ""."""
+    by = user_of(request)
+    try:
+        services.say(kept, said_of(request.POST), by=by)
+        if "commit" in request.POST:
+            services.commit(kept, by=by)
+    except RoleError:
+        raise
+    except ValueError:
+        return "The margin is a percentage, such as 2."
+    except PlanError as error:
+        return sentence(error.subject.replace("_", " ").capitalize(), error)
+    return ""
+
+
+def _context(kept: Import, found: Understood) -> dict[str, Any]:
+    outcomes = [run.outcome for run in found.runs]
+    return {
+        "kept": kept,
+        "found": found,
+        "columns": columns_of(found),
+        "uses": USES,
+        "runs": [_shown(run) for run in found.runs[:SHOWN_RUNS]],
+        "failed": sum(outcome != "ok" for outcome in outcomes),
+        "notes": sorted(found.notes, key=lambda note: note.severity)[:SHOWN_NOTES],
+        "files": kept.files.count(),
+    }
+
+
+def _shown(run: Any) -> dict[str, Any]:
+    figures = [figure for step in run.steps.values() for figure in step.figures]
+    return {
+        "sources": run.sources,
+        "cell": ", ".join(run.cell.values()),
+        "block": run.block + 1,
+        "host": run.host,
+        "outcome": run.outcome,
+        "kinds": ", ".join(dict.fromkeys(step.kind for step in run.steps.values())),
+        "figures": figures[:SHOWN_FIGURES],
+        "more": len(figures) - SHOWN_FIGURES,
+        "error": run.error,
+    }
+
+
+urlpatterns = [
+    path("imports/", import_new, name="import_new"),
+    path("imports/<uuid:pk>/", import_detail, name="import_detail"),
+]

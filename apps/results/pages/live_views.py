@@ -1,0 +1,101 @@
+"""What pages ask for while something goes on: a stream of news, or, without one, what is new since the last look."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import needs
+from apps.campaigns.execution import nudges
+from apps.campaigns.models import Run
+from apps.results.live import news
+from apps.results.live.hub import Hub, Seat, encode
+
+AGAIN_S = 30
+hub = Hub(settings.LIVE_STREAMS)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_store=True)
+def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What happened after event `?after=`; see news.of_run."""
+    run = get_object_or_404(news.watched(), pk=pk)
+    if run.state != Run.State.ENDED:
+        nudges.watch(run.pk)
+    return JsonResponse(news.of_run(run, _after(request)))
+
+
+@needs(Role.VIEWER)
+def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """The same as it happens, from the event after Last-Event-ID, or `?after=`, until the run has ended."""
+    run = get_object_or_404(news.watched(), pk=pk)
+    if run.state == Run.State.ENDED:
+        return _stream([encode(run.last_seq, news.of_run(run, _after(request)))])
+    seat = hub.join(pk, news.RunWatch(run))
+    if seat is None:
+        return _full()
+    run.last_seq = seat.seq  # no further than the next word begins
+    told = news.of_run(run, _after(request))
+    seat.opening = [encode(told["seq"], told)]
+    return _stream(seat)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_store=True)
+def campaign_live(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """How far it is; see news.of_campaign."""
+    return JsonResponse(_campaign(pk))
+
+
+@needs(Role.VIEWER)
+def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """How far a campaign is, told at once and at every change, until nothing moves any more."""
+    told = _campaign(pk)
+    opening = [encode(told["seq"], told)]
+    if not told["moving"]:
+        return _stream(opening)
+    seat = hub.join(pk, news.CampaignWatch(pk, told["seq"]))
+    if seat is None:
+        return _full()
+    seat.opening = opening
+    return _stream(seat)
+
+
+def _campaign(pk: UUID) -> dict[str, Any]:
+    told = news.of_campaign(pk)
+    if told is None:
+        raise Http404("there is no such campaign")
+    return told
+
+
+def _after(request: HttpRequest) -> int:
+    return whole(request.headers.get("Last-Event-ID") or request.GET.get("after", "0")) or 0
+
+
+def _stream(told: Seat | list[bytes]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(told, content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"  # nginx would collect what is to be read at once
+    return response
+
+
+def _full() -> HttpResponse:
+    """The page polls instead, so that it works whatever happens; and asks for a stream again later."""
+    return HttpResponse("all streams of this process are taken\n", status=503, headers={"Retry-After": str(AGAIN_S)})
+
+
+urlpatterns = [
+    path("runs/<uuid:pk>/live.json", run_live, name="run_live"),
+    path("runs/<uuid:pk>/stream/", run_stream, name="run_stream"),
+    path("campaigns/<uuid:pk>/live.json", campaign_live, name="campaign_live"),
+    path("campaigns/<uuid:pk>/stream/", campaign_stream, name="campaign_stream"),
+]

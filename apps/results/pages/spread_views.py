@@ -1,0 +1,99 @@
+"""How long fio's I/Os took, as a figure and as rows: of a run section by section, of a campaign level by level."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import needs
+from apps.campaigns.models import Campaign, Run
+from apps.results import charts
+from apps.results.exchange import exports
+from apps.results.pages.figures import as_json
+from apps.results.runs import spreads
+from apps.results.runs.spreads import Spreads
+from apps.results.store.keeper import Keeper
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Of the step that ?step= names."""
+    return as_json(charts.spread_chart(_of_run(request, pk), charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+def run_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    return _csv(_of_run(request, pk), "section", f"latency-{pk}.csv")
+
+
+def _of_run(request: HttpRequest, pk: UUID) -> Spreads:
+    run, step = get_object_or_404(Run, pk=pk), request.GET.get("step", "")
+    found = spreads.of_run(run, step)
+    if not found.found:
+        raise Http404(f"{step[:40]!r} is no step of this run with a report of fio")
+    return found
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Of the section that ?section= names, as it is kept."""
+    campaign, section, host = _asked(request, pk)
+    look = charts.theme(request.GET.get("theme", ""))
+    told = Keeper(campaign, host).asked(
+        f"spread {section} {look is charts.DARK}",
+        lambda: charts.spread_chart(spreads.of_levels(campaign, *section, host), look),
+    )
+    return HttpResponse(told, content_type="application/json")
+
+
+@needs(Role.VIEWER)
+def campaign_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    campaign, section, host = _asked(request, pk)
+    return _csv(spreads.of_levels(campaign, *section, host), "level", f"latency-{pk}.csv")
+
+
+def _asked(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str, str], int | None]:
+    campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
+    section, host = (request.GET.get(name, "") for name in ("section", "host"))
+    found = spreads.sections_of(campaign)
+    if section not in found:
+        raise Http404(f"{section[:80]!r} is no section of a report of fio: {', '.join(found) or 'there is none'}")
+    return campaign, found[section], whole(host)
+
+
+def context(request: HttpRequest, campaign: Campaign, host: int | None) -> dict[str, Any]:
+    """What a campaign's page shows of it: the section of its fio steps that ?section= names, or the first."""
+    found = spreads.sections_of(campaign)
+    if not found:
+        return {}
+    asked = request.GET.get("section", "")
+    chosen = asked if asked in found else next(iter(found))
+    named = {key: spreads.spoken(each) for key, each in found.items()}
+    address = {"section": chosen} | ({"host": host} if host else {})
+    return {"spread": urlencode(address), "spread_of": named[chosen], "sections": named.items(), "section": chosen}
+
+
+def _csv(found: Spreads, row: str, name: str) -> HttpResponseBase:
+    lines = exports.csv_lines([row, "direction", *spreads.HEAD], spreads.lines_of(found))
+    response = StreamingHttpResponse(lines, content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+urlpatterns = [
+    path("runs/<uuid:pk>/fio.json", run_spread, name="run_spread"),
+    path("runs/<uuid:pk>/fio.csv", run_spread_csv, name="run_spread_csv"),
+    path("campaigns/<uuid:pk>/fio.json", campaign_spread, name="campaign_spread"),
+    path("campaigns/<uuid:pk>/fio.csv", campaign_spread_csv, name="campaign_spread_csv"),
+]

@@ -1,0 +1,1 @@
+"""What one run shows: its story, proof, steps and latencies."""

@@ -1,0 +1,154 @@
+"""SELECT only: how the latencies of a run were spread: by percentile, over time, by statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.histogram import middle_of
+from apps.campaigns.models import Run
+from apps.results.runs.timeline import Axis, began_of
+from common.errors import ProvingError
+from readers.latency import LatencyReport, parse_latency
+from readers.measure import fio
+
+FILES = r"^out/[^/]+/(latency|fio)\.json$"
+SLOT_BITS = 4
+NINES = 5  # 99.999 %: beyond that no run here has enough to count
+EVEN = (1, 5, 10, 25, 50, 75)
+REST = (10, 7, 5, 2)  # of what lies beyond one nine, tenths
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Latency by percentile, of `count` transactions or I/Os. A percentile is there where more than one lies beyond."""
+
+    name: str
+    count: int
+    percents: list[float]
+    ms: list[float]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Transactions by the time that they ended, in seconds on the run's axis, and by latency; `edges` in ms."""
+
+    t: list[float]
+    edges: list[float]
+    counts: NDArray[np.float64]
+    width_s: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    name: str
+    sql: str
+    ms: float
+
+
+def steps_of(run: Run) -> dict[str, list[str]]:
+    """What can be drawn of a run -> the steps that have it: percentiles, a heat map over time, fio's distributions."""
+    found: dict[str, list[str]] = {"nines": [], "heat": [], "spread": []}
+    paths = run.artefacts.filter(path__regex=FILES).exclude(content=None).order_by("path")
+    for path in paths.values_list("path", flat=True):
+        _, step, name = path.split("/")
+        found["nines"].append(step)
+        found["heat" if name == "latency.json" else "spread"].append(step)
+    return found
+
+
+def curves_of(run: Run) -> list[Curve]:
+    """Of pgbench's transactions, all and script by script, and of fio's I/Os by section and direction."""
+    return [curve for step, path, content in _files(run) for curve in _read(step, path, content)]
+
+
+def _files(run: Run) -> Iterator[tuple[str, str, bytes]]:
+    wanted = run.artefacts.filter(path__regex=FILES).exclude(content=None)
+    for file in wanted.order_by("path"):
+        _, step, name = file.path.split("/")
+        yield step, name, bytes(file.content or b"")
+
+
+def _read(step: str, name: str, content: bytes) -> Iterator[Curve]:
+    """What cannot be read has no curve: the measurements of its run say why."""
+    try:
+        if name == "latency.json":
+            yield from _of_pgbench(step, parse_latency(content))
+        else:
+            told = [(one.title, one.histogram) for section in fio.latencies(content) for one in section.ways]
+            for title, found in ((title, found) for title, found in told if found):
+                yield _curve(f"{step} {title}".strip(), found.count, found.percentile, 1e6)
+    except ProvingError:
+        return
+
+
+def _of_pgbench(step: str, report: LatencyReport) -> Iterator[Curve]:
+    yield _curve(f"{step}, {report.loop} loop", report.all.histogram.count, report.all.histogram.percentile, 1000)
+    if len(report.scripts) > 1:
+        for script in report.scripts:
+            yield _curve(f"{step} {script.name}", script.histogram.count, script.histogram.percentile, 1000)
+    if report.lag is not None:
+        yield _curve(f"{step}, schedule lag", report.lag.count, report.lag.percentile, 1000)
+
+
+def _curve(name: str, count: int, percentile: Callable[[float], float], per_ms: float) -> Curve:
+    told = [percent for percent in percents() if count * (100 - percent) > 100]
+    return Curve(name, count, told, [percentile(percent) / per_ms for percent in told] if count else [])
+
+
+def percents() -> list[float]:
+    """Evenly below 90, and then as many between each nine and the next; three decimals, as histograms have them."""
+    nines = [round(100 - rest * 10.0 ** (1 - nine), 3) for nine in range(1, NINES) for rest in REST]
+    return [*EVEN, *nines, round(100 - 10.0 ** (2 - NINES), 3)]
+
+
+def heat_of(run: Run, step: str, axis: Axis) -> Heat | None:
+    """Of a pgbench step whose transactions were logged, in the part of the time that is shown; None of any other."""
+    file = run.artefacts.filter(path=f"out/{step}/latency.json").exclude(content=None).first()
+    if file is None:
+        return None
+    try:
+        return _heat(
+            parse_latency(bytes(file.content or b"")), began_of(run, step), axis.offsets().get(step, 0.0), axis
+        )
+    except ProvingError:
+        return None
+
+
+def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis) -> Heat | None:
+    """Its slots are seconds of the wall clock, and `began` is when the step did by that."""
+    if not report.slots:
+        return None
+    zero = (report.slots[0][0] if began is None else began) - offset
+    begin, end = axis.within(0.0)
+    slots = [(t, row) for t, row in report.slots if begin <= t - zero + report.slot_s and t - zero <= end]
+    if not slots:
+        return Heat([], [], np.zeros((0, 0)), report.slot_s)
+    first, last = slots[0][0], slots[-1][0]
+    buckets = sorted({bucket for _, row in slots for bucket, _ in row})
+    low, high = buckets[0], buckets[-1]
+    columns = (last - first) // report.slot_s + 1
+    counts = np.zeros((high - low + 1, columns))
+    for second, row in slots:
+        for bucket, times in row:
+            counts[bucket - low, (second - first) // report.slot_s] += times
+    edges = [max(middle_of(bucket, SLOT_BITS), 0.5) / 1000 for bucket in range(low, high + 1)]
+    return Heat([first - zero + place * report.slot_s for place in range(columns)], edges, counts, report.slot_s)
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """Sorts statement:2 before statement:10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def statements_of(run: Run) -> list[Statement]:
+    """The mean latency of each statement of each script, as pgbench -r tells it, in the order of the scripts."""
+    rows = run.measurements.filter(name__contains="statement:", unit="ms").exclude(definition__startswith="\\")
+    return [
+        Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)
+        for row in sorted(rows, key=lambda row: (row.step, natural_key(row.name)))
+    ]

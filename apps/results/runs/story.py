@@ -1,0 +1,207 @@
+"""SELECT only: what a run's page tells, from its events, manifest and artefacts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.db.models import Q
+
+from agents.settings import SETTINGS
+from apps.campaigns.design import checks, previews, validity
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
+from apps.campaigns.queries import runs_listed
+from apps.hosts import topology
+from apps.results import queries
+from apps.results.runs import proof
+from apps.results.runs.timeline import Axis
+from apps.results.store import samples, series
+from common.errors import PlanError
+
+TAIL_BYTES = 20_000
+MOST_ROWS = 300
+RUNS_SHOWN = 100
+Rows = Iterable[list[Any]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An artefact with as much of its end as a page shows."""
+
+    artefact: Artefact
+    text: str
+    cut: bool
+
+
+@dataclass(frozen=True)
+class RunsPage:
+    """Some of a campaign's runs in their order; `before` and `after`: places from which further ones are asked for,
+    None where there are none."""
+
+    runs: list[Run]
+    before: int | None
+    after: int | None
+
+    @property
+    def all(self) -> bool:
+        return self.before is None and self.after is None
+
+
+def runs_of(campaign: Campaign, host: int | None = None, before: int | None = None, after: int = -1) -> RunsPage:
+    """Those that come next after a place, or right before one, of one host or all, with the campaign's metric as
+    `value`; two queries."""
+    wanted = runs_listed(queries.runs_on(campaign, host))
+    if before is None:
+        found = list(wanted.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = found[:RUNS_SHOWN], after >= 0, len(found) > RUNS_SHOWN
+    else:
+        found = list(wanted.filter(position__lt=before).order_by("-position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = found[:RUNS_SHOWN][::-1], len(found) > RUNS_SHOWN, True
+    measured = queries.metric_values(campaign, runs) if campaign.metric else {}
+    for run in runs:
+        run.value = measured.get(run.pk)  # type: ignore[attr-defined]
+        run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
+    edges = (runs[0].position, runs[-1].position) if runs else (after + 1, after)
+    return RunsPage(runs, edges[0] if earlier else None, edges[1] if later else None)
+
+
+def design_of(campaign: Campaign) -> dict[str, Any]:
+    """What starting a draft would do, or why it cannot start."""
+    try:
+        preview = previews.preview(campaign)
+    except PlanError as error:
+        return {"refusal": error, "checks": validity.checks(campaign)}
+    return {"preview": preview, "checks": checks.rows(campaign, preview)}
+
+
+def proof_of(run: Run) -> proof.Report:
+    """Whether the settings of the run were in effect and were restored, on each host that had a role in it."""
+    told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
+    asked, failed = dict[str, Any](), dict[str, dict[str, Any]]()
+    jobs: list[Run | RunPart] = [run, *run.parts.all()]
+    for job in jobs:
+        where = f" on {job.name}" if isinstance(job, RunPart) else ""
+        for kind, data in job.events.filter(kind__in=("proof", "write")).order_by("seq").values_list("kind", "data"):
+            told[kind].append({**data, "setting": data["setting"] + where})
+        wanted = job.spec["settings"]
+        asked |= {name + where: wanted[name] for name in SETTINGS if name in wanted}
+        if job.error and job.error.get("setting"):
+            failed[job.error["setting"].partition(" ")[0] + where] = job.error
+    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED, failed)
+
+
+def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
+    """The parts of a run over several hosts; of the one at place `chosen`, or of the first, what its host was, its log
+    and its files."""
+    parts = list(run.parts.select_related("host", "facts").defer("facts__data"))
+    part = next((each for each in parts if str(each.position) == chosen), parts[0])
+    events = part.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]
+    files = part.artefacts.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("path")
+    machine = topology.line(part.facts.data) if part.facts else ""
+    return {"parts": parts, "chosen": part, "machine": machine, "events": events, "files": files}
+
+
+def commands_of(run: Run) -> list[dict[str, Any]]:
+    """Each with `line`, as a shell would take it."""
+    events = run.events.filter(kind="command").order_by("seq")
+    return [{"at": event.at, **event.data, "line": command_line(event.data)} for event in events]
+
+
+def command_line(command: dict[str, Any]) -> str:
+    settings = [f"{name}={shlex.quote(str(value))}" for name, value in (command.get("env") or {}).items()]
+    return " ".join([*settings, shlex.join(map(str, command["argv"]))])
+
+
+def artefacts_of(run: Run) -> list[Shown]:
+    return [_shown(artefact) for artefact in run.artefacts.order_by("path")]
+
+
+def _shown(artefact: Artefact) -> Shown:
+    content = bytes(artefact.content or b"")
+    if b"\0" in content[:1000]:
+        return Shown(artefact, "", False)
+    return Shown(artefact, content[-TAIL_BYTES:].decode("utf-8", "replace"), len(content) > TAIL_BYTES)
+
+
+def data_of(run: Run) -> dict[str, Any] | None:
+    """What its agent told last of its data set, as agents/protocol.py has it."""
+    event = run.events.filter(kind="dataset").order_by("-seq").first()
+    return event.data if event else None
+
+
+def timings_of(run: Run) -> list[tuple[str, float]]:
+    """(phase, seconds), as the manifest has them."""
+    timings = (run.manifest or {}).get("timings") or {}
+    return [(name, seconds) for name, seconds in timings.items() if isinstance(seconds, int | float)]
+
+
+def unsteady_of(run: Run) -> list[str]:
+    """What its agent said of warm-ups that were not steady when their time was over."""
+    told = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
+    return list(told.values_list("data__message", flat=True))
+
+
+def line_of(event: RunEvent) -> dict[str, Any]:
+    """An event in a line, for the log of a run that is watched."""
+    return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": text_of(event)}
+
+
+def text_of(event: RunEvent) -> str:
+    data = event.data
+    if event.kind == "state":
+        return " ".join(filter(None, [data["state"], data.get("step")]))
+    if event.kind == "command":
+        return f"{data['purpose']}: {command_line(data)}"
+    if event.kind == "write":
+        return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
+    if event.kind == "proof":
+        verdict = "ok" if data["ok"] else "NOT IN EFFECT"
+        looked = f"{data['setting']} {data['phase']}, {data['subject']}"
+        return f"{looked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+    if event.kind in ("measuring", "measured"):
+        return f"step {data['step']} {'begins' if event.kind == 'measuring' else 'has ended'}"
+    if event.kind == "outcome":
+        return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
+    if event.kind == "dataset":
+        used = data["used"] or {}
+        told = f": {used['means']} in {used['seconds']} s, {used['reason']}" if used else ""
+        return f"{data['name']} ({data['database']}) is {data['state']}{told}"
+    return str(data.get("message") or data)
+
+
+def sentence_of(run: Run) -> str:
+    """The run in one sentence, for those who do not see its chart."""
+    shown = {row.name: row for row in run.measurements.all()}
+    parts = [
+        f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))
+    ]
+    outcome = run.get_outcome_display() or run.state
+    return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
+
+
+def table_of(columns: Sequence[samples.Column], axis: Axis, most: int | None = None) -> tuple[list[str], Rows, int]:
+    """The samples of all sources in order of time: a head, rows with "" where a source has no sample then, and how many
+    rows there are in all; the first `most` of them are made. Where there are several steps, each row tells its own."""
+    head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
+    times = [column.t[~np.isnan(column.values)].round(1) for column in columns]
+    every = np.unique(np.concatenate(times)) if times else np.empty(0)
+    shown = every[:most]
+    table = np.full((len(shown), len(columns)), np.nan)
+    for place, (column, t) in enumerate(zip(columns, times, strict=True)):
+        at = np.searchsorted(every, t)
+        inside = at < len(shown)
+        table[at[inside], place] = column.values[~np.isnan(column.values)][inside]
+    pairs = zip(shown.tolist(), table, strict=True)
+    rows = ([t, *("" if value != value else value for value in row.tolist())] for t, row in pairs)
+    if len(axis.steps) < 2:
+        return head, rows, len(every)
+    return ["step", *head], ([axis.step_at(row[0]), *row] for row in rows), len(every)
+
+
+def samples_of(run: Run, panels: Sequence[series.Panel], axis: Axis) -> dict[str, Any]:
+    """The first rows of a run's samples, for the chart as a table."""
+    head, rows, count = table_of(samples.run_columns(run, panels, axis), axis, most=MOST_ROWS)
+    return {"head": head, "rows": list(rows), "more": count - MOST_ROWS}

@@ -1,0 +1,196 @@
+"""What a run's own samples say of it, step by step: found once, when its results are read, and told in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import stats
+from agents.workloads import WORKLOADS
+from apps.campaigns.design import steps
+from apps.campaigns.models import Run
+from apps.results.answers.sentences import Judgement
+from apps.results.models import Mark, Measurement, Within
+from apps.results.store import samples
+from apps.results.store.fold import Table
+from common.wording import percent
+from stats.model import Floats
+
+# The throughput of a load: the columns of its generator's source that add up to it.
+RATES = {name: workload.rates for name, workload in WORKLOADS.items() if workload.rates}
+# With fewer samples noise passes for a warm-up too often: docs/statistics.md has how often.
+FEWEST = 60
+CYCLES = 2
+MOST_STALLS = 50
+P99 = 99.0
+
+
+def judge(run: Run) -> list[Within]:
+    """Of each measured step that has a rate; its marks and its samples are stored. Nothing is saved."""
+    marks = [mark for mark in run.marks.all() if mark.kind != Mark.Kind.SECTION]
+    logged = run.artefacts.filter(path="out/postgresql.log").exclude(content=None).exists()
+    found = []
+    for step in steps.measured(run.spec["steps"]):
+        table = _rate(run, step["name"])
+        if table is not None:
+            writes = logged and step["kind"] != "fio" and WORKLOADS[step["kind"]].writes(step["options"])
+            own = [mark for mark in marks if mark.step == step["name"]]
+            found.append(_within(run, step["name"], *table, own, writes))
+    return found
+
+
+def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
+    """Seconds since the step began, and the rate; None where nobody told one."""
+    for series in run.series.filter(step=step, source__in=RATES):
+        names = RATES[series.source]
+        table: Table = samples.assemble(series.blocks.order_by("first"), {"t", *names})
+        told = [table[name] for name in names if name in table]
+        if told:
+            some = np.logical_or.reduce([~np.isnan(each) for each in told])
+            return table["t"], np.where(some, np.nansum(told, axis=0), np.nan)
+    return None
+
+
+def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], writes: bool) -> Within:
+    inside = _inside(t, marks)
+    last = float(t[-1]) if t.size else 0.0
+    whole = sum(mark.t >= 0 and mark.until is not None and mark.until <= last for mark in marks)
+    every = float(np.median(np.diff(t))) if t.size > 1 else 1.0
+    data: dict[str, Any] = {"samples": int(t.size), "every_s": round(every, 3), "writes": writes, "checkpoints": whole}
+    row = Within(run=run, step=step, data=data, few_checkpoints=writes and whole < CYCLES)
+    if np.isfinite(rate).sum() < FEWEST:
+        return row
+    found = stats.warm_up(rate, masked=inside | _stalled(rate))
+    kept = rate[found.cut :]
+    slope, lost = stats.trend(kept, run.campaign.delta), stats.dips(kept)
+    row.steady, row.trending, row.stalled_s = (
+        found.steady,
+        bool(slope and slope.flagged),
+        round(lost.stalled * every, 3),
+    )
+    data["warm_up_s"] = round(float(t[found.cut] - t[0]), 3)
+    data["mean"], data["mean_of_all"] = found.mean, float(np.nanmean(rate))
+    data["trend"] = asdict(slope) if slope else None
+    data["lost"] = lost.lost_fraction
+    data["depth"] = stats.dip_depth(kept, inside[found.cut :])
+    spans = lost.stalls[:MOST_STALLS]
+    data["stalls"] = [[_begin(t, found.cut + one, every), _begin(t, found.cut + two, every)] for one, two in spans]
+    return row
+
+
+def _stalled(rate: Floats) -> NDArray[np.bool_]:
+    """A stall is told as one: it would pass for the end of a warm-up."""
+    stalled = np.zeros(rate.size, dtype=bool)
+    for begin, end in stats.dips(rate).stalls:
+        stalled[begin:end] = True
+    return stalled
+
+
+def _begin(t: Floats, place: int, every: float) -> float:
+    """A sample tells of the time before it."""
+    return round(float(t[place] if place < t.size else t[-1] + every) - every, 3)
+
+
+def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
+    """Which samples were taken during a checkpoint; one whose end was not seen goes on."""
+    inside = np.zeros(t.size, dtype=bool)
+    for mark in marks:
+        inside |= (t >= mark.t) & (t <= (np.inf if mark.until is None else mark.until))
+    return inside
+
+
+def told(rows: Iterable[Within], measurements: Iterable[Measurement]) -> list[Judgement]:
+    """Sentences for a run's page, each naming its step where there are several."""
+    rows = list(rows)
+    found = []
+    for row in rows:
+        where = f"Step {row.step}: " if len(rows) > 1 else ""
+        found += [Judgement(one.topic, where + one.sentence, one.tone, one.figures) for one in _sentences(row)]
+    return [*found, *_beyond_limit(measurements)]
+
+
+def _sentences(row: Within) -> Iterator[Judgement]:
+    data = row.data
+    if row.steady is None:
+        many = f"{data['samples']} samples at {data['every_s']:g} s"
+        sentence = f"Too short to tell a warm-up from noise: {many}, and {FEWEST} are the least."
+        yield Judgement("warm-up", sentence, "unknown", {"samples": data["samples"]})
+        return
+    yield _of_warm_up(row, data)
+    yield _of_trend(row, data)
+    yield _of_stalls(row, data)
+    yield from _of_checkpoints(row, data)
+
+
+def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
+    length = data["samples"] * data["every_s"]
+    figures = {name: data[name] for name in ("warm_up_s", "mean", "mean_of_all")} | {"steady": row.steady}
+    if not row.steady:
+        sentence = f"No steady state within its {length:g} s: half of it was not enough to warm up. Measure for longer."
+        return Judgement("warm-up", sentence, "warning", figures)
+    if not data["warm_up_s"]:
+        return Judgement("warm-up", f"Steady from the first of its {length:g} s on.", "note", figures)
+    share = 100 * (data["mean_of_all"] / data["mean"] - 1)
+    sentence = (
+        f"Steady after {data['warm_up_s']:g} s of its {length:g} s. What the tool told is of all of it, "
+        f"{percent(share)} from the rate of the steady part."
+    )
+    return Judgement("warm-up", sentence, "warning" if abs(share) >= 50 * row.run.campaign.delta else "note", figures)
+
+
+def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
+    slope = data["trend"]
+    if slope is None:
+        return Judgement("trend", "Nothing to fit a trend to: half of its samples are nil.", "warning", {})
+    size = f"{percent(slope['total_percent'])} [{slope['low_percent']:.2f}, {slope['high_percent']:.2f}]"
+    if row.trending:
+        return Judgement("trend", f"It never came to rest: {size} from then to its end.", "warning", slope)
+    return Judgement("trend", f"No trend that matters after that: {size} to its end.", "note", slope)
+
+
+def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
+    lost = f"{100 * data['lost']:.1f} % of the work of its median rate was lost in dips"
+    figures = {"stalled_s": row.stalled_s, "lost": data["lost"], "stalls": data["stalls"]}
+    if not row.stalled_s:
+        return Judgement("stalls", f"It never stalled; {lost}.", "note", figures)
+    first = data["stalls"][0][0]
+    many = len(data["stalls"])
+    sentence = (
+        f"It stood still for {row.stalled_s:g} s in {many} stall{'s' * (many > 1)}, first at {first:g} s; {lost}."
+    )
+    return Judgement("stalls", sentence, "warning", figures)
+
+
+def _of_checkpoints(row: Within, data: Mapping[str, Any]) -> Iterator[Judgement]:
+    count = data["checkpoints"]
+    seen = f"{count or 'no'} whole checkpoint{'s' * (count != 1)}"
+    if row.few_checkpoints:
+        sentence = (
+            f"It writes, and saw {seen}: what checkpoints cost shows from {CYCLES} cycles on. Measure for longer, or "
+            "lower checkpoint_timeout in all levels."
+        )
+        yield Judgement("checkpoints", sentence, "warning", {"checkpoints": count})
+    if data["depth"] is not None:
+        sentence = f"During checkpoints its rate was {percent(-100 * data['depth'])} from that between them ({seen})."
+        yield Judgement("checkpoints", sentence, "note", {"checkpoints": count, "depth": data["depth"]})
+
+
+def _beyond_limit(measurements: Iterable[Measurement]) -> Iterator[Judgement]:
+    """Transactions that were skipped count as infinitely slow: where they are a hundredth, p99 is beyond the limit."""
+    counts: dict[str, dict[str, float]] = {}
+    for row in measurements:
+        if row.name in ("skipped", "transactions"):
+            counts.setdefault(row.step, {})[row.name] = row.value
+    for step, each in counts.items():
+        skipped = each.get("skipped", 0.0)
+        share = 100 * skipped / max(1.0, skipped + each.get("transactions", 0.0))
+        if share > 100 - P99:
+            sentence = (
+                f"p99 of step {step} is > limit: {share:.2f} % of its transactions were skipped, being later than the "
+                "latency limit, and count as infinitely slow."
+            )
+            yield Judgement("latency", sentence, "warning", {"skipped_percent": share})

@@ -1,0 +1,107 @@
+"""Samples live as events while they are new; here they become columns. Each batch is moved in a transaction of its own,
+so that nothing is lost or counted twice wherever it dies, and a run that lasts for days never holds a day of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from django.db import transaction
+from numpy.typing import NDArray
+
+from apps.campaigns.models import Run
+from apps.results.models import Block, Series
+from apps.results.runs.timeline import part_step
+from apps.results.store import codec
+from apps.results.store.series import panel_of
+
+BATCH = 8000  # events at a time: their JSON takes some 20 MB
+FULL = 4096  # samples of a block
+# While a run goes on, its newest events stay: pages that follow it ask for them.
+TAIL = 1000
+# So many more are worth to be folded: those of some three minutes.
+MANY = 2000
+PLACE, CONTENT = ("series", "group", "first"), ("columns", "samples", "begin", "end", "packed")
+Table = dict[str, NDArray[np.float64]]
+
+
+def fold(run: Run, *, leave: int = 0) -> int:
+    """Move the samples that came before the newest `leave` events; answers how many."""
+    upto = run.last_seq - leave if leave else None
+    moved = _moved(run, run.events, upto)
+    for part in run.parts.all():
+        moved += _moved(run, part.events, part.last_seq - leave if leave else None, part_step(part.name))
+    return moved
+
+
+def _moved(run: Run, told: Any, upto: int | None, step: str = "") -> int:
+    moved = last = _batch(run, told, upto, step)
+    while last == BATCH:
+        last = _batch(run, told, upto, step)
+        moved += last
+    return moved
+
+
+@transaction.atomic
+def _batch(run: Run, events: Any, upto: int | None, named: str) -> int:
+    """Of the run's own events, or of a part's, whose samples have a step of their own."""
+    Run.objects.select_for_update(no_key=True).get(pk=run.pk)  # one at a time; new events may come meanwhile
+    samples = events.filter(kind="sample").order_by("seq")
+    rows = list((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
+    if not rows:
+        return 0
+    told: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for _, data in rows:
+        told.setdefault((named or data["step"], data["source"]), []).append(data)
+    for (step, source), listed in told.items():
+        append(run, step, source, table_of(listed))
+    samples.filter(seq__lte=rows[-1][0]).delete()
+    return len(rows)
+
+
+def table_of(samples: Iterable[dict[str, Any]]) -> Table:
+    """Events of one source as columns, t first; nan where one has no number."""
+    rows = [{"t": data["t"], **data["values"]} for data in samples]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float64) for name in names}
+
+
+def append(run: Run, step: str, source: str, table: Table) -> None:
+    """Further samples of a source, in the caller's transaction."""
+    series, _ = Series.objects.get_or_create(run=run, step=step, source=source, defaults={"columns": ["t"]})
+    unfinished = {block.group: block for block in series.blocks.filter(samples__lt=FULL)}
+    groups: dict[str, list[str]] = {}
+    for name in table:
+        groups.setdefault(group_of(source, name), []).append(name)
+    blocks: list[Block] = []
+    for group, names in groups.items():
+        blocks += _blocks(series, group, unfinished.get(group), {name: table[name] for name in names}, table["t"])
+    Block.objects.bulk_create(blocks, update_conflicts=True, unique_fields=PLACE, update_fields=CONTENT)
+    series.columns = list(dict.fromkeys([*series.columns, *table]))
+    series.samples += len(table["t"])
+    series.save(update_fields=["columns", "samples"])
+
+
+def group_of(source: str, name: str) -> str:
+    """Which columns are stored together: those of a panel; the times alone."""
+    panel = panel_of(source, name)
+    return "" if name == "t" else panel.group if panel else "undeclared"
+
+
+def _blocks(series: Series, group: str, last: Block | None, table: Table, t: NDArray[np.float64]) -> Iterator[Block]:
+    """The last block of a group, where it reaches to the end of the series, filled up; and further
+    ones."""
+    first = series.samples
+    if last is not None and last.first + last.samples == first:
+        known, before = last.unpack(last.columns), last.samples
+        none = np.full(before, np.nan), np.full(len(t), np.nan)
+        names = dict.fromkeys([*last.columns, *table])
+        table = {name: np.concatenate([known.get(name, none[0]), table.get(name, none[1])]) for name in names}
+        t, first = np.concatenate([np.full(before, last.begin), t]), last.first
+    for at in range(0, len(t), FULL):
+        here = slice(at, at + FULL)
+        packed = codec.pack([values[here] for values in table.values()])
+        block = Block(series=series, group=group, first=first + at, columns=list(table), packed=packed)
+        block.samples, block.begin, block.end = len(t[here]), float(t[here][0]), float(t[here][-1])
+        yield block

@@ -1,0 +1,132 @@
+"""From an ended run's raw output and samples to measurements and series. Reading again gives the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from apps.campaigns.design import steps
+from apps.campaigns.models import Run, RunPart
+from apps.results.answers import looks
+from apps.results.models import Mark, Measurement, Within
+from apps.results.runs import within
+from apps.results.store import fold
+from common.errors import WorkloadError
+from readers import measure
+from readers.postgres.server_log import Checkpoint, parse_checkpoints
+
+SERVER_LOG = "out/postgresql.log"
+SERIES = "series.json"
+
+
+def ingest(run: Run) -> bool:
+    """Read the results of an ended run, once. False when that was done before, or the run has not ended."""
+    waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
+    if not waiting.exists():
+        return False
+    fold.fold(run)  # step by step: what dies half way goes on from there
+    read = _read(run, waiting)
+    if read and run.campaign.stop:
+        looks.look(run.campaign)
+    return read
+
+
+@transaction.atomic
+def _read(run: Run, waiting: QuerySet[Run]) -> bool:
+    if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
+        return False
+    spans = _told(run)
+    Mark.objects.bulk_create([*_marks(run), *spans])
+    if run.outcome == Run.Outcome.OK:
+        Within.objects.bulk_create(within.judge(run))
+        try:
+            Measurement.objects.bulk_create(_measurements(run))
+        except WorkloadError as error:
+            unreadable = Run.objects.filter(pk=run.pk)
+            unreadable.update(outcome=Run.Outcome.FAILED, error=error.as_dict())
+    run.refresh_from_db()
+    return True
+
+
+def _measurements(run: Run) -> list[Measurement]:
+    rows = []
+    for step in steps.measured(run.spec["steps"]):
+        prefix = f"out/{step['name']}/"
+        files = run.artefacts.filter(path__startswith=prefix)
+        outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
+        for found in measure.measure(step["kind"], outputs, step["options"]):
+            row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
+            row.better, row.definition = found.better, found.definition
+            rows.append(row)
+    return rows
+
+
+def _proof(run: Run) -> dict[str, Any]:
+    """What was checked on the host, in short: how often, how often it held, and what was found before the restore."""
+    proofs: list[dict[str, Any]] = []
+    lines: list[str] = []
+    jobs: list[Run | RunPart] = [run, *run.parts.all()]
+    for job in jobs:
+        own = [event.data for event in job.events.filter(kind="proof").order_by("seq")]
+        where = f"{job.name}: " if isinstance(job, RunPart) else ""
+        shown = {f"{each['setting']} {each['subject']}": each["found"] for each in own if each["phase"] != "restored"}
+        lines += [f"{where}{subject}: {found}" for subject, found in shown.items()]
+        proofs += own
+    return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
+
+
+def _told(run: Run) -> list[Mark]:
+    """A tool's own series of a step takes the place of what was seen while it ran; its parts become marks."""
+    began = {data["step"]: data["began"] for data in _looked_at(run)}
+    files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
+    marks = []
+    for file in files:
+        step, told = file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))
+        if step in began:
+            _replace(run, step, told, began[step])
+            marks += [_span(run, step, span, began[step]) for span in told["spans"]]
+    return marks
+
+
+def _replace(run: Run, step: str, told: dict[str, Any], began: float) -> None:
+    table = {name: np.array(values, dtype=np.float64) for name, values in told["columns"].items()}
+    run.series.filter(step=step, source=told["source"]).delete()
+    fold.append(run, step, told["source"], table | {"t": np.round(table["t"] - began, 3)})
+
+
+def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
+    t, until = round(span["began"] - began, 3), round(span["ended"] - began, 3)
+    return Mark(run=run, step=step, kind=Mark.Kind.SECTION, t=t, until=until, label=span["name"][:120], data={})
+
+
+def _looked_at(run: Run) -> list[dict[str, Any]]:
+    return list(run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True))
+
+
+def _marks(run: Run) -> list[Mark]:
+    """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
+    log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
+    checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
+    return [
+        _mark(run, step, checkpoint)
+        for step in _looked_at(run)
+        for checkpoint in checkpoints
+        if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
+    ]
+
+
+def _mark(run: Run, step: dict[str, Any], checkpoint: Checkpoint) -> Mark:
+    figures = {name: value for name, value in asdict(checkpoint).items() if value is not None}
+    data = {name: figures[name] for name in figures.keys() - {"kind", "began", "ended", "reason"}}
+    # One that began before this log was opened is there from the start.
+    began = step["began"] if checkpoint.began is None else checkpoint.began
+    until = None if checkpoint.ended is None else round(checkpoint.ended - step["began"], 3)
+    t = round(began - step["began"], 3)
+    label = checkpoint.reason or "began before the log"
+    return Mark(run=run, step=step["step"], kind=checkpoint.kind, t=t, until=until, label=label, data=data)

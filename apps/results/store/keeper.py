@@ -1,0 +1,168 @@
+"""What pages show of a campaign and takes all its runs, as it is kept: table, summary, judgements, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import orjson
+from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max, Sum
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from agents.protocol import digest
+from apps.campaigns.execution.schedule import Counts, counts
+from apps.campaigns.models import Campaign, Run
+from apps.campaigns.queries import Break, Progress, breaks, progress
+from apps.results import charts, queries
+from apps.results.answers.judgements import judgements
+from apps.results.answers.sentences import Judgement, by_topic, key_findings
+from apps.results.answers.summary import SummaryTable, summary_table
+from apps.results.models import Kept
+from apps.results.queries import CampaignTable
+from apps.results.store.kept import json_of, keep, kept, program, revived, there
+from common.errors import PlanError
+
+# From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
+FILLED_FROM = 500
+ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
+ASKED_FOR, MOST_ASKED = "asked ", 40
+# Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
+LEVELS, SUMMARY, FINDINGS = "results/_levels.html", "results/_summary.html", "results/_findings.html"
+OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS)
+_OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
+
+
+class _Content(Func):
+    """A number for a row's columns that another content does not have."""
+
+    template = "hash_record_extended(ROW(%(expressions)s), 0)"
+    output_field = BigIntegerField()
+
+
+@dataclass
+class Keeper:
+    """What is kept of a campaign: of one of its hosts, or of all."""
+
+    campaign: Campaign
+    host: int | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Of all that its answers come from: one query, two where a rule looks on."""
+        runs = Run.objects.filter(campaign=self.campaign).order_by()
+        content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
+        found = runs.aggregate(count=Count("pk"), content=content)
+        look = self.campaign.looks.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
+        asked = [getattr(self.campaign, name) for name in ASKED]
+        return digest([asked, found["count"], str(found["content"]), look, program()])
+
+    def table(self) -> CampaignTable:
+        """The table without its points: of many runs they are most of it, and a page shows them as a chart."""
+        told = self._get("table", lambda: _bare(self._whole))
+        return cast(CampaignTable, revived(CampaignTable, orjson.loads(told)))
+
+    def summary(self) -> SummaryTable:
+        told = self._get("summary", lambda: summary_table(self.campaign, self.host))
+        return cast(SummaryTable, revived(SummaryTable, orjson.loads(told)))
+
+    def progress(self) -> Progress:
+        """How far it is; what is left of it, as it was when the last run began or ended."""
+        told = self._get("progress", lambda: progress(self.campaign))
+        return cast(Progress, revived(Progress, orjson.loads(told)))
+
+    def breaks(self) -> list[Break]:
+        told = self._get("breaks", lambda: breaks(self.campaign.pk))
+        return cast(list[Break], revived(list[Break], orjson.loads(told)))
+
+    def hosts(self) -> dict[int, Counts]:
+        """Of each host how many of its runs have ended, all of them, and how many are not ok."""
+        told = self._get("hosts", lambda: counts(self.campaign))
+        return {int(host): tuple(counted) for host, counted in orjson.loads(told).items()}
+
+    def levels_drawn(self) -> SafeString:
+        """The table as a page has it. Nothing that is drawn here depends on who asks."""
+        return self._drawn(LEVELS, lambda: {"campaign": self.campaign, "table": self.table()})
+
+    def summary_drawn(self) -> SafeString:
+        """Nothing where the summary says no more than the table."""
+        return self._drawn(SUMMARY, lambda: {"campaign": self.campaign, "summary": self.summary()})
+
+    def judgements_drawn(self) -> SafeString:
+        return self._drawn(FINDINGS, self._findings)
+
+    def _findings(self) -> dict[str, Any]:
+        key, others = key_findings(self.judgements())
+        return {"key": key, "found": by_topic(others), "others": len(others)}
+
+    def judgements(self) -> list[Judgement]:
+        told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
+        return cast(list[Judgement], revived(list[Judgement], orjson.loads(told)))
+
+    def figure(self, theme: str, differences: bool = False, narrow: bool = False) -> bytes:
+        """The campaign's chart as JSON: runs by level, or how the levels differ; for a wide or narrow page."""
+        look, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
+        what = "differences" if differences else "figure"
+        name = f"{what}{' narrow' if narrow else ''}{' dark' if look is charts.DARK else ''}"
+        return self._get(name, lambda: draw(self._whole, look, narrow))
+
+    def answer(self, told: Callable[[CampaignTable], Any]) -> bytes:
+        """The whole table with all its points, as the API tells it."""
+        return self._get("answer", lambda: told(self._whole))
+
+    def asked(self, what: str, compute: Callable[[], Any]) -> bytes:
+        """What somebody asked for in words of an address: as JSON, of each campaign the newest MOST_ASKED."""
+        name = f"{ASKED_FOR}{digest(what)[:16]}"
+        told = self._get(name, compute)
+        newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
+        Kept.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
+        return told
+
+    def fill(self) -> None:
+        """What a page asks for first."""
+        self.table(), self.summary_drawn(), self.figure("light")
+
+    @cached_property
+    def _whole(self) -> CampaignTable:
+        return queries.campaign_table(self.campaign, self.host)
+
+    @cached_property
+    def _known(self) -> bool:
+        """Whether there is such a host here: of others nothing is kept, or whoever asks could fill the table."""
+        return self.host is None or self.campaign.runs.filter(host=self.host).exists()
+
+    def _drawn(self, template: str, context: Callable[[], dict[str, Any]]) -> SafeString:
+        told = self._get(template, lambda: render_to_string(template, context()))
+        return SafeString(orjson.loads(told))
+
+    def _get(self, name: str, compute: Callable[[], Any]) -> bytes:
+        if not self._known:
+            return json_of(compute())
+        # The key is made before the runs are read: what changes meanwhile makes another one.
+        named, key = self._named(name), self.key
+        if name not in OF_A_PAGE:
+            return kept(self.campaign, named, key, compute)
+        if named not in self._there:
+            self._there[named] = keep(self.campaign, named, key, compute)
+        return self._there[named]
+
+    def _named(self, name: str) -> str:
+        return name if self.host is None else f"{name} on {self.host}"
+
+    @cached_property
+    def _there(self) -> dict[str, bytes]:
+        return there(self.campaign, [self._named(name) for name in OF_A_PAGE], self.key)
+
+
+def _bare(table: CampaignTable) -> CampaignTable:
+    return replace(table, levels=[replace(level, points=[]) for level in table.levels])
+
+
+def fill(campaign: Campaign) -> None:
+    """After a run of a large campaign was read."""
+    if campaign.metric and campaign.runs.count() >= FILLED_FROM:
+        with suppress(PlanError):  # figures that cannot be compared: the page says so
+            Keeper(campaign).fill()

@@ -1,0 +1,81 @@
+"""Answers about a campaign that cost much: computed once, and kept until something they come from changes.
+
+Nothing is ever told to forget: what is kept has a key, made of all that it was computed from and of the program's own
+text. Another key is another answer, whoever changed what.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+import orjson
+
+from apps.campaigns.models import Campaign
+from apps.results.models import Kept
+
+
+@cache
+def program() -> str:
+    """The text of this program in short: another version may compute otherwise."""
+    root, digest = Path(__file__).parents[3], hashlib.sha256()
+    texts = (root.glob(f"{name}/**/*.py") for name in ("agents", "apps", "common", "readers", "stats"))
+    for file in sorted(chain(root.glob("templates/**/*.html"), *texts)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def kept(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
+    """What was computed, as JSON, while all that it comes from is in `key`."""
+    return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
+
+
+def there(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
+    """name -> what is kept, of those that are; one query."""
+    rows = Kept.objects.filter(campaign=campaign, name__in=names, key=key)
+    return {name: bytes(value) for name, value in rows.values_list("name", "value")}
+
+
+def keep(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
+    """It is computed, in the place of what was kept by that name."""
+    row = Kept(campaign=campaign, name=name, key=key, value=json_of(compute()))
+    Kept.objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]
+    )
+    return bytes(row.value)
+
+
+def json_of(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+_hints = cache(get_type_hints)
+PLAIN = (str, int, float, bool, Any)
+
+
+def revived(kind: Any, told: Any) -> Any:
+    """A dataclass as it was before it became JSON, with all that is in it."""
+    if told is None or kind in PLAIN:
+        return told
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _hints(kind)
+        given = {each.name: revived(hints[each.name], told[each.name]) for each in fields(kind) if each.init}
+        return kind(**given)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return revived(next(each for each in inner if each is not NoneType), told)
+    if origin is list:
+        return [revived(inner[0], each) for each in told]
+    if origin is tuple:
+        kinds = [inner[0]] * len(told) if inner[-1] is Ellipsis else inner
+        return tuple(revived(each, value) for each, value in zip(kinds, told, strict=True))
+    if origin is dict:
+        return {key: revived(inner[1], value) for key, value in told.items()}
+    return UUID(told) if kind is UUID else told

@@ -1,0 +1,175 @@
+"""SELECT only: samples of a run, as its charts show them: those that became columns, and those that came since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from django.db.models import Q
+from numpy.typing import NDArray
+
+from apps.campaigns.models import PartEvent, Run
+from apps.results.charts.thin import edges, holes
+from apps.results.models import Block, Series
+from apps.results.runs import nodes
+from apps.results.runs.timeline import Axis, part_step
+from apps.results.store.fold import Table, table_of
+from apps.results.store.series import Panel, factor, facts_of, panel_of
+
+Floats = NDArray[np.float64]
+Source = tuple[str, str]  # of which step, and which source
+
+
+@dataclass(frozen=True)
+class Column:
+    """One line of a panel: samples over t, seconds on the axis; nan where one is missing, and where none was taken."""
+
+    source: str
+    name: str
+    unit: str
+    panel: Panel
+    t: Floats
+    values: Floats
+
+
+def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]:
+    """What these panels show of a run, panel by panel, its steps one after another."""
+    places = {panel.key: place for place, panel in enumerate(panels)}
+    lines: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
+    tables = _tables(run, {panel.source for panel in panels}, nodes.needed(places), axis)
+    parts = means_of(run, panels, axis)
+    tables |= {key: nodes.with_nodes(tables[key], parts[key[0]]) for key in tables if key[1] == nodes.SOURCE and parts}
+    for (step, source), table in tables.items():
+        t = table["t"] + axis.offsets()[step]
+        for name, values in table.items():
+            if _shown(source, name, places):
+                lines.setdefault((source, name), []).append((t, values))
+    found = [_column(source, name, parts) for (source, name), parts in lines.items()]
+    return sorted(found, key=lambda column: places[column.panel.key])
+
+
+def means_of(run: Run, panels: Iterable[Panel], axis: Axis) -> dict[str, nodes.Parts]:
+    """Step -> columns that are made of others, and of which; {} where no panel shows one."""
+    if not any(panel.key == nodes.KEY for panel in panels):
+        return {}
+    return {step: nodes.parts_of(facts) for step, facts in facts_of(run, axis.offsets()).items()}
+
+
+def _shown(source: str, name: str, keys: Collection[str]) -> bool:
+    panel = panel_of(source, name)
+    return panel is not None and panel.key in keys
+
+
+def _column(source: str, name: str, parts: list[tuple[Floats, Floats]]) -> Column:
+    """The steps' parts in one line, with a gap between them."""
+    panel = panel_of(source, name)
+    assert panel  # noqa: S101 - for the type checker: only what a panel shows is read
+    t, values = parts[0]
+    for later, more in parts[1:]:
+        t = np.concatenate([t, *(edges(t[-1:], later[:1]) if len(t) and len(later) else ()), later])
+        values = np.concatenate([values, np.full(len(t) - len(values) - len(more), np.nan), more])
+    return Column(source, name, panel.unit, panel, t, values * factor(source, name))
+
+
+def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
+    """In the order of the steps."""
+    # Asked for first: what is folded in between is then seen twice, and dropped, rather than not at all.
+    new = {} if run.ingested_at else _new(run, sources)
+    stored = _stored(run, sources, keys, axis)
+    found = {}
+    for step, offset in axis.offsets().items():
+        for source in sorted(sources):
+            parts = [tables[step, source] for tables in (stored, new) if (step, source) in tables]
+            if parts:
+                found[step, source] = _with_gaps(_cut(_joined(parts), *axis.within(offset)))
+    return found
+
+
+def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
+    """Samples that are events still: those of the last minutes."""
+    told: dict[Source, list[dict[str, float]]] = {}
+    # No further than the run that was read: a page adds what came after.
+    events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("seq")
+    for data in events.values_list("data", flat=True):
+        told.setdefault((data["step"], data["source"]), []).append(data)
+    elsewhere = PartEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("seq")
+    for event in elsewhere.select_related("part"):
+        told.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)
+    return {key: table_of(listed) for key, listed in told.items()}
+
+
+def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
+    """Only the blocks of what is shown, of the time that is shown."""
+    listed = list(run.series.filter(source__in=sources, step__in=axis.offsets()))
+    names = {one.pk: {"t", *(name for name in one.columns if _shown(one.source, name, keys))} for one in listed}
+    blocks: dict[int, list[Block]] = {one.pk: [] for one in listed}
+    wanted = sorted({name for each in names.values() for name in each})
+    for block in Block.objects.filter(_within(listed, axis), columns__overlap=wanted).order_by("series", "first"):
+        blocks[block.series_id].append(block)
+    return {(one.step, one.source): assemble(blocks[one.pk], names[one.pk]) for one in listed if blocks[one.pk]}
+
+
+def _within(listed: list[Series], axis: Axis) -> Q:
+    if axis.begin is None and axis.end is None:
+        return Q(series__in=listed)
+    parts, offsets = Q(pk=None), axis.offsets()
+    for one in listed:
+        begin, end = axis.within(offsets[one.step])
+        parts |= Q(series=one, begin__lte=end, end__gte=begin)
+    return parts
+
+
+def values_of(series: Series, begin: float | None, end: float | None) -> Table:
+    """All columns of a stored series, in the seconds of its step."""
+    low, high = Axis((), begin, end).within(0.0)
+    table = assemble(series.blocks.filter(end__gte=low, begin__lte=high).order_by("first"), series.columns)
+    empty = np.full(len(table["t"]), np.nan)
+    inside = (table["t"] >= low) & (table["t"] <= high)
+    return {name: table.get(name, empty)[inside] for name in series.columns}
+
+
+def assemble(blocks: Iterable[Block], names: Collection[str]) -> Table:
+    """Blocks of one series, in order, as whole columns, t first; nan where a column is in no block."""
+    blocks = list(blocks)
+    begin = min((block.first for block in blocks), default=0)
+    size = max((block.first + block.samples for block in blocks), default=0) - begin
+    table = {"t": np.full(size, np.nan)}
+    for block in blocks:
+        here = slice(block.first - begin, block.first - begin + block.samples)
+        for name, values in block.unpack(names).items():
+            table.setdefault(name, np.full(size, np.nan))[here] = values
+    return table
+
+
+def _joined(parts: list[Table]) -> Table:
+    """What is stored and what is new: of the new what came after."""
+    if len(parts) == 1:
+        return parts[0]
+    stored, new = parts
+    later = new["t"] > np.nanmax(stored["t"])
+    empty = np.full(len(stored["t"]), np.nan), np.full(int(later.sum()), np.nan)
+    return {
+        name: np.concatenate([stored.get(name, empty[0]), new[name][later] if name in new else empty[1]])
+        for name in dict.fromkeys([*stored, *new])
+    }
+
+
+def _cut(table: Table, begin: float, end: float) -> Table:
+    """The part from `begin` to `end`, and a sample on either side to which lines lead."""
+    inside = np.flatnonzero((table["t"] >= begin) & (table["t"] <= end))
+    if not len(inside):
+        return {name: values[:0] for name, values in table.items()}
+    part = slice(max(0, inside[0] - 1), inside[-1] + 2)
+    kept = ~np.isnan(table["t"][part])
+    return {name: values[part][kept] for name, values in table.items()}
+
+
+def _with_gaps(table: Table) -> Table:
+    """A missing sample where none was taken for a while, or a line would lead across."""
+    at = holes(table["t"])
+    if not len(at):
+        return table
+    t, twice = table["t"], np.repeat(at, 2)
+    between = np.stack(edges(t[at - 1], t[at]), axis=1).ravel()
+    return {name: np.insert(values, twice, between if name == "t" else np.nan) for name, values in table.items()}

@@ -1,0 +1,119 @@
+"""SELECT only: the panels of a run's chart, each of columns with a unit in common; samples.py reads what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from agents.collectors import COLLECTORS
+from agents.columns import Column
+from agents.workloads import WORKLOADS
+from apps.campaigns.execution.live import throughput
+from apps.campaigns.models import Run
+from apps.results.runs import nodes
+from apps.results.runs.timeline import PART, part_step
+
+# What load generators report, shown above what the collectors saw: source -> its columns.
+LOAD: dict[str, dict[str, Column]] = {
+    source: columns for workload in WORKLOADS.values() for source, columns in workload.samples.items()
+}
+# Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
+SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart of its own on the time axis; `title` says what, with the unit."""
+
+    key: str
+    source: str
+    group: str
+    unit: str
+    shown: bool
+    heat: bool
+
+    @property
+    def title(self) -> str:
+        return self.group if self.unit == self.group else f"{self.group} ({self.unit})"
+
+
+@cache
+def declared(source: str, name: str) -> Column | None:
+    """What a column is, as its collector declares it; None for what a chart cannot show."""
+    if source in LOAD:
+        return LOAD[source].get(name)
+    made = nodes.column(source, name)
+    if made:
+        return made
+    return COLLECTORS[source].column(name) if source in COLLECTORS else None
+
+
+def panel_of(source: str, name: str) -> Panel | None:
+    column = declared(source, name)
+    if column is None:
+        return None
+    unit = SHOWN_AS.get(column.unit, (column.unit, 1.0))[0]
+    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown, column.heat)
+
+
+def panels_of(run: Run) -> list[Panel]:
+    """Every panel that a run has samples for; while it goes on, those that its sources declare."""
+    told, steps = _stored(run) if run.ingested_at else _declared(run)
+    if nodes.SOURCE in told and any(map(nodes.parts_of, facts_of(run, steps).values())):
+        told[nodes.SOURCE] = [*told[nodes.SOURCE], nodes.ANY]
+    found = (panel_of(source, name) for source in told for name in told[source])
+    return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
+
+
+Told = tuple[dict[str, list[str]], set[str]]  # source -> its columns; and the steps
+
+
+def _stored(run: Run) -> Told:
+    rows = list(run.series.order_by("step").values_list("step", "source", "columns"))
+    return {source: columns for _, source, columns in rows}, {step for step, *_ in rows}
+
+
+def _declared(run: Run) -> Told:
+    kinds, parts = {step["kind"] for step in run.spec["steps"]}, list(run.parts.all())
+    told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
+    sources = {name for spec in (run.spec, *(part.spec for part in parts)) for name in spec["collect"]["sources"]}
+    told |= {name: list(COLLECTORS[name].columns) for name in sources if name in COLLECTORS}
+    return told, {"", *(part_step(part.name) for part in parts)}
+
+
+def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Step -> what its host is like: the run's own, or that of a part of it."""
+    steps, elsewhere = list(steps), dict[str, Any]()
+    if any(step.startswith(PART) for step in steps):
+        elsewhere = {part_step(part.name): part.facts for part in run.parts.select_related("facts")}
+    found = {step: elsewhere.get(step, run.facts) for step in steps}
+    return {step: facts.data if facts else {} for step, facts in found.items()}
+
+
+def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
+    """Those with these keys, or those that are shown unasked."""
+    return [panel for panel in panels if (panel.key in keys if keys else panel.shown)]
+
+
+def factor(source: str, name: str) -> float:
+    """What a stored number is multiplied with to be shown in the unit of its panel."""
+    column = declared(source, name)
+    return SHOWN_AS.get(column.unit, ("", 1.0))[1] if column else 1.0
+
+
+def _place(panel: Panel) -> tuple[int, int]:
+    """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
+    known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else LOAD[panel.source]
+    groups = [column.group for column in known.values()]
+    group = nodes.BESIDE if panel.key == nodes.KEY else panel.group
+    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(group)
+
+
+def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
+    """A live sample in the units of the charts; a chart whose `seq` is not below this one's has it already."""
+    source = data["source"]
+    values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
+    rate = throughput(source, data["values"])
+    return {**data, "seq": seq, "values": values, "throughput": asdict(rate) if rate else None}
