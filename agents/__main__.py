@@ -45,7 +45,20 @@ def main() -> None:
             verb.add_argument("--run", required=True, help="uuid of the job")
     verbs.add_parser("version", help="protocol, sha256, version and commit of this agent")
     args = parser.parse_args()
+    if args.verb != "version":
+        _check_spool(args.spool)
     {"rpc": _rpc, "run": _run, "version": _version}.get(args.verb, _console)(args)
+
+
+def _check_spool(spool: Path) -> None:
+    from . import policy
+    from .errors import Failure
+    from .system import System
+
+    try:
+        policy.check_spool(System(), str(spool.absolute()))
+    except Failure as failure:
+        sys.exit(f"{failure.message}; {failure.hint}")
 
 
 def _rpc(args: argparse.Namespace) -> None:

@@ -40,3 +40,8 @@ def build_zipapp(target: Path, version: str = "", commit: str = "") -> str:
     data = zipapp(version, commit)
     target.write_bytes(data)
     return hashlib.sha256(data).hexdigest()
+
+
+def launcher_source() -> str:
+    """The launcher, as an admin installs it on a host; see launcher.py."""
+    return (SOURCES / "launcher.py").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import paths, reboot, roles, steady
+from . import paths, policy, reboot, roles, steady
 from .collectors import COLLECTORS
 from .datasets import DATASETS, ENSURE, RESETS, STEP
 from .errors import Unplannable
@@ -282,6 +282,7 @@ def _no_consent(reason: str) -> Unplannable:
 def check_spec(facts: Record, spec: Spec) -> None:
     """Pure. Unplannable when the host of these facts cannot carry the spec out."""
     check(SPEC, spec, "spec")
+    policy.check(facts.get("policy", {}), spec)
     plans = plan_settings(facts, spec["settings"])
     plan_target(facts, spec, plans)
     roles.check(spec, plans)

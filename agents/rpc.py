@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from . import protocol, reboot, units, version
+from . import policy, protocol, reboot, units, version
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
 from .spool import Job, Record, Spool
 from .system import System
@@ -322,10 +322,12 @@ class Agent:
         return {**self._status(job), "clean": not unproven, "did": did}
 
     def install(self) -> Record:
+        policy.permit(policy.read(self.system), policy.UNITS, "install")
         with self.spool.verbs():
             return {"written": units.install(self.spool, self._id)}
 
     def uninstall(self) -> Record:
+        policy.permit(policy.read(self.system), policy.UNITS, "uninstall")
         self._recover()
         with self.spool.verbs():
             return {"removed": units.uninstall(self.spool)}
@@ -412,6 +414,6 @@ def main(root: Path, agent_id: str) -> None:
 def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
     """Under systemd where its units are installed, else detached."""
     if units.installed(spool):
-        units.start(spool, job, lock)
+        units.start(spool, job, lock, agent_id)
     else:
         detach(spool, job, lock, agent_id)

@@ -273,12 +273,21 @@ class Spool:
     def prepare(self) -> None:
         """Create what is missing. HostFailure when the spool cannot be ours."""
         try:
+            self._check_owner()
             self.jobs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_owner()
             os.chmod(self.root, 0o700)
         except OSError as error:
             raise HostFailure(
                 f"the spool {self.root} cannot be used: {error.strerror}", "give another --spool"
             ) from error
+
+    def _check_owner(self) -> None:
+        """HostFailure where another account can change what is there: its journals would have root write any file."""
+        existing = next(path for path in (self.root, *self.root.parents) if path.exists())
+        if self.system.euid() == 0 and self.system.owners(str(existing)) != frozenset({0}):
+            words = f"another account than root can change the spool {self.root}"
+            raise HostFailure(words, "it and each directory above it must belong to root; or choose another")
 
     def reserve(self) -> None:
         """Have room for the end of a run before it begins. HostFailure where there is none."""

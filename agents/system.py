@@ -271,6 +271,15 @@ class System:
     def euid(self) -> int:
         return os.geteuid()
 
+    def launcher(self) -> str:
+        """The program of an admin that verified and started us; "" where nothing did."""
+        return os.environ.get("PROVING_AGENT_LAUNCHER", "")
+
+    def policy(self) -> str:
+        """Text of the file in which an admin narrows what we do; "" where there is none."""
+        path = os.environ.get("PROVING_AGENT_POLICY", "")
+        return self.read(path) if path and self.exists(path) else ""
+
     def level(self) -> str:
         return "root" if self.euid() == 0 else "user"
 

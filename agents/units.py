@@ -4,7 +4,8 @@ proving-ground-run@UUID     one run; its ExecStopPost puts back what a killed ag
 proving-ground-boot         after a power cut, persistent settings go back before any service starts
 proving-ground-guard        each minute: puts back what a dead run left, resumes a run after a planned restart
 
-All of them belong to one spool. They execute <spool>/agent.pyz; a run is carried out by the agent that accepted it.
+All of them belong to one spool. They execute <spool>/agent.pyz, or the launcher where one started us (launcher.py). A
+run is carried out by the agent that accepted it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ BOOTED = "/run/systemd/system"  # sd_booted(3)
 INSTALLED = ("current", "outdated")
 UP_S = 10.0  # less than a caller waits for an answer
 LOOK_S = 0.5
+ACCEPTED = "agent.env"
 PLAIN = re.compile(r"^/[A-Za-z0-9._/+-]+$")
 RUN, ENABLED = "proving-ground-run@.service", ("proving-ground-boot.service", "proving-ground-guard.timer")
 
@@ -36,8 +38,8 @@ Description=Proving Ground, run %i
 CollectMode=inactive-or-failed
 
 [Service]
-ExecStart={python} -I {spool}/jobs/%i/agent.pyz run --spool {spool} --run %i
-ExecStopPost={python} -I {spool}/agent.pyz guard --spool {spool}
+{accepted}ExecStart={run} run --spool {spool} --run %i
+ExecStopPost={agent} guard --spool {spool}
 KillMode=process
 TimeoutStopSec=5min
 OOMPolicy=continue
@@ -53,7 +55,7 @@ ConditionDirectoryNotEmpty={spool}/jobs
 
 [Service]
 Type=oneshot
-ExecStart={python} -I {spool}/agent.pyz boot --spool {spool}
+ExecStart={agent} boot --spool {spool}
 TimeoutStartSec=2min
 
 [Install]
@@ -67,7 +69,7 @@ After=multi-user.target
 [Service]
 Type=oneshot
 ExecCondition={flock} --nonblock {spool}/host.lock true
-ExecStart={python} -I {spool}/agent.pyz guard --spool {spool}
+ExecStart={agent} guard --spool {spool}
 TimeoutStartSec=10min
 """,
     "proving-ground-guard.timer": """[Unit]
@@ -102,12 +104,22 @@ def state(spool: Spool, agent: str) -> str:
         return "absent"
     found = {name: system.text(str(DIRECTORY / name)) for name in TEXTS}
     same = found == {name: text.strip() for name, text in _texts(spool, agent).items()}
-    return "current" if same and (spool.root / "agent.pyz").exists() else "outdated"
+    return "current" if same and (system.launcher() or (spool.root / "agent.pyz").exists()) else "outdated"
 
 
 def _texts(spool: Spool, agent: str) -> dict[str, str]:
-    words = {"python": sys.executable, "spool": spool.root, "flock": spool.system.which("flock") or "flock"}
+    words = {"spool": spool.root, "flock": spool.system.which("flock") or "flock", **_programs(spool, agent)}
     return {name: f"# agent {agent}\n{text.format(**words)}" for name, text in TEXTS.items()}
+
+
+def _programs(spool: Spool, agent: str) -> dict[str, str]:
+    """How units start the agent: "run" the one that accepted a run, which "accepted" names, "agent" the newest."""
+    launcher, python = spool.system.launcher(), sys.executable
+    if not launcher:
+        run, newest = f"{spool.root}/jobs/%i/agent.pyz", f"{spool.root}/agent.pyz"
+        return {"accepted": "", "run": f"{python} -I {run}", "agent": f"{python} -I {newest}"}
+    accepted = f"EnvironmentFile={spool.root}/jobs/%i/{ACCEPTED}\n"
+    return {"accepted": accepted, "run": f"{launcher} run ${{PROVING_AGENT}}", "agent": f"{launcher} run {agent}"}
 
 
 def install(spool: Spool, agent: str) -> list[str]:
@@ -116,11 +128,13 @@ def install(spool: Spool, agent: str) -> list[str]:
     _write(spool, agent)
     _systemctl(spool.system, "enable", *ENABLED)  # and a daemon-reload of its own
     _systemctl(spool.system, "start", "proving-ground-guard.timer")
-    return [*(str(DIRECTORY / name) for name in TEXTS), str(spool.root / "agent.pyz")]
+    own = [] if spool.system.launcher() else [str(spool.root / "agent.pyz")]
+    return [*(str(DIRECTORY / name) for name in TEXTS), *own]
 
 
 def _write(spool: Spool, agent: str) -> None:
-    replace(spool.root / "agent.pyz", Path(sys.argv[0]).read_bytes())
+    if not spool.system.launcher():
+        replace(spool.root / "agent.pyz", Path(sys.argv[0]).read_bytes())
     for name, text in _texts(spool, agent).items():
         replace(DIRECTORY / name, text.encode())
         os.chmod(DIRECTORY / name, 0o644)
@@ -133,7 +147,7 @@ def _check(spool: Spool, agent: str) -> None:
         )
     if agent == "source":
         raise PlanFailure("units need the agent as one file", "install from the agent that the server has sent")
-    for path in (str(spool.root), sys.executable):
+    for path in (str(spool.root), spool.system.launcher() or sys.executable):
         if not PLAIN.match(path):
             raise PlanFailure(f"{path!r} cannot stand in a unit", "use letters, digits, dot, dash, underscore and /")
     other = re.search(r" --spool (\S+) ", spool.system.text(str(DIRECTORY / RUN)))
@@ -164,11 +178,10 @@ def uninstall(spool: Spool) -> list[str]:
     return [str(path) for path in gone]
 
 
-def start(spool: Spool, job: Job, lock: int) -> None:
+def start(spool: Spool, job: Job, lock: int, agent: str) -> None:
     """Have systemd carry the run out, and wait until it does; our `lock` passes to it. HostFailure with systemd's words
     when it does not. On a host that is slow, `coming` says afterwards that the run is on its way."""
-    if not (job.path / "agent.pyz").exists():
-        _link(Path(sys.argv[0]), job.path / "agent.pyz")
+    _note_agent(job, agent, spool.system.launcher())
     records, unit = len(job.states()), unit_of(job.run)
     fcntl.flock(lock, fcntl.LOCK_UN)
     _systemctl(spool.system, "start", "--no-block", unit)
@@ -176,6 +189,14 @@ def start(spool: Spool, job: Job, lock: int) -> None:
         words = spool.system.run(["journalctl", "--no-pager", "-o", "cat", "-n", "20", "-u", unit]).stdout.strip()
         last = words.splitlines()[-1:] or ["it said nothing"]
         raise HostFailure(f"{unit} did not start the run: {last[0]}", f"see journalctl -u {unit}", journal=words)
+
+
+def _note_agent(job: Job, agent: str, launcher: str) -> None:
+    """So that the unit of the run starts the agent that accepted it, once more after a planned restart."""
+    if launcher and not (job.path / ACCEPTED).exists():
+        job.store(ACCEPTED, f"PROVING_AGENT={agent}\n".encode())
+    if not launcher and not (job.path / "agent.pyz").exists():
+        _link(Path(sys.argv[0]), job.path / "agent.pyz")
 
 
 def _link(source: Path, target: Path) -> None:
@@ -199,7 +220,8 @@ def _came_up(system: System, job: Job, records: int) -> bool:
 
 def coming(spool: Spool, job: Job) -> bool:
     """Whether a run that does not hold the lock has a process all the same: it was only just started."""
-    return installed(spool) and (job.path / "agent.pyz").exists() and _is_there(spool.system, job.run)
+    noted = any((job.path / name).exists() for name in ("agent.pyz", ACCEPTED))
+    return installed(spool) and noted and _is_there(spool.system, job.run)
 
 
 def _is_there(system: System, run: str) -> bool:

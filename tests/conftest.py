@@ -98,10 +98,10 @@ def server() -> Iterator[remote.Server]:
 
 
 @pytest.fixture
-def register(admin: User) -> Callable[[remote.Server], Host]:
+def register(admin: User) -> Callable[..., Host]:
     """Registers the machine behind an SSH server, key approved, not yet checked."""
 
-    def add(server: remote.Server, name: str = "here") -> Host:
+    def add(server: remote.Server, name: str = "here", *, launcher: bool = False) -> Host:
         identity = services.create_identity(f"key-{name}", by=admin)
         server.authorize(identity.public_key)
         host = services.add_host(
@@ -115,6 +115,7 @@ def register(admin: User) -> Callable[[remote.Server], Host]:
             spool_dir=str(server.home / "spool"),
             data_dir=str(server.home / "clusters"),
             pg_bin_dirs=[str(bin_dir())],
+            launcher=launcher,
         )
         offered = services.fetch_host_key(host, by=admin)
         services.approve_host_key(host, offered.fingerprint, by=admin)
@@ -124,7 +125,7 @@ def register(admin: User) -> Callable[[remote.Server], Host]:
 
 
 @pytest.fixture
-def host(register: Callable[[remote.Server], Host], server: remote.Server) -> Host:
+def host(register: Callable[..., Host], server: remote.Server) -> Host:
     """This machine, checked and ready."""
     added = register(server)
     contact.check_host(added)

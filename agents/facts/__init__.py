@@ -23,6 +23,7 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
                      "node", "holders", "mounted_on", "partitions": [{"name", "kb", "holders", "mounted_on"}]}]
     tools            {name: {"path", "version" (full only)}}
+    policy           only where an admin of the host has narrowed what the agent does: see policy.py
 
 Only in `full`:
 
@@ -48,6 +49,7 @@ import platform
 from pathlib import Path
 from typing import Any, Callable, Iterable, Optional
 
+from .. import policy
 from ..system import System
 from .cpu import caches, cpus
 from .kernel import distribution, firmware, kernel, sysctls, virtualization
@@ -76,7 +78,13 @@ def core(system: System) -> Facts:
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
         "tools": tools(system),
+        **_narrowed(system),
     }
+
+
+def _narrowed(system: System) -> Facts:
+    narrowed = policy.read(system)
+    return {"policy": narrowed} if narrowed else {}
 
 
 def full(

@@ -38,6 +38,11 @@ class HostForm(OfTeam):
         label="Run the agent through sudo -n",
         help_text="level root: huge pages, kernel parameters, block devices, cpu power, services, restarts",
     )
+    launcher = forms.BooleanField(
+        required=False,
+        label="Start the agent by proving-agent",
+        help_text="recommended with sudo: verifies the server's signature; install it on the host first",
+    )
     may_reboot = forms.BooleanField(
         required=False,
         label="Campaigns may restart it",

@@ -23,6 +23,7 @@ PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, 
 # What fio reads as it stands: no colon, for it separates files, and nothing that it would expand.
 STORAGE = RegexValidator(r"^/[^\x00-\x20:$`\\;#\"'*?]*$", "use an absolute path without spaces, colons and quotes")
 LABEL = RegexValidator(r"^[a-z0-9][a-z0-9._=/-]{0,62}$", "use 1 to 63 of a-z, 0-9, dot, dash, underscore, = and /")
+LAUNCHER = "/usr/local/sbin/proving-agent"
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")
 
 
@@ -47,6 +48,52 @@ class Identity(models.Model):
         return set(self.hosts.order_by().values_list("team_id", flat=True))
 
 
+class SigningKey(models.Model):
+    """A key that signs agents for hosts with the launcher. The private half is encrypted at rest."""
+
+    class State(models.TextChoices):
+        NEXT = "next", "next: to be trusted by hosts before it is used"
+        CURRENT = "current"
+        RETIRED = "retired"
+
+    state = models.CharField(max_length=7, choices=State)
+    public_key = models.TextField(editable=False)
+    private_key_encrypted = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["state"], condition=~models.Q(state="retired"), name="one_signing_key_of_a_state"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"signing key {self.pk}"
+
+
+class AgentSignature(models.Model):
+    """Our word that an agent may run as root on hosts with the launcher; a higher serial replaces a lower one there."""
+
+    serial = models.BigIntegerField(primary_key=True)
+    sha256 = models.CharField(max_length=64)
+    key = models.ForeignKey(SigningKey, on_delete=models.PROTECT, related_name="+")
+    signature = models.TextField()
+    signed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-serial"]
+
+    def __str__(self) -> str:
+        return f"agent {self.sha256[:12]} with serial {self.serial}"
+
+    @property
+    def statement(self) -> str:
+        """What is signed; see agents/launcher.py."""
+        return f"proving-agent 1 {self.serial} {self.sha256}\n"
+
+
 class Host(Owned):
     class State(models.TextChoices):
         NEW = "new", "new: its host key is not approved yet"
@@ -67,6 +114,9 @@ class Host(Owned):
     port = models.PositiveIntegerField(default=22)
     user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="the account we log in as")
     sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
+    launcher = models.BooleanField(
+        default=False, help_text="start the agent by /usr/local/sbin/proving-agent, which verifies our signature"
+    )
     identity = models.ForeignKey(Identity, null=True, blank=True, on_delete=models.PROTECT, related_name="hosts")
     jump = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, help_text="jump host")
     python = models.CharField(max_length=200, default="/usr/bin/python3", validators=[PATH], help_text="3.9 or newer")
@@ -121,9 +171,19 @@ class Host(Owned):
     @property
     def guard_command(self) -> str:
         """What puts everything back on the host's own shell, without any server."""
-        program = f"{self.spool_dir}/agent/{self.agent_digest or 'HASH'}.pyz"
-        sudo = ["sudo"] if self.sudo else []
-        return shlex.join([*sudo, self.python, "-I", program, "guard", "--spool", self.spool_dir])
+        return shlex.join([*(["sudo"] if self.sudo else []), *self.agent_command("guard")])
+
+    def agent_command(self, verb: str, sha256: str = "") -> list[str]:
+        """What starts a verb of the agent with this sha256, by default the one that ran last, without sudo."""
+        agent = sha256 or self.agent_digest or "HASH"
+        python = [self.python, "-I", f"{self.spool_dir}/agent/{agent}.pyz"]
+        start = [LAUNCHER, "run", agent] if self.launcher else python
+        return [*start, verb, "--spool", self.spool_dir]
+
+    @property
+    def is_root_for_its_account(self) -> bool:
+        """Whether sudo lets the account run any program as root, for want of the launcher."""
+        return self.sudo and not self.launcher
 
     @property
     def pinned_key(self) -> HostKey | None:

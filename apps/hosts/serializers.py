@@ -58,7 +58,20 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     class Meta:
         model = Host
         fields = [
-            *("id", "name", "address", "port", "user", "sudo", "identity", "jump", "python", "spool_dir", "data_dir"),
+            *(
+                "id",
+                "name",
+                "address",
+                "port",
+                "user",
+                "sudo",
+                "launcher",
+                "identity",
+                "jump",
+                "python",
+                "spool_dir",
+                "data_dir",
+            ),
             *("pg_bin_dirs", "pg_data_dirs", "os_user", "may_reboot", "windows", "time_zone", "labels"),
             *("state", "state_reason", "machine_id", "level", "health_checked_at"),
             *("fingerprint", "supervisor", "units", "agent_version", "team"),

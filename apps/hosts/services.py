@@ -18,7 +18,7 @@ from common.errors import HostError, PlanError
 
 # All that decides which machine and account a contact reaches, and what is executed there first. One who may change
 # it with a key that opens other hosts too would reach those.
-WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir")
+WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir", "launcher")
 
 
 @transaction.atomic
@@ -224,7 +224,7 @@ def _check_address(host: Host) -> None:
 
 def _public(host: Host) -> dict[str, Any]:
     names = [
-        *("name", "address", "port", "user", "sudo", "python", "spool_dir", "data_dir"),
+        *("name", "address", "port", "user", "sudo", "launcher", "python", "spool_dir", "data_dir"),
         *("pg_bin_dirs", "pg_data_dirs", "os_user", "labels"),
     ]
     return {name: getattr(host, name) for name in (*names, "may_reboot", "windows", "time_zone")} | {

@@ -22,9 +22,10 @@ import asyncssh
 from django.conf import settings
 from django.db import connection as database
 
-from agents import build, protocol
+from agents import build, launcher, protocol
 from apps.accounts.operation import vault
 from apps.accounts.web import addresses
+from apps.hosts import models, signing
 from apps.hosts.models import Host
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
@@ -81,9 +82,9 @@ class Hop:
     via: Hop | None
 
 
-def way(host: Host) -> tuple[Hop, str, str, bool]:
+def way(host: Host) -> tuple[Hop, str, str, bool, bool]:
     """How to get to the host's agent; whoever has the same now may go on with an open link."""
-    return _hop(host), host.spool_dir, host.python, host.sudo
+    return _hop(host), host.spool_dir, host.python, host.sudo, host.launcher
 
 
 def _hop(host: Host) -> Hop:
@@ -154,7 +155,11 @@ class Link:
         """Connect, and greet the agent; `hello` is what it said. Whoever opens closes."""
         try:
             self._way = way(self.host)
-            self._wait(self._open(self._way[0]))
+            if not self._wait(self._open(self._way[0])):
+                digest, data = agent_zipapp()
+                sent = signing.parcel(digest, data) if self.host.launcher else data
+                self._wait(self._in_time(self._bring(digest, sent)))
+            self._check_protocol()
         except BaseException:
             self.close()
             raise
@@ -192,32 +197,38 @@ class Link:
         lend_database()
         return self._runner.run(doing)
 
-    async def _open(self, hop: Hop) -> None:
+    async def _open(self, hop: Hop) -> bool:
+        """Whether the agent is there; it has been greeted then."""
         try:
             self._connection = await _connect(self._stack, hop)
         except (OSError, asyncssh.Error) as error:
             raise _unreachable(self.host, error) from error
+        return await self._in_time(self._meet())
+
+    async def _in_time(self, doing: Coroutine[Any, Any, T]) -> T:
         try:
             async with asyncio.timeout(OPEN_S):
-                await self._meet()
+                return await doing
         except TimeoutError as error:
             raise HostError(self.host, f"no agent within {OPEN_S:g} s", hint="it may be busy or asleep") from error
         except (OSError, asyncssh.Error) as error:  # it went down just now
             raise _unreachable(self.host, error) from error
 
-    async def _meet(self) -> None:
-        digest, data = agent_zipapp()
-        path = f"{self.host.spool_dir}/agent/{digest}.pyz"
-        await self._start(path)
+    async def _meet(self) -> bool:
+        await self._start(agent_zipapp()[0])
         try:
             self.hello = await self._call("hello", {}, CALL_S)
         except AgentError:
             if not await self._missing():
                 raise
-            await self._push(path, digest, data)
-            await self._start(path)
-            self.hello = await self._call("hello", {}, CALL_S)
-        self._check_protocol()
+            return False
+        return True
+
+    async def _bring(self, digest: str, sent: bytes) -> None:
+        """Put the agent in place: its bytes, or for the launcher with their signature; then greet it."""
+        await self._push(digest, sent)
+        await self._start(digest)
+        self.hello = await self._call("hello", {}, CALL_S)
 
     def _check_protocol(self) -> None:
         """The agent is named by its content, so one that does not fit was put there by somebody else."""
@@ -225,30 +236,36 @@ class Link:
         if theirs != protocol.VERSION:
             agent = f"its agent {self.hello.get('version') or 'without a version'} speaks protocol {theirs}"
             server = f"this server, version {settings.VERSION}, speaks protocol {protocol.VERSION}"
-            hint = f"remove {self.host.spool_dir}/agent on the host; the next contact sends the right agent"
+            store = launcher.STORE if self.host.launcher else f"{self.host.spool_dir}/agent"
+            hint = f"remove {store} on the host; the next contact sends the right agent"
             raise AgentError(self.host, f"{agent}; {server}", hint=hint)
 
     def _command(self, *args: str) -> str:
         sudo = ["sudo", "-n", "--"] if self.host.sudo else []
-        return shlex.join([*sudo, self.host.python, "-I", *args])
+        return shlex.join([*sudo, *args])
 
-    async def _start(self, path: str) -> None:
-        command = self._command(path, "rpc", "--spool", self.host.spool_dir)
+    async def _start(self, digest: str) -> None:
+        command = self._command(*self.host.agent_command("rpc", digest))
         self._process = await self._connection.create_process(command, encoding=None)
         self._reader = protocol.FrameReader()
 
     async def _missing(self) -> bool:
-        """Whether Python itself said that there is no such file: exit status 2, before any frame."""
+        """Whether the agent is not there yet: the launcher says so, or Python by exit status 2, before any frame."""
         await self._process.wait_closed()
-        return bool(self._process.exit_status == 2)
+        return bool(self._process.exit_status == (launcher.SEND if self.host.launcher else 2))
 
-    async def _push(self, path: str, digest: str, data: bytes) -> None:
-        command = self._command("-c", PUSH, path, digest)
+    async def _push(self, digest: str, data: bytes) -> None:
+        if self.host.launcher:
+            command = self._command(models.LAUNCHER, "install")
+            hint = f"compare {launcher.CONFIG}/signers on the host with this server's keys: manage.py sign_agent"
+        else:
+            path = f"{self.host.spool_dir}/agent/{digest}.pyz"
+            command = self._command(self.host.python, "-I", "-c", PUSH, path, digest)
+            hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
         async with asyncio.timeout(CALL_S):
             done = await self._connection.run(command, input=data, encoding=None)
         if done.exit_status != 0:
             said = cast(bytes, done.stderr).decode(errors="replace").strip()[-500:]
-            hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:

@@ -16,11 +16,12 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from agents import build
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attempt, blame, needs, of_team, page
-from apps.hosts import changes, consents, paths, reservations, services, topology, windows
+from apps.hosts import changes, consents, paths, reservations, services, signing, topology, windows
 from apps.hosts.forms import HostForm, IdentityForm, WindowsForm, words
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
 from common.errors import PlanError, ProvingError
@@ -178,6 +179,14 @@ def _forbid_reboots(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, may_reboot=False)
 
 
+def _use_launcher(host: Host, by: User, request: HttpRequest) -> None:
+    services.change_host(host, by=by, launcher=True)
+
+
+def _use_python(host: Host, by: User, request: HttpRequest) -> None:
+    services.change_host(host, by=by, launcher=False)
+
+
 def _allow_cluster(host: Host, by: User, request: HttpRequest) -> None:
     consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
 
@@ -240,12 +249,22 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
     "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
     "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
+    "use-launcher": (_use_launcher, Role.ADMIN, "proving-agent starts the agent on {host} from now on."),
+    "use-python": (_use_python, Role.ADMIN, "{host.python} starts the agent on {host} from now on."),
     "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
     "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "allow-path": (_allow_path, Role.ADMIN, "Workloads may write there from now on, in your name."),
     "forbid-path": (_forbid_path, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
 }
+
+
+@needs(Role.ADMIN, somewhere=True)
+def launcher_file(request: HttpRequest, name: str) -> HttpResponse:
+    """What an admin installs on a host: the launcher, or the keys that it trusts."""
+    text = {"proving-agent": build.launcher_source, "signers": signing.signers}[name]()
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
 
 
 @require_POST
@@ -277,6 +296,8 @@ urlpatterns = [
     path("hosts/", host_list, name="host_list"),
     path("hosts/add/", host_add, name="host_add"),
     path("hosts/keys/add/", identity_add, name="identity_add"),
+    path("hosts/keys/launcher/", launcher_file, {"name": "proving-agent"}, name="launcher"),
+    path("hosts/keys/signers/", launcher_file, {"name": "signers"}, name="signers"),
     path("hosts/<str:name>/", host_detail, name="host_detail"),
     path("hosts/<str:name>/<slug:action>/", host_action, name="host_action"),
 ]

@@ -61,6 +61,7 @@ def _values(world: World) -> dict[str, Any]:
         "port": 2222,
         "user": "taken",
         "sudo": not world.host.sudo,
+        "launcher": not world.host.launcher,
         "identity": make_identity("mine").pk,
         "jump": mine.pk,
         "python": "/taken",

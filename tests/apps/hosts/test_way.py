@@ -23,6 +23,7 @@ CHANGES: dict[str, Any] = {
     "jump_id": None,
     "python": "/home/dba/python3",
     "spool_dir": "/home/dba/spool",
+    "launcher": True,
 }
 
 

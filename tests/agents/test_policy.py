@@ -1,0 +1,110 @@
+"""What an admin of a host forbids: refused when a campaign is planned, and by the agent itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import policy
+from agents.errors import HostFailure, Unplannable
+from agents.planning import check_spec
+from agents.rpc import Agent, launch
+from agents.spool import Spool
+from agents.system import System
+from tests import machine
+
+Spec = Callable[..., dict[str, Any]]
+EXISTING = {
+    "kind": "existing",
+    "bin_dir": machine.BIN_DIR,
+    "data_dir": "/var/lib/postgresql/17/main",
+    "config_file": "/etc/postgresql/17/main/postgresql.conf",
+    "port": 5432,
+    "os_user": "postgres",
+    "unit": "",
+    "include": "",
+    "consent": {"measure": True, "restart": True, "disturb_clients": True},
+}
+REBOOT = {"name": "restart", "kind": "reboot", "options": {"limit_s": 60}}
+DISK = {"kind": "device", "path": "/dev/nvme0n1"}
+
+
+class Narrowed(System):
+    """This machine, with such a policy.json."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def policy(self) -> str:
+        return self._text
+
+
+@pytest.mark.parametrize(
+    ("word", "change"),
+    [
+        ("reboot", {"steps": [REBOOT]}),
+        ("existing", {"target": EXISTING}),
+        ("device", {"allowed_paths": [DISK]}),
+        ("block_device", {"settings": {"block_device": {"data": {"read_ahead_kb": 128}}}}),
+        ("sysctl", {"settings": {"sysctl": {"vm.swappiness": 10}}}),
+        ("pgbench", {}),
+    ],
+)
+def test_a_forbidden_word_refuses_every_spec_that_needs_it(spec: Spec, word: str, change: dict[str, Any]) -> None:
+    wanted = {**spec(), **change}
+    facts = machine.facts(policy={"forbid": [word]})
+
+    with pytest.raises(Unplannable, match="it forbids"):
+        policy.check(facts["policy"], wanted)
+    with pytest.raises(Unplannable, match="it forbids"):
+        check_spec(facts, wanted)
+
+
+def test_what_is_not_forbidden_goes_on(spec: Spec) -> None:
+    check_spec(machine.facts(policy={"forbid": ["reboot", "device", "command"]}), spec())
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "field", "change"),
+    [
+        ({"os_users": ["postgres"]}, "target.os_user", {"os_user": "root"}),
+        ({"os_users": ["postgres"]}, "target.os_user", {"os_user": ""}),
+        ({"directories": ["/srv/bench"]}, "target.data_dir", {"data_dir": "/srv/bench2"}),
+        ({"directories": ["/srv/bench"]}, "target.data_dir", {"data_dir": "/srv/bench/../other"}),
+    ],
+)
+def test_accounts_and_directories_are_those_of_the_list(
+    spec: Spec, narrowed: dict[str, Any], field: str, change: dict[str, str]
+) -> None:
+    wanted = spec()
+    wanted["target"] |= change
+
+    with pytest.raises(Unplannable, match=field):
+        policy.check(narrowed, wanted)
+
+
+@pytest.mark.parametrize("text", ["[", "[]", '{"forbid": ["rebooot"]}', '{"forbid": "reboot"}', '{"allow": []}'])
+def test_what_cannot_be_understood_allows_nothing(text: str) -> None:
+    with pytest.raises(HostFailure, match="cannot be understood"):
+        policy.read(Narrowed(text))
+
+
+def test_the_agent_itself_refuses_what_a_hostile_server_submits(spec: Spec, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", Narrowed(json.dumps({"forbid": ["pgbench", "units"]})))
+    spool.prepare()
+    agent, wanted = Agent(spool, "test", launch), spec()
+    from agents.protocol import digest
+
+    run = "11111111-2222-3333-4444-555555555555"
+    order = {"run": run, "epoch": 1, "digest": digest(wanted), "spec": wanted}
+
+    submitted = agent.answer({"id": 1, "verb": "submit", "args": order})
+    installed = agent.answer({"id": 2, "verb": "install", "args": {}})
+
+    assert "it forbids the workload pgbench" in submitted["error"]["message"]
+    assert "it forbids installing and uninstalling" in installed["error"]["message"]
+    assert spool.jobs() == []
