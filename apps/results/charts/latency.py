@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apps.results.charts import thin
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
+from apps.results.runs import thin
 from apps.results.runs.latencies import Curve, Heat, Statement
 from apps.results.runs.timeline import Axis
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.results.charts import thin
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, shown
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
+from apps.results.runs import thin
 from apps.results.runs.timeline import MEASURE, Axis
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel

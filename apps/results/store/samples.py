@@ -10,9 +10,9 @@ from django.db.models import Q
 from numpy.typing import NDArray
 
 from apps.campaigns.models import PartEvent, Run
-from apps.results.charts.thin import edges, holes
 from apps.results.models import Block, Series
 from apps.results.runs import nodes
+from apps.results.runs.thin import edges, holes
 from apps.results.runs.timeline import Axis, part_step
 from apps.results.store.fold import Table, table_of
 from apps.results.store.series import Panel, factor, facts_of, panel_of

@@ -20,10 +20,9 @@ from agents.workloads import fio, pgbench, sql, sysbench
 from apps.campaigns.execution import live
 from apps.campaigns.models import Run, RunEvent
 from apps.results import queries
-from apps.results.charts import thin
 from apps.results.live import news
 from apps.results.models import Block
-from apps.results.runs import timeline
+from apps.results.runs import thin, timeline
 from apps.results.store import codec, fold, ingest, samples, series
 from tests import filled
 
