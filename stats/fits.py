@@ -38,13 +38,23 @@ class Fit:
         variance = max(0.0, float(same + like - 2 * cross))
         return float(self.effects[other] - self.effects[one]), self.s * math.sqrt(variance)
 
+    def correlation(self, baseline: str, others: Sequence[str]) -> Floats:
+        """Of the contrasts with the baseline."""
+        base, own = self.levels.index(baseline), [self.levels.index(name) for name in others]
+        signs = np.zeros((len(own), len(self.levels)))
+        signs[:, base] = -1.0
+        signs[np.arange(len(own)), own] = 1.0
+        covariance = signs @ self.covariance @ signs.T
+        errors = np.sqrt(np.diag(covariance))
+        return np.asarray(covariance / np.outer(errors, errors))
+
 
 def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
     """Of all rows; `levels_p` is of the hypothesis that all levels are the same, None without spread."""
     levels = list(by_level(rows))
-    level = _places([row.level for row in rows], levels)
+    level = places([row.level for row in rows], levels)
     blocks = sorted({row.block for row in rows}) if blocked else [0]
-    block = _places([row.block for row in rows], blocks) if blocked else np.zeros(len(rows), dtype=np.intp)
+    block = places([row.block for row in rows], blocks) if blocked else np.zeros(len(rows), dtype=np.intp)
     y = logs([row.value for row in rows])
     y = y - y.mean()  # the constant is not asked for, and digits are
     counts = np.zeros((len(levels), len(blocks)))
@@ -65,7 +75,8 @@ def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
     return Fit(levels, effects, inverse, df, s, _p(explained, rank, s, df), rank < len(levels) - 1)
 
 
-def _places(values: Sequence[str] | Sequence[int], known: Sequence[str] | Sequence[int]) -> np.ndarray:
+def places(values: Sequence[str] | Sequence[int], known: Sequence[str] | Sequence[int]) -> np.ndarray:
+    """Of each value: where it stands among those that are known."""
     place = {value: number for number, value in enumerate(known)}
     return np.array([place[value] for value in values], dtype=np.intp)
 

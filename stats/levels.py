@@ -10,7 +10,8 @@ from itertools import combinations
 import numpy as np
 
 from common.errors import PlanError
-from stats.fits import Fit, fit
+from stats.family import critical, largest_of, within
+from stats.fits import Fit, fit, places
 from stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
@@ -24,12 +25,11 @@ from stats.model import (
     complete_blocks,
     logs,
 )
-from stats.pairs import Estimate, compare_levels, holm, judged, points_only, t_estimate
+from stats.pairs import Estimate, compare_levels, judged, points_only, t_estimate
+from stats.spreads import Spreads, family, levels_apart
 
-# Fixes the quasi-random integration of the multivariate t, so that a page shows the same digits twice.
-_SEED = 20130901
-# With more comparisons than these the integral takes minutes; Holm's contrasts are a little wider, and take none.
-MOST_IN_ONE_INTEGRAL = 20
+MOST_NAMED = 3
+INCOMPLETE = "max-t of contrasts on logs, incomplete blocks"
 _TUKEY = {True: "Tukey on logs, within blocks", False: "Tukey-Kramer on logs"}
 
 
@@ -82,9 +82,8 @@ def _level(name: str, own: Sequence[Observation], s: float, df: int) -> Level:
 
 
 def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric, delta: float) -> list[Comparison]:
-    """Every other level against `baseline`, with intervals that hold together (Dunnett).
-
-    Incomplete blocks: contrasts with Holm's p and Bonferroni's intervals. Levels below three runs give points only.
+    """Every other level against `baseline`, with intervals that hold together: Dunnett's where spreads are alike, else
+    the largest t with the spread of each level that stands apart. Levels below three runs give points only.
     """
     levels = by_level(rows)
     if baseline not in levels:
@@ -104,19 +103,20 @@ def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric,
 
 
 def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> dict[str, Estimate]:
-    many = len(others) > MOST_IN_ONE_INTEGRAL
+    names = [baseline, *others]
     if complete_blocks(rows):
-        found = fit(rows, blocked=True)
-        if many:
-            return _holm_contrasts(found, baseline, others, "within blocks")
-        return _dunnett_in_blocks(found, baseline, others)
+        found = levels_apart(_cell_means(rows, names), blocked=True)
+        if found.apart:
+            return _own_spreads(found, names, "within blocks")
+        return _dunnett(fit(rows, blocked=True), by_level(rows), names, "Dunnett on logs, within blocks")
     if len({row.block for row in rows}) > 1 and _shared_blocks(rows):
-        found = fit(rows, blocked=True)
-        if not found.rank_lost and found.df > 0:
-            return _holm_contrasts(found, baseline, others, "incomplete blocks")
-    if many:
-        return _holm_contrasts(fit(rows, blocked=False), baseline, others, "without blocks")
-    return _dunnett_plain(by_level(rows), baseline, others)
+        in_blocks = fit(rows, blocked=True)
+        if not in_blocks.rank_lost and in_blocks.df > 0:
+            return _incomplete(rows, in_blocks, names)
+    found = levels_apart(_ragged(by_level(rows), names), blocked=False)
+    if found.apart:
+        return _own_spreads(found, names, "without blocks")
+    return _dunnett(fit(rows, blocked=False), by_level(rows), names, "Dunnett on logs")
 
 
 def _shared_blocks(rows: Sequence[Observation]) -> bool:
@@ -124,27 +124,91 @@ def _shared_blocks(rows: Sequence[Observation]) -> bool:
     return len({(row.level, row.block) for row in rows}) > len({row.block for row in rows})
 
 
-def _dunnett_in_blocks(found: Fit, baseline: str, others: list[str]) -> dict[str, Estimate]:
-    wide, narrow = (_dunnett_critical(len(others), found.df, level) for level in (0.95, 0.90))
+def _cell_means(rows: Sequence[Observation], names: Sequence[str]) -> Floats:
+    """Logs of shape (blocks, levels) of complete blocks; where a level ran several times in each, their mean."""
+    blocks = sorted({row.block for row in rows})
+    level, block = places([row.level for row in rows], names), places([row.block for row in rows], blocks)
+    sums, counts = np.zeros((2, len(blocks), len(names)))
+    np.add.at(sums, (block, level), logs([row.value for row in rows]))
+    np.add.at(counts, (block, level), 1.0)
+    return np.asarray(sums / counts)
+
+
+def _ragged(levels: dict[str, list[Observation]], names: Sequence[str]) -> Floats:
+    """Logs of shape (most runs, levels), nan where a level has fewer."""
+    table = np.full((max(len(levels[name]) for name in names), len(names)), np.nan)
+    for place, name in enumerate(names):
+        table[: len(levels[name]), place] = logs([row.value for row in levels[name]])
+    return table
+
+
+def _dunnett(
+    found: Fit, levels: dict[str, list[Observation]], names: Sequence[str], method: str
+) -> dict[str, Estimate]:
+    """Every level against the first, spreads alike."""
+    baseline, *others = names
+    n = len(levels[baseline])
+    # Of a difference's variance 1/n is the baseline's; rounded, so that few integrals are computed.
+    shared = tuple(round(math.sqrt(len(levels[name]) / (len(levels[name]) + n)), 4) for name in others)
+    wide, narrow = (critical(shared, found.df, level) for level in (0.95, 0.90))
     estimates = {}
     for name in others:
         difference, se = found.contrast(baseline, name)
-        p = None if found.s < NO_SPREAD else 1 - _dunnett_cdf(abs(difference) / se, len(others), found.df)
-        estimates[name] = _simultaneous(difference, se, found, (wide, narrow), p, "Dunnett on logs, within blocks")
+        p = None if found.s < NO_SPREAD else 1 - within(abs(difference) / se, shared, found.df)
+        estimates[name] = _simultaneous(difference, se, found.df, found.s, (wide, narrow), p, method)
     return estimates
 
 
+def _own_spreads(found: Spreads, names: Sequence[str], blocks: str) -> dict[str, Estimate]:
+    """Every level against the first, where some have a spread of their own."""
+    from scipy import special
+
+    of_all = family(found)
+    apart = [name for place, name in enumerate(names) if place in found.apart]
+    listed = ", ".join(apart) if len(apart) <= MOST_NAMED else f"{len(apart)} levels"
+    method = f"max-t on logs, {blocks}, own variance of {listed} (parametric bootstrap)"
+    estimates = {}
+    for place, (name, one) in enumerate(zip(names[1:], of_all.contrasts, strict=True)):
+        difference, se, df = float(one.difference), math.sqrt(float(one.variance)), float(one.df)
+        alone = float(special.stdtrit(df, 0.975))
+        wide, narrow = (of_all.factor(level) * alone for level in (0.95, 0.90))
+        s = se / math.sqrt(1 / found.runs[0] + 1 / found.runs[place + 1])
+        p = of_all.p(place) if se >= NO_SPREAD else None
+        estimates[name] = _simultaneous(difference, se, df, s, (wide, narrow), p, method)
+    return estimates
+
+
+def _incomplete(rows: Sequence[Observation], found: Fit, names: Sequence[str]) -> dict[str, Estimate]:
+    """Every level against the first in blocks of which some lack a level: what blocks tell of their own levels."""
+    baseline, *others = names
+    contrasts = {name: found.contrast(baseline, name) for name in others}
+    if found.s < NO_SPREAD:
+        return {name: t_estimate(difference, 0.0, 1, 0.0, INCOMPLETE) for name, (difference, _) in contrasts.items()}
+    largest = largest_of(found.correlation(baseline, others), found.df)
+    wide, narrow = (float(np.quantile(largest, level)) for level in (0.95, 0.90))
+    return {
+        name: _simultaneous(
+            difference,
+            se,
+            found.df,
+            found.s,
+            (wide, narrow),
+            float((largest >= abs(difference) / se).mean()),
+            INCOMPLETE,
+        )
+        for name, (difference, se) in contrasts.items()
+    }
+
+
 def _simultaneous(
-    difference: float, se: float, found: Fit, critical: tuple[float, float], p: float | None, method: str
+    difference: float, se: float, df: float, s: float, critical: tuple[float, float], p: float | None, method: str
 ) -> Estimate:
     wide, narrow = (factor * se for factor in critical)
     interval, interval_90 = (difference - wide, difference + wide), (difference - narrow, difference + narrow)
     # Without spread the error is nil, and a t test against the margin has nothing to divide by.
     error = se if se >= NO_SPREAD else None
-    alpha = _alpha_of(critical[0], found.df)
-    return Estimate(
-        difference, interval, interval_90, p, found.s, method, se=error, df=found.df, alpha=alpha, pooled=True
-    )
+    alpha = _alpha_of(critical[0], df)
+    return Estimate(difference, interval, interval_90, p, s, method, se=error, df=df, alpha=alpha, pooled=True)
 
 
 def _alpha_of(critical: float, df: float) -> float:
@@ -152,73 +216,6 @@ def _alpha_of(critical: float, df: float) -> float:
     from scipy import special
 
     return 2 * float(special.stdtr(df, -critical))
-
-
-def _dunnett_cdf(t: float, others: int, df: int) -> float:
-    from scipy import stats
-
-    shape = np.full((others, others), 0.5) + 0.5 * np.eye(others)
-    bound = np.full(others, t)
-    rng = np.random.default_rng(_SEED)
-    return float(stats.multivariate_t.cdf(bound, shape=shape, df=df, lower_limit=-bound, random_state=rng))
-
-
-@lru_cache(maxsize=256)
-def _dunnett_critical(others: int, df: int, level: float) -> float:
-    """Two-sided critical value of `others` comparisons with one control, all arms of one size (correlation .5)."""
-    from scipy import optimize, stats
-
-    # Between one comparison and as many independent ones as Bonferroni pays for.
-    low = float(stats.t.ppf((1 + level) / 2, df))
-    high = float(stats.t.ppf(1 - (1 - level) / (2 * others), df))
-    found = optimize.brentq(lambda t: _dunnett_cdf(t, others, df) - level, 0.99 * low, 1.01 * high, xtol=1e-5)
-    return float(found)
-
-
-def _holm_contrasts(found: Fit, baseline: str, others: list[str], blocks: str) -> dict[str, Estimate]:
-    from scipy import stats
-
-    contrasts = {name: found.contrast(baseline, name) for name in others}
-    single = {name: t_estimate(*pair, found.df, found.s, "") for name, pair in contrasts.items()}
-    adjusted = dict(zip(others, holm([_or_one(single[name].p) for name in others]), strict=True))
-    critical = tuple(float(stats.t.ppf(1 - alpha / (2 * len(others)), found.df)) for alpha in (0.05, 0.10))
-    method = f"contrasts on logs, {blocks}, Holm"
-    return {
-        name: _simultaneous(*contrasts[name], found, (critical[0], critical[1]), adjusted[name], method)
-        for name in others
-    }
-
-
-def _or_one(p: float | None) -> float:
-    return 1.0 if p is None else p
-
-
-def _dunnett_plain(levels: dict[str, list[Observation]], baseline: str, others: list[str]) -> dict[str, Estimate]:
-    from scipy import stats
-
-    found = fit([row for own in levels.values() for row in own], blocked=False)
-    contrasts = {name: found.contrast(baseline, name) for name in others}
-    if found.s < NO_SPREAD:
-        return {name: t_estimate(difference, 0.0, 1, 0.0, "") for name, (difference, _) in contrasts.items()}
-    arms = {name: logs([row.value for row in own]) for name, own in levels.items()}
-    tested = stats.dunnett(*(arms[name] for name in others), control=arms[baseline], rng=np.random.default_rng(_SEED))
-    wide, narrow = tested.confidence_interval(0.95), tested.confidence_interval(0.90)
-    halves = (np.ravel(wide.high) - np.ravel(wide.low)) / 2
-    return {
-        name: Estimate(
-            contrasts[name][0],
-            (float(np.ravel(wide.low)[i]), float(np.ravel(wide.high)[i])),
-            (float(np.ravel(narrow.low)[i]), float(np.ravel(narrow.high)[i])),
-            float(tested.pvalue[i]),
-            found.s,
-            "Dunnett on logs",
-            se=contrasts[name][1],
-            df=found.df,
-            alpha=_alpha_of(float(halves[i]) / contrasts[name][1], found.df),
-            pooled=True,
-        )
-        for i, name in enumerate(others)
-    }
 
 
 def _judge(
@@ -267,4 +264,4 @@ def _tukey(found: Fit, a: str, b: str, method: str) -> Estimate:
     wide, narrow = (_tukey_critical(k, found.df, level) for level in (0.95, 0.90))
     t = abs(difference) / se if se >= NO_SPREAD else None
     p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, found.df))
-    return _simultaneous(difference, se, found, (wide, narrow), p, method)
+    return _simultaneous(difference, se, found.df, found.s, (wide, narrow), p, method)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stats import Comparison, Metric, Observation, against_baseline, mde_percent, runs_needed
-from stats.levels import _dunnett_critical
+from stats.family import critical
 
 TPS = Metric("tps", "tps", "higher")
 DELTA, S, RUNS = 0.02, 0.01, 5
@@ -62,7 +62,7 @@ def predicted_effect(levels: int, blocked: bool) -> float:
     df = (levels - 1) * (RUNS - 1)
     from scipy import stats
 
-    alpha = 2 * float(stats.t.sf(_dunnett_critical(levels - 1, df, 0.95), df))
+    alpha = 2 * float(stats.t.sf(critical((math.sqrt(0.5),) * (levels - 1), df, 0.95), df))
     return math.log1p(mde_percent(S, RUNS, RUNS, alpha=alpha, df=df) / 100)
 
 

@@ -49,18 +49,16 @@ POWER, ADVICE = Limits(finds=0.75), Limits(advice=0.70)
 NOISY, CALM = 0.03, 0.005
 SCENARIOS = [
     *(Scenario(f"levels alike, {k} in blocks, 5 runs", _levels([SD] * k)) for k in (2, 4, 8)),
-    Scenario("levels alike, 4 without blocks, 5 runs", _levels([SD] * 4, blocked=False), campaigns=200, quick=10),
+    Scenario("levels alike, 4 without blocks, 5 runs", _levels([SD] * 4, blocked=False)),
     *(
         Scenario(f"levels alike, {k} in blocks, one differs", _levels([SD] * k, DIFFERENCE[k]), limits=POWER)
         for k in (2, 4, 8)
     ),
     *(
-        Scenario(
-            f"baseline sd 3 %, others 0.5 %, {k} in blocks, 5 runs", _levels([NOISY] + [CALM] * (k - 1)), open=k > 2
-        )
+        Scenario(f"baseline sd 3 %, others 0.5 %, {k} in blocks, 5 runs", _levels([NOISY] + [CALM] * (k - 1)))
         for k in (2, 4, 8)
     ),
-    Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY]), open=True),
+    Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY])),
     Scenario("runs needed from a pilot of 3, in blocks", _advice(PILOT, True), limits=ADVICE, open=True),
     Scenario("runs needed from a pilot of 3, without blocks", _advice(PILOT, False), limits=ADVICE, open=True),
     Scenario("runs needed from 10 runs, in blocks", _advice(10, True), limits=ADVICE),

@@ -363,7 +363,7 @@ def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
 def _comparisons(
     arms: Sequence[Arm], rows: list[stats.Observation], kind: Measurement, delta: float
 ) -> list[stats.Comparison]:
-    """Each against the first; several hold together (Dunnett, or Holm where blocks have gaps)."""
+    """Each against the first; several hold together (Dunnett, or max-t)."""
     if not kind.better or not all(row.value > 0 for row in rows):
         return []
     metric = stats.Metric(kind.name, kind.unit, kind.better)  # type: ignore[arg-type]  # the model's own words

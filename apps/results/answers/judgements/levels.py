@@ -65,7 +65,7 @@ def many(asked: Asked) -> Iterator[Judgement]:
     bounded = [level for level in asked.others if level.relative_low is not None]
     if len(bounded) < 2:
         return
-    by = "Dunnett" if "Dunnett" in bounded[0].method else "Holm and Bonferroni"
+    by = "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
     sentence = (
         f"{len(bounded)} planned comparisons with {asked.table.baseline}: the intervals hold jointly at 95 % ({by}). "
         "Test any other pattern in a new campaign."
