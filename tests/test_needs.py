@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.machines import lab
 from tests.needs import NEEDS
 
 Run = Callable[..., pytest.RunResult]
@@ -84,3 +85,17 @@ def test_an_unknown_need_is_an_error_of_the_file(run: Run) -> None:
 
 def test_each_need_names_one_command() -> None:
     assert all(need.remedy and "\n" not in need.remedy for need in NEEDS.values())
+
+
+@pytest.mark.parametrize(
+    ("section", "needed"), [("### The lab", lab.NEEDS), ("### The containers", ("docker", "debootstrap", "openssl"))]
+)
+def test_contributing_names_every_package_of_the_lab_and_of_the_containers(
+    section: str, needed: tuple[str, ...]
+) -> None:
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text().split(f"{section}\n")[1].split("\n### ")[0]
+    (command,) = [line.strip() for line in text.splitlines() if line.startswith("    apt-get install ")]
+
+    packages = {NEEDS[name].remedy.removeprefix("apt-get install ") for name in needed}
+
+    assert packages - set(command.split()) == set()
