@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.machines import emulator, image
+from apps.campaigns.recipes.scale import DATA_TO_MEMORY
+from tests.lab.machines import emulator, image, machine
 from tests.lab.machines.lab import LabError, emulator_pid
-from tests.lab.machines.topologies import TOPOLOGIES, Topology
+from tests.lab.machines.topologies import DEFAULT, TOPOLOGIES, Topology
 
 
 @pytest.fixture
@@ -68,6 +69,15 @@ def test_a_topology_is_whole(topology: Topology) -> None:
         assert row[source] == 10 and all(far > 10 for target, far in enumerate(row) if target != source)
         assert list(row) == [other[source] for other in topology.distances]
     assert len({node.cpus for node in topology.nodes if node.cpus}) == 1
+
+
+def test_a_disk_holds_the_system_the_data_of_the_recipe_active_set_their_copy_and_their_wal() -> None:
+    def gibibytes(size: str) -> int:
+        return int(size.removesuffix("G"))
+
+    data = DATA_TO_MEMORY * DEFAULT.memory_mb / 1024
+
+    assert gibibytes(machine.DISK_SIZE) >= gibibytes(image.SIZE) + 2 * data + 4
 
 
 def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> None:

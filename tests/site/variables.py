@@ -79,7 +79,7 @@ TESTS = {
     "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",
     "PROVING_LAB_KEEP": "1 leaves the last machine running",
     "PROVING_LAB_SEEDS": "moments of the power cuts: `0-19` covers a whole run, unless set `2,7,12,17`",
-    "PROVING_LAB_SCALE": "scale of the data of the recipe `active-set` in the lab; 0, the recipe's own, unless set",
+    "PROVING_LAB_SCALE": "scale of the data of `active-set` in the lab; 0, the recipe's own, with KVM; 20 with TCG",
     "PROVING_FAULTS": "file in which figures of the fault matrix are kept",
     "PROVING_FAULTS_ARMED": "set by the tests of faults for the processes that they kill",
     "PROVING_FAULTS_SHORT": "likewise: what is waited for takes seconds",

@@ -12,7 +12,7 @@ from tests.lab.machines.image import DISK, ensure_image
 from tests.lab.machines.lab import KEY, MACHINES, LabError, emulator_pid, locked
 from tests.lab.machines.topologies import Topology
 
-DISK_SIZE = "16G"
+DISK_SIZE = "48G"  # sparse: the recipe active-set writes four times the memory, and a copy of that
 BOOT_S = {"kvm": 180.0, "tcg": 600.0}
 STOP_S = 10.0
 SSH = (
