@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.wording import percent, signed
+from stats.dependence import autocorrelated_effect, autocorrelated_shift, without_outliers
 from stats.model import Floats
 
 Samples = Sequence[float] | Floats
@@ -20,27 +22,46 @@ BATCH = 5
 # Accepting a little above the minimum keeps noise in the tail from cutting away half of a run.
 NEAR_MINIMUM = 1.2
 STALL_BELOW = 0.1
-MOST_FITTED = 600
+# Means of this number of samples follow the model of autocorrelation where single ones carry noise of their own; short
+# runs have too few means for that.
+FEWEST_MEANS, MOST_MEANS = 30, 600
+# The end of a warm-up is searched for, so chance has several places to imitate it: 5 % in all, by simulation.
+ALPHA_OF_SEARCH = 0.0125
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """`cut`: samples to leave out; `detected` of them by the rule; `steady` False when half the run was not enough."""
+    """`cut`: samples to leave out; `detected` of them by the rule; `steady` False when half the run was not enough.
+    `suspected`: samples that the rule would cut, but that differ from the rest no more than its own fluctuations."""
 
     cut: int
     detected: int
     steady: bool
     mean: float
+    suspected: int = 0
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Theil-Sen slope after the warm-up, as change over the whole span in percent of the median."""
+    """Slope after the warm-up with its 95 % interval, as change over the whole span in percent of the median.
+
+    `flagged`: the interval excludes 0, and the change is at least the margin. `negligible`: all of the interval is
+    within the margin. With neither, the samples are too few or too noisy to say.
+    """
 
     total_percent: float
     low_percent: float
     high_percent: float
     flagged: bool
+    negligible: bool
+
+    def sentence(self) -> str:
+        """Whether the rate kept rising or falling after the warm-up, in one sentence."""
+        low, high = signed(self.low_percent), signed(self.high_percent)
+        size = f"{percent(self.total_percent)} (95 % CI {low} to {high} %) after the warm-up"
+        if self.flagged:
+            return f"The rate never became constant: {size}."
+        return f"No relevant trend: {size}." if self.negligible else f"Trend is inconclusive: {size}."
 
 
 @dataclass(frozen=True)
@@ -68,16 +89,42 @@ def mser_cut(means: Sequence[float]) -> int:
 
 
 def warm_up(values: Samples, *, configured: int = 0, masked: Flags | None = None, batch: int = BATCH) -> WarmUp:
-    """Find the warm-up in samples; `masked` ones (logged checkpoints) are left out of the search, not of the mean."""
+    """Find the warm-up in samples; `masked` ones (logged checkpoints) are left out of the search, not of the mean.
+
+    MSER finds its end. It is believed where the samples before it differ from those after it by more than
+    autocorrelated noise would, or where what is left still rises or falls.
+    """
     samples = np.asarray(values, dtype=np.float64)
-    starts, means = _batches(
-        samples, np.zeros(len(samples), bool) if masked is None else np.asarray(masked, bool), batch
-    )
+    masks = np.zeros(len(samples), bool) if masked is None else np.asarray(masked, bool)
+    starts, means = _batches(samples, masks, batch)
     d = mser_cut(means)
     steady = len(means) > 1 and d < len(means) // 2
-    detected = starts[d] if starts else 0
+    detected, suspected = starts[d] if starts else 0, 0
+    if len(means) > 1 and detected and not _is_warming(samples, masks, detected, steady):
+        detected, suspected, steady = 0, detected, True
     cut = min(max(configured, detected), max(0, len(samples) - 1))
-    return WarmUp(cut, detected, steady, float(np.nanmean(samples[cut:])) if len(samples) else float("nan"))
+    mean = float(np.nanmean(samples[cut:])) if len(samples) else float("nan")
+    return WarmUp(cut, detected, steady, mean, suspected)
+
+
+def _is_warming(samples: Floats, masked: np.ndarray, detected: int, steady: bool) -> bool:
+    starts, means = _batches(samples, masked, _batch_size(len(samples)))
+    values = np.asarray(means)
+    places = [sum(start < detected for start in starts)]
+    if not steady:
+        places.append(3 * len(values) // 4)  # it may have settled after half of the run
+    shifts = [autocorrelated_shift(values, before) for before in places]
+    if any(shift is None or shift.p < ALPHA_OF_SEARCH for shift in shifts):
+        return True
+    if steady:
+        return False
+    slope = autocorrelated_effect(values, np.arange(len(values), dtype=np.float64))
+    return slope is not None and slope.p < ALPHA_OF_SEARCH
+
+
+def _batch_size(samples: int) -> int:
+    """Samples of each mean: BATCH, fewer in short runs, more in long ones."""
+    return max(1, min(BATCH, samples // FEWEST_MEANS), math.ceil(samples / MOST_MEANS))
 
 
 def _batches(samples: Floats, masked: np.ndarray, batch: int) -> tuple[list[int], list[float]]:
@@ -92,26 +139,32 @@ def _batches(samples: Floats, masked: np.ndarray, batch: int) -> tuple[list[int]
 
 
 def trend(values: Samples, delta: float) -> Trend | None:
-    """The trend of steady samples, flagged when its 95 % interval excludes 0 and it adds up to `delta` or more.
+    """The trend of steady samples, its interval as wide as their autocorrelation makes it.
 
-    Long runs are fitted by means of as many samples as leave MOST_FITTED. None when there is nothing to fit: fewer than
-    three samples, or a median of 0.
+    Least squares with autocorrelated noise, on means of neighbours; means far from Theil and Sen's line are moved
+    closer. None when there is nothing to fit: fewer than five samples, or a median of 0.
     """
     from scipy import stats
 
     samples = np.asarray(values, dtype=np.float64)
-    samples = _fewer(samples[np.isfinite(samples)])
+    samples = samples[np.isfinite(samples)]
     median = float(np.median(samples)) if samples.size else 0.0
-    if samples.size < 3 or median <= 0:
+    if samples.size < 5 or median <= 0:
         return None
-    slope, _, low, high = stats.theilslopes(samples, alpha=0.95)
-    total, least, most = (100 * float(one) * (samples.size - 1) / median for one in (slope, low, high))
-    return Trend(total, least, most, bool((least > 0 or most < 0) and abs(total) >= 100 * delta))
+    means = _means(samples, _batch_size(samples.size))
+    x = np.arange(means.size, dtype=np.float64)
+    robust = stats.theilslopes(means, x)
+    line = robust.intercept + robust.slope * x
+    found = autocorrelated_effect(line + without_outliers(means - line), x)
+    slope = found.estimate if found else float(robust.slope)
+    low, high = found.interval() if found else (slope, slope)
+    total, least, most = (100 * float(one) * (means.size - 1) / median for one in (slope, low, high))
+    margin = 100 * delta
+    flagged = (least > 0 or most < 0) and abs(total) >= margin
+    return Trend(total, least, most, flagged, negligible=-margin < least and most < margin)
 
 
-def _fewer(samples: Floats) -> Floats:
-    """Theil and Sen's slope is of all pairs: of a day of seconds they are four billions."""
-    each = math.ceil(samples.size / MOST_FITTED) if samples.size else 1
+def _means(samples: Floats, each: int) -> Floats:
     means: Floats = samples[: samples.size // each * each].reshape(-1, each).mean(axis=1)
     return means
 

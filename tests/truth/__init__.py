@@ -10,10 +10,11 @@ which the table of docs/statistics.md is made.
 
 from __future__ import annotations
 
-from tests.truth import levels
+from tests.truth import levels, within_runs
 from tests.truth.scenario import Scenario
 
 GROUPS: dict[str, list[Scenario]] = {
     "Levels of one campaign": levels.SCENARIOS,
+    "Within a run": within_runs.SCENARIOS,
 }
 SCENARIOS = {scenario.name: scenario for group in GROUPS.values() for scenario in group}

@@ -13,7 +13,7 @@ import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.answers.sentences import Judgement
+from apps.results.answers.sentences import Judgement, Tone
 from apps.results.models import Mark, Measurement, Within
 from apps.results.store import samples
 from apps.results.store.fold import Table
@@ -73,6 +73,7 @@ def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], wri
         round(lost.stalled * every, 3),
     )
     data["warm_up_s"] = round(float(t[found.cut] - t[0]), 3)
+    data["suspected_s"] = round(found.suspected * every, 3)
     data["mean"], data["mean_of_all"] = found.mean, float(np.nanmean(rate))
     data["trend"] = asdict(slope) if slope else None
     data["lost"] = lost.lost_fraction
@@ -132,6 +133,11 @@ def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
     if not row.steady:
         sentence = f"No steady state within its {length:g} s: half of it was not enough to warm up. Measure for longer."
         return Judgement("warm-up", sentence, "warning", figures)
+    if data.get("suspected_s"):
+        sentence = (
+            f"No warm-up shown: the first {data['suspected_s']:g} s differ no more than the later rate fluctuates."
+        )
+        return Judgement("warm-up", sentence, "note", figures)
     if not data["warm_up_s"]:
         return Judgement("warm-up", f"Steady from the first of its {length:g} s on.", "note", figures)
     share = 100 * (data["mean_of_all"] / data["mean"] - 1)
@@ -146,10 +152,10 @@ def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
     slope = data["trend"]
     if slope is None:
         return Judgement("trend", "Nothing to fit a trend to: half of its samples are nil.", "warning", {})
-    size = f"{percent(slope['total_percent'])} [{slope['low_percent']:.2f}, {slope['high_percent']:.2f}]"
-    if row.trending:
-        return Judgement("trend", f"It never came to rest: {size} from then to its end.", "warning", slope)
-    return Judgement("trend", f"No trend that matters after that: {size} to its end.", "note", slope)
+    # Rows of older releases have no `negligible`; their intervals were too narrow to claim it.
+    found = stats.Trend(**({"negligible": False} | slope))
+    tone: Tone = "warning" if row.trending else "note" if found.negligible else "unknown"
+    return Judgement("trend", found.sentence(), tone, slope)
 
 
 def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:

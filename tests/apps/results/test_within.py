@@ -94,7 +94,7 @@ def test_a_slow_slide_after_the_warm_up_is_told(run: Run) -> None:
     row = judged(run)
 
     assert row.trending
-    assert said(row, "trend")[0].startswith("It never came to rest: -5.")
+    assert said(row, "trend")[0].startswith("The rate never became constant: -4.9")
 
 
 def test_stalls_are_told_with_their_place(run: Run) -> None:

@@ -77,7 +77,7 @@ def within(asked: Asked) -> Iterator[Judgement]:
             sentence = f"{len(numbers)} of {judged} runs {words}: {which}."
             yield Judgement(topic, sentence, "warning", {"runs": len(numbers)})
     if known and not any(found[name] for name in UNSTEADY):
-        yield Judgement("warm-up", f"All {known} runs reached a steady state and never stalled.", "note")
+        yield Judgement("warm-up", f"None of {known} runs shows an unsteady rate, a trend or a stall.", "note")
 
 
 def _positions(which: Q) -> ArrayAgg:

@@ -1,0 +1,56 @@
+"""Effects and trends where samples resemble their neighbours, as rates of a database do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stats import Trend, trend
+from stats.dependence import autocorrelated_effect, effective_size
+
+DELTA = 0.02
+
+
+def test_a_wide_interval_denies_no_trend() -> None:
+    found = Trend(4.66, -0.40, 9.40, flagged=False, negligible=False)
+
+    assert found.sentence() == "Trend is inconclusive: +4.66 % (95 % CI -0.40 to +9.40 %) after the warm-up."
+
+
+def test_an_interval_within_the_margin_denies_a_trend() -> None:
+    found = trend(1000 + np.random.default_rng(2).normal(0, 5, 300), DELTA)
+
+    assert found is not None and found.negligible
+    assert found.sentence().startswith("No relevant trend: ")
+
+
+def test_a_line_without_noise_has_no_width() -> None:
+    found = trend(np.linspace(990, 1010, 100), 0.01)
+
+    assert found is not None and found.flagged
+    assert (found.low_percent, found.high_percent) == (found.total_percent, found.total_percent)
+
+
+def test_three_hundred_autocorrelated_values_are_worth_fewer() -> None:
+    worth = [effective_size(300, phi) for phi in (0.5, 0.7, 0.9)]
+
+    assert worth == [pytest.approx(100), pytest.approx(52.94, abs=0.01), pytest.approx(15.79, abs=0.01)]
+
+
+def test_independent_values_have_the_interval_of_least_squares() -> None:
+    from scipy import stats
+
+    y, x = np.random.default_rng(3).normal(0, 1, 2000), np.arange(2000.0)
+
+    found = autocorrelated_effect(y, x)
+
+    plain = stats.linregress(x, y)
+    assert found is not None
+    low, high = found.interval()
+    assert found.estimate == pytest.approx(plain.slope, rel=0.1)
+    assert (high - low) / 2 == pytest.approx(1.96 * plain.stderr, rel=0.1)
+
+
+def test_four_values_have_no_autocorrelation_to_estimate() -> None:
+    assert autocorrelated_effect(np.arange(4.0), np.arange(4.0)) is None
+    assert trend([1.0, 2.0, 1.0, 2.0], DELTA) is None
