@@ -6,6 +6,7 @@ import re
 from typing import Any, Iterable, Sequence
 
 _LIST = re.compile(r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
+MAX_CPUS, MAX_DIGITS = 65_536, 9
 _MASK = re.compile(r"^0x[0-9a-fA-F]+$")
 
 
@@ -17,14 +18,19 @@ def parse(text: str) -> list[int]:
     if not _LIST.match(text):
         raise ValueError(f"{text!r} is not a list such as 0-3,5")
     found: set[int] = set()
+    counted = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(_span(int(first), int(last or first)))
+        span = _span(int(first[:MAX_DIGITS]), int((last or first)[:MAX_DIGITS]))
+        counted += len(span)
+        if counted > MAX_CPUS:  # a list may name the same cpus again and again
+            raise ValueError(f"{text[:40]!r}... names more than {MAX_CPUS} cpus")
+        found.update(span)
     return sorted(found)
 
 
 def _span(first: int, last: int) -> range:
-    if last < first or last > 65535:
+    if last < first or last >= MAX_CPUS:
         raise ValueError(f"{first}-{last} is not a range of cpus")
     return range(first, last + 1)
 

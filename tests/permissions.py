@@ -113,6 +113,7 @@ PAGES: dict[str, Rule] = {
     "host_action:restore": button(ADMIN),
     "host_action:allow-reboots": button(ADMIN),
     "host_action:forbid-reboots": button(ADMIN),
+    "host_action:accept-machine": button(ADMIN),
     "host_action:use-launcher": button(ADMIN),
     "host_action:use-python": button(ADMIN),
     "host_action:allow-cluster": button(ADMIN),

@@ -18,7 +18,7 @@ from agents.protocol import digest
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
-from apps.hosts import changes, health, ssh
+from apps.hosts import answers, changes, health, machines, ssh
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
 from common.errors import ProvingError
 
@@ -83,12 +83,13 @@ def read_facts(host: Host, link: ssh.Link) -> Facts | None:
 
 
 def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
-    told: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
-    return told
+    return answers.facts(host, link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs))
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
-    """Keep what hello told. A dirty job puts the host into quarantine until someone looks."""
+    """Keep what hello told. A dirty job puts the host into quarantine until someone looks. HostError for another
+    machine than the one whose key was approved."""
+    machines.check(host, hello["machine_id"], hello["boot_id"])
     seen = {
         "machine_id": hello["machine_id"],
         "level": hello["level"],
@@ -117,8 +118,9 @@ def ask(host: Host, verb: str) -> Any:
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
         answer = link.call(verb, timeout_s=ASK_S)
-        record_contact(host, link.call("hello"))
-    return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
+        record_contact(host, answers.hello(host, link.call("hello")))
+    again = answers.recovered(host, answer.get("recovered", []))
+    return {**answer, "recovered": [*link.hello["recovered"], *again]}
 
 
 def release_host(host: Host) -> None:
@@ -129,8 +131,8 @@ def release_host(host: Host) -> None:
     asked = Host.objects.filter(pk=host.pk)
     try:
         with ssh.Link(host) as link:
-            recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
-            dirty = link.call("hello")["dirty"]
+            recovered = [*link.hello["recovered"], *answers.recovered(host, link.call("restore")["recovered"])]
+            dirty = answers.hello(host, link.call("hello"))["dirty"]
     except ProvingError as error:
         asked.update(state_reason=f"not released: {error}", release_requested_at=None)
         return

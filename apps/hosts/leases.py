@@ -11,6 +11,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from apps.hosts.models import Lease
+from common.errors import HostError
+
+LEAP = 1_000_000  # runs of another server, or of ours before its database was lost
 
 
 def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
@@ -35,8 +38,13 @@ def acquire_all(wanted: Mapping[str, UUID], seconds: float) -> bool:
 
 
 def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
-    """The epoch to submit `run` under: above what the machine has seen, be it from a server whose database is gone."""
+    """The epoch to submit `run` under: above what the machine has seen, be it from a server whose database is gone.
+    HostError for an epoch that no runs can have led to: it would leave no higher one for those to come."""
     held = Lease.objects.filter(machine_id=machine_id, run=run)
+    highest = held.values_list("epoch", flat=True).get() + LEAP
+    if above > highest:
+        hint = "remove the file epoch of the host's spool directory if no run is under way there"
+        raise HostError("epoch", f"the host says that it has seen {above}; at most {highest} is possible", hint=hint)
     held.filter(epoch__lte=above).update(epoch=above + 1)
     return held.values_list("epoch", flat=True).get()
 

@@ -129,6 +129,9 @@ class Host(Owned):
     state = models.CharField(max_length=12, choices=State, default=State.NEW)
     state_reason = models.TextField(blank=True)
     machine_id = models.CharField(max_length=64, blank=True, db_index=True)
+    claimed_machine_id = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="refused until an admin accepts it"
+    )
     level = models.CharField(max_length=4, blank=True, help_text="root or user, as the agent told")
     supervisor = models.CharField(max_length=8, blank=True, help_text="of its runs: systemd or detached")
     units = models.CharField(max_length=11, blank=True, help_text="of systemd: current, outdated, absent, unavailable")
@@ -264,6 +267,7 @@ class HostKey(models.Model):
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="host_keys")
     key = models.TextField(help_text="as in known_hosts: algorithm and base64")
     fingerprint = models.CharField(max_length=100)
+    machine_id = models.CharField(max_length=64, blank=True, help_text="of the machine with this key; see machines.py")
     state = models.CharField(max_length=8, choices=State, default=State.OFFERED)
     seen_at = models.DateTimeField(auto_now_add=True)
     approved_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")

@@ -12,7 +12,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
-from apps.hosts import contact, keys, ssh, tasks, windows
+from apps.hosts import contact, keys, machines, ssh, tasks, windows
 from apps.hosts.models import Host, HostKey, Identity, Trouble
 from common.errors import HostError, PlanError
 
@@ -168,6 +168,12 @@ def request_check(host: Host, *, by: User) -> None:
         raise PlanError("host", f"the host key of {host} is not approved", hint="fetch it, compare it, approve it")
     Host.objects.filter(pk=host.pk).update(check_requested_at=timezone.now())
     transaction.on_commit(lambda: tasks.check.delay(host.pk))
+
+
+def accept_machine(host: Host, *, by: User) -> None:
+    """Trust the machine-id that the host says now, and check it again."""
+    machines.accept(host, by=by)
+    request_check(host, by=by)
 
 
 @transaction.atomic

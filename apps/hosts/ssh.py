@@ -25,7 +25,7 @@ from django.db import connection as database
 from agents import build, launcher, protocol
 from apps.accounts.operation import vault
 from apps.accounts.web import addresses
-from apps.hosts import models, signing
+from apps.hosts import answers, models, signing
 from apps.hosts.models import Host
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
@@ -35,6 +35,7 @@ CONNECT_S = 15.0
 CALL_S = 20.0
 OPEN_S = 60.0  # with a push of the agent over a slow line
 CLOSE_S = 3.0
+MAX_WORDS = 4000  # of an agent's error
 # Reads the zipapp on stdin, and puts it in place only when it is whole.
 PUSH = """
 import hashlib, os, sys
@@ -177,7 +178,7 @@ class Link:
         if way(host) != self._way:
             raise HostError(host, "was changed since the connection was opened", hint="we will connect again")
         self.host = host
-        self.hello = self.call("hello", timeout_s=timeout_s)
+        self.hello = answers.hello(host, self.call("hello", timeout_s=timeout_s))
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """One request and its answer. The agent's Failure is raised as the error of its blame."""
@@ -217,7 +218,7 @@ class Link:
     async def _meet(self) -> bool:
         await self._start(agent_zipapp()[0])
         try:
-            self.hello = await self._call("hello", {}, CALL_S)
+            self.hello = answers.hello(self.host, await self._call("hello", {}, CALL_S))
         except AgentError:
             if not await self._missing():
                 raise
@@ -228,7 +229,7 @@ class Link:
         """Put the agent in place: its bytes, or for the launcher with their signature; then greet it."""
         await self._push(digest, sent)
         await self._start(digest)
-        self.hello = await self._call("hello", {}, CALL_S)
+        self.hello = answers.hello(self.host, await self._call("hello", {}, CALL_S))
 
     def _check_protocol(self) -> None:
         """The agent is named by its content, so one that does not fit was put there by somebody else."""
@@ -280,12 +281,12 @@ class Link:
             raise HostError(
                 self.host, f"no answer to {verb} within {timeout_s:g} s", hint="it may be asleep"
             ) from error
-        except (OSError, asyncssh.Error, protocol.WireError) as error:
+        except (OSError, asyncssh.Error, protocol.WireError, ValueError, RecursionError) as error:
             raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
         self.sound = True
-        if not answer["ok"]:
-            raise _failure(self.host, answer["error"])
-        return answer["result"]
+        if answer.get("ok") is not True:
+            raise _failure(self.host, answer.get("error"))
+        return answer.get("result")
 
     async def _answer(self, number: int) -> Any:
         while True:
@@ -293,7 +294,9 @@ class Link:
             if not data:
                 raise AgentError(f"agent on {self.host}", await self._last_words())
             for message in self._reader.feed(data):
-                if message["id"] == number:
+                if not isinstance(message, dict):
+                    raise protocol.WireError("an answer is no object")
+                if message.get("id") == number:
                     return message
 
     async def _last_words(self) -> str:
@@ -353,6 +356,9 @@ BLAMED: dict[str, type[ProvingError]] = {
 }
 
 
-def _failure(host: Host, failure: dict[str, Any]) -> ProvingError:
-    kind = BLAMED.get(failure.get("blame", ""), AgentError)
-    return kind(failure.get("subject") or host, failure["message"], hint=failure.get("hint", ""))
+def _failure(host: Host, failure: Any) -> ProvingError:
+    if not isinstance(failure, dict):
+        return AgentError(f"agent on {host}", f"answered with neither result nor error: {failure!r:.80}")
+    kind = BLAMED.get(str(failure.get("blame")), AgentError)
+    subject, message, hint = (str(failure.get(name) or "")[:MAX_WORDS] for name in ("subject", "message", "hint"))
+    return kind(subject or host, message or "failed without a word", hint=hint)

@@ -150,6 +150,10 @@ def _approve(host: Host, by: User, request: HttpRequest) -> None:
     services.request_check(host, by=by)
 
 
+def _accept_machine(host: Host, by: User, request: HttpRequest) -> None:
+    services.accept_machine(host, by=by)
+
+
 def _check(host: Host, by: User, request: HttpRequest) -> None:
     services.request_check(host, by=by)
 
@@ -235,6 +239,7 @@ Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "fetch-key": (_fetch, Role.ADMIN, "{host} showed the host key below. Compare it, then approve it."),
     "approve": (_approve, Role.ADMIN, "The host key is pinned. {host} is being checked."),
+    "accept-machine": (_accept_machine, Role.ADMIN, "The machine-id is accepted. {host} is being checked."),
     "check": (_check, Role.OPERATOR, "{host} is being checked; what is found appears here."),
     "release": (
         _release,

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 ARTEFACT_BYTES = 16 << 20
+MAX_LINE = 8 << 20
+MAX_SIZE = 1 << 62
 
 
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
@@ -32,12 +34,26 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
     while True:
         asked: dict[str, Any] = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
         chunk = link.call("read", run=str(job.pk), **asked, **how)
-        read = base64.b64decode(chunk["data"])
+        read = _data(job, chunk)
         data += read
+        if len(data) > MAX_LINE:
+            raise received.unusable(f"agent on {job.host}", ValueError(f"an event of more than {MAX_LINE} bytes"))
         last = chunk["sealed"] and job.events_offset + len(data) >= chunk["size"]
         whole = data if last else data[: data.rfind(b"\n") + 1]
         if whole or last or len(read) < READ_BYTES:
             return bytes(whole), last
+
+
+def _data(job: Run | RunPart, chunk: Any) -> bytes:
+    """The bytes of an answer to `read`; AgentError for one that breaks the rules."""
+    try:
+        read = base64.b64decode(chunk["data"], validate=True)
+        fine = len(read) <= READ_BYTES and isinstance(chunk["sealed"], bool) and 0 <= chunk["size"] < MAX_SIZE
+    except (ValueError, TypeError, KeyError) as error:
+        raise AgentError(f"agent on {job.host}", f"answered read with {error}", hint="we will try again") from error
+    if not fine:
+        raise AgentError(f"agent on {job.host}", "answered read with what was not asked for", hint="we will try again")
+    return read
 
 
 def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
@@ -89,7 +105,11 @@ def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
     parts = bytearray()
     while True:
         chunk = link.call("read", run=str(job.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
-        parts += base64.b64decode(chunk["data"])
+        read = _data(job, chunk)
+        parts += read
+        if not read and len(parts) < min(chunk["size"], limit):
+            words = f"{path} ended after {len(parts)} bytes of {chunk['size']}"
+            raise AgentError(f"agent on {job.host}", words, hint="we will try again")
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)
 

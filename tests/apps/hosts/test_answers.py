@@ -1,0 +1,136 @@
+"""What a hostile host says of itself: refused in words, and never a page that fails for all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from agents import cpulist
+from apps.hosts import answers, contact
+from common.errors import HostError
+from tests import machine
+from tests.factories import make_host
+
+HELLO: dict[str, Any] = {
+    "agent": "ab" * 32,
+    "version": "1.0",
+    "commit": "",
+    "protocol": 1,
+    "python": "3.11.2",
+    "level": "root",
+    "supervisor": "detached",
+    "units": "absent",
+    "machine_id": "0" * 32,
+    "boot_id": "1" * 32,
+    "epoch": 7,
+    "busy": None,
+    "dirty": [],
+    "conflicts": [],
+    "sealed": ["11111111-2222-3333-4444-555555555555"],
+    "recovered": [],
+    "wall": 1.0,
+    "mono": 1.0,
+}
+RECOVERED = {"run": "11111111-2222-3333-4444-555555555555", "state": "SEALED", "did": ["ended postgres"]}
+
+
+def test_an_honest_hello_is_as_it_was_said() -> None:
+    assert answers.hello("db1", HELLO) == HELLO
+
+
+@pytest.mark.parametrize("said", [None, [], "hello", {}, 7])
+def test_a_hello_of_another_kind_is_refused(said: Any) -> None:
+    with pytest.raises(HostError, match="breaks the rules"):
+        answers.hello("db1", said)
+
+
+@pytest.mark.parametrize("name", [name for name in HELLO if name not in ("busy", "recovered")])
+@pytest.mark.parametrize("value", [None, "\0" * 3, "x" * 5000, -1, [1] * 20_000, {"a": 1}, float("nan"), True, "<b>"])
+def test_a_field_of_another_kind_is_refused_or_harmless(name: str, value: Any) -> None:
+    try:
+        said = answers.hello("db1", HELLO | {name: value})
+    except HostError:
+        return
+    assert isinstance(said[name], type(HELLO[name])) or name in ("wall", "mono")
+    assert len(str(said[name])) < 100
+
+
+def test_what_was_restored_is_cut_to_what_the_audit_log_takes() -> None:
+    endless = [RECOVERED | {"did": ["x" * 10_000] * 10_000, "more": "y" * 10_000}] * 10_000
+
+    kept = answers.hello("db1", HELLO | {"recovered": endless})["recovered"]
+
+    assert len(kept) == answers.MAX_RECOVERED
+    assert len(str(kept)) < 6_000_000
+    assert "more" not in kept[0]
+
+
+def test_honest_facts_are_as_they_were_said() -> None:
+    assert answers.facts("db1", machine.facts()) == machine.facts()
+
+
+def _deep() -> Any:
+    deep: Any = "end"
+    for _ in range(100):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"cpus": None},
+        {"cpus": []},
+        {"cpus": {**machine.facts()["cpus"], "online": "0-20000000"}},
+        {"cpus": {**machine.facts()["cpus"], "online": ",".join(["0-65535"] * 1000)}},
+        {"cpus": {**machine.facts()["cpus"], "topology": [{"cpu": "x"}]}},
+        {"cpus": {**machine.facts()["cpus"], "topology": "none"}},
+        {"numa": {"nodes": [7], "distances": []}},
+        {"numa": {"nodes": [{"id": 0, "cpus": "0-99999999"}], "distances": []}},
+        {"memory": {"total_kb": "much"}},
+        {"memory": {}},
+        {"clusters": ["main"]},
+        {"clusters": {}},
+        {"tools": []},
+        {"policy": []},
+        {"block_devices": [None]},
+        {"hostname": 7},
+        {"more": _deep()},
+        {"more": [0] * 300_000},
+    ],
+    ids=lambda odd: str(odd)[:40],
+)
+def test_odd_facts_are_refused_in_words_and_within_a_moment(odd: dict[str, Any]) -> None:
+    begin = time.monotonic()
+
+    with pytest.raises(HostError, match="breaks the rules"):
+        answers.facts("db1", machine.facts(**odd))
+
+    assert time.monotonic() - begin < 2
+
+
+def test_what_a_database_refuses_is_replaced() -> None:
+    kept = answers.facts("db1", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
+
+    assert (kept["hostname"], kept["python"]) == ("a\N{REPLACEMENT CHARACTER}b", "\N{REPLACEMENT CHARACTER}")
+
+
+def test_a_list_of_cpus_that_repeats_itself_is_bounded() -> None:
+    with pytest.raises(ValueError, match="more than 65536"):
+        cpulist.parse(",".join(["0-65535"] * 1000))
+
+
+@pytest.mark.django_db
+def test_one_host_with_odd_facts_leaves_the_list_of_hosts_alone(admin_client: Client) -> None:
+    make_host("fine")
+    odd = make_host("odd", facts={})
+    contact.record_facts(odd, {"cpus": "none", "memory": {"total_kb": "much"}})  # stored before answers were checked
+
+    page = admin_client.get(reverse("host_list"))
+
+    assert page.status_code == 200
+    assert "fine" in page.content.decode()
