@@ -127,6 +127,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("channels", reverse("channel_list"), Role.VIEWER),
         ("channel", reverse("channel_detail", args=[team["channel"].pk]), Role.ADMIN),
         ("channel-add-mail", reverse("channel_add", args=["mail"]), Role.VIEWER),
+        ("channel-add-chat", reverse("channel_add", args=["chat"]), Role.ADMIN),
         ("channel-add-webhook", reverse("channel_add", args=["webhook"]), Role.ADMIN),
     ]
 

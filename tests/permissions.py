@@ -87,6 +87,7 @@ PAGES: dict[str, Rule] = {
     "audit_csv": shown(ADMIN),
     "channel_list": shown(VIEWER),
     "channel_add:mail": form(VIEWER),
+    "channel_add:chat": form(ADMIN),
     "channel_add:webhook": form(ADMIN),
     "channel_detail": form(ADMIN),
     "channel_action:test": button(ADMIN),
@@ -220,7 +221,7 @@ BY_OBJECT = (
     ("`password_set`", "who has a link that was not used yet; everybody else is told that it is none"),
     ("`token_revoke`, `Token`", "one's own tokens only"),
     ("`session_end`, `Session`", "one's own sessions only"),
-    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; webhooks: admins"),
+    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that one may change"),
     (
         "programs, scripts and SQL of one's own, in workloads, levels, recipes and data sets",

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Self
 
 from django import forms
 
-from apps.accounts.models import Channel, Role, Team, User
+from apps.accounts.models import Role, Team, User
 from apps.accounts.notices.events import KINDS
+from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.team import teams
 
 
@@ -52,8 +53,5 @@ class ChannelForm(forms.Form):
 
     def __init__(self, kind: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if kind == Channel.Kind.WEBHOOK:
-            self.fields["address"].label = "URL"
-            self.fields["address"].help_text = "JSON is posted to it; the server must be in a network that is allowed"
-        else:
-            self.fields["address"].label = "Mail address"
+        self.fields["address"].label = CHANNELS[kind].address_label
+        self.fields["address"].help_text = CHANNELS[kind].address_help

@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from apps.accounts.notices.events import KINDS
+from apps.accounts.notices.kinds import CHANNELS
 
 
 class Role(models.TextChoices):
@@ -227,10 +228,14 @@ class AuditEntry(models.Model):
         return f"{self.at:%F %T} {self.actor} {self.action} {self.target}"
 
 
+# Kinds of which everybody may have a channel.
+OWN_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]
+
+
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def of(self, user: User) -> ChannelQuerySet:
         """Those that `user` may change: the own ones, and an admin all."""
-        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind=Channel.Kind.MAIL)
+        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind__in=OWN_KINDS)
 
 
 class Channel(models.Model):
@@ -238,6 +243,7 @@ class Channel(models.Model):
 
     class Kind(models.TextChoices):
         MAIL = "mail", "mail"
+        CHAT = "chat", "chat"
         WEBHOOK = "webhook", "webhook"
 
     name = models.CharField(max_length=63, unique=True)
@@ -258,10 +264,8 @@ class Channel(models.Model):
         return self.name
 
     def told_to(self, user: User) -> str:
-        """The address; of a webhook only the server to those who may not change it: its path may be a secret."""
-        if self.kind == self.Kind.MAIL or user.may(Role.ADMIN):
-            return self.address
-        return "/".join([*self.address.split("/")[:3], "…"])
+        """The address; of a URL only the server to those who may not change it: its path may be a secret."""
+        return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
 
     @property
     def titles(self) -> list[str]:

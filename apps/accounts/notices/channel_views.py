@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.forms import ChannelForm
 from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.notices import channels
+from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.services import require, user_of
 from apps.accounts.web.pages import attempt, blame, needs, page
 from common.errors import ProvingError
@@ -28,19 +29,20 @@ def channel_list(request: HttpRequest) -> HttpResponse:
     listed = list(Channel.objects.select_related("owner"))
     own = set(Channel.objects.of(user).values_list("pk", flat=True))
     rows = [(channel, channel.told_to(user), channel.pk in own) for channel in listed]
+    kinds = [kind for kind in CHANNELS.values() if user.may(Role.ADMIN) or not kind.for_admins]
     newest = Delivery.objects.select_related("channel")[:LOG]
-    return page(request, "accounts/channel_list.html", {"rows": rows, "deliveries": newest, "own": own})
+    return page(request, "accounts/channel_list.html", {"rows": rows, "deliveries": newest, "own": own, "kinds": kinds})
 
 
 @needs(Role.VIEWER)
 def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
     """A webhook's secret is in this one answer and nowhere else, so it is no redirect."""
     user = user_of(request)
-    if kind not in Channel.Kind:
-        raise Http404(f"{kind} is not one of {', '.join(Channel.Kind)}")
-    if kind == Channel.Kind.WEBHOOK:
-        require(user, Role.ADMIN, "set up a webhook")
-    first = {"address": user.email} if kind == Channel.Kind.MAIL else {}
+    if kind not in CHANNELS:
+        raise Http404(f"{kind} is not one of {', '.join(CHANNELS)}")
+    if CHANNELS[kind].for_admins:
+        require(user, Role.ADMIN, f"set up a {CHANNELS[kind].noun}")
+    first = {} if CHANNELS[kind].for_admins else {"address": user.email}
     form = ChannelForm(kind, request.POST or None, initial=first)
     if request.method == "POST" and form.is_valid():
         try:
@@ -52,7 +54,7 @@ def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
             return (
                 _detail(request, channel, _form(channel), secret) if secret else redirect("channel_detail", channel.pk)
             )
-    return page(request, "accounts/channel_form.html", {"kind": Channel.Kind(kind)}, form)
+    return page(request, "accounts/channel_form.html", {"kind": CHANNELS[kind]}, form)
 
 
 @needs(Role.VIEWER)
@@ -110,7 +112,12 @@ def _form(channel: Channel) -> ChannelForm:
 
 
 def _detail(request: HttpRequest, channel: Channel, form: ChannelForm, secret: str = "") -> HttpResponse:
-    context = {"channel": channel, "deliveries": channel.deliveries.all()[:LOG], "secret": secret}
+    context = {
+        "channel": channel,
+        "kind": CHANNELS[channel.kind],
+        "deliveries": channel.deliveries.all()[:LOG],
+        "secret": secret,
+    }
     return page(request, "accounts/channel_detail.html", context, form)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Channel, Delivery, Role, User
-from apps.accounts.notices import mail, notify, webhook
+from apps.accounts.notices import notify
 from apps.accounts.notices.events import KINDS, TEST
+from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from common.errors import PlanError, RoleError
@@ -27,7 +26,7 @@ def create(*, by: User, name: str, kind: str, address: str, events: Iterable[str
     with transaction.atomic():
         secret = _new_secret(channel)
         save(channel)
-        audit(by, "channel.create", channel, after=_told(channel))
+        audit(by, "channel.create", channel, after=_recorded(channel))
     return channel, secret
 
 
@@ -42,25 +41,26 @@ def change(
 ) -> None:
     """What is given becomes so. What still waits for a channel that is switched off is given up."""
     _may(channel.kind, channel.owner, by)
-    before = _told(channel)
+    before, before_address = _recorded(channel), channel.address
     channel.name = channel.name if name is None else name.strip()
     channel.address = channel.address if address is None else address.strip()
     channel.events = channel.events if events is None else list(events)
     channel.active = channel.active if active is None else active
-    _check(channel, again=channel.address != before["address"])
+    _check(channel, again=channel.address != before_address)
     with transaction.atomic():
         save(channel)
         if not channel.active:
             _give_up(channel)
-        audit(by, "channel.change", channel, before=before, after=_told(channel))
+        audit(by, "channel.change", channel, before=before, after=_recorded(channel))
 
 
 @transaction.atomic
 def renew_secret(channel: Channel, *, by: User) -> str:
     """Another secret, shown this once; what is sent from now on is signed with it."""
     _may(channel.kind, channel.owner, by)
-    if channel.kind != Channel.Kind.WEBHOOK:
-        raise PlanError("kind", f"{channel} is {channel.kind}", hint="only a webhook has a secret")
+    if not CHANNELS[channel.kind].signed:
+        signed = ", ".join(name for name, kind in CHANNELS.items() if kind.signed)
+        raise PlanError("kind", f"{channel.kind} has no secret", hint=f"channels with a secret: {signed}")
     secret = _new_secret(channel)
     channel.save(update_fields=["secret_encrypted"])
     audit(by, "channel.renew_secret", channel)
@@ -94,9 +94,9 @@ def retry(delivery: Delivery, *, by: User) -> None:
 
 
 def _may(kind: str, owner: User, by: User) -> None:
-    """Mail of one's own is everybody's; a webhook makes this server call another, which is an admin's to allow."""
-    if kind == Channel.Kind.WEBHOOK:
-        require(by, Role.ADMIN, "set up a webhook")
+    """Mail of one's own is everybody's; what makes this server call another is an admin's to allow."""
+    if CHANNELS[kind].for_admins:
+        require(by, Role.ADMIN, f"set up a {CHANNELS[kind].noun}")
     elif owner.pk != by.pk and not by.may(Role.ADMIN):
         raise RoleError("channel", f"this is a channel of {owner}", hint="ask its owner, or an admin")
 
@@ -105,19 +105,12 @@ def _check(channel: Channel, *, again: bool = True) -> None:
     unknown = [kind for kind in channel.events if kind not in KINDS]
     if unknown:
         raise PlanError("events", f"{unknown[0]!r} is no kind of event", hint=f"known are {', '.join(KINDS)}")
-    if channel.kind == Channel.Kind.WEBHOOK and again:
-        webhook.check(channel.address)
-    elif channel.kind == Channel.Kind.MAIL and again:
-        mail.check()
-        try:
-            validate_email(channel.address)
-        except ValidationError as error:
-            hint = "give one such as ada@example.org"
-            raise PlanError("address", f"{channel.address!r} is no mail address", hint=hint) from error
+    if again:
+        CHANNELS[channel.kind].check(channel.address)
 
 
 def _new_secret(channel: Channel) -> str:
-    if channel.kind != Channel.Kind.WEBHOOK:
+    if not CHANNELS[channel.kind].signed:
         return ""
     secret = "whs_" + secrets.token_urlsafe(32)
     channel.secret_encrypted = vault.encrypt(secret)
@@ -130,10 +123,8 @@ def _give_up(channel: Channel) -> None:
     waiting.update(error="the channel was switched off", **gone)
 
 
-def _told(channel: Channel) -> dict[str, object]:
-    """For the audit log, which everybody may read: the path of a webhook may be a secret."""
-    address = channel.address
-    if channel.kind == Channel.Kind.WEBHOOK:
-        address = "/".join(address.split("/")[:3])
-    told = {"kind": channel.kind, "address": address, "events": channel.events, "active": channel.active}
-    return {**told, "owner": str(channel.owner)}
+def _recorded(channel: Channel) -> dict[str, object]:
+    """For the audit log, which everybody may read: the path of a URL may be a secret."""
+    address = CHANNELS[channel.kind].shown(channel.address)
+    recorded = {"kind": channel.kind, "address": address, "events": channel.events, "active": channel.active}
+    return {**recorded, "owner": str(channel.owner)}

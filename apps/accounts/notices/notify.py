@@ -6,23 +6,19 @@ It is sent at least once: a worker that dies while it sends leaves the try to th
 
 from __future__ import annotations
 
-import json
 import random
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from apps.accounts import waking
 from apps.accounts.models import Channel, Delivery
-from apps.accounts.notices import mail, webhook
 from apps.accounts.notices.events import KINDS
-from apps.accounts.operation import vault
+from apps.accounts.notices.kinds import CHANNELS
 from common.errors import ProvingError
 
 # Longer than a try can take: only a worker that died leaves one behind.
@@ -88,7 +84,7 @@ def _claim(channel_id: int) -> Delivery | None:
 def _try(delivery: Delivery) -> bool:
     status, error = None, ""
     try:
-        status = SENDERS[delivery.channel.kind](delivery)
+        status = CHANNELS[delivery.channel.kind].send(delivery)
     except ProvingError as refused:
         error = str(refused)
     if status is not None and not 200 <= status < 300:
@@ -115,41 +111,3 @@ def _put_off(delivery: Delivery, status: int | None, error: str) -> None:
 def backoff(attempts: int) -> float:
     """Seconds until the next try: 30 after the first, then twice as many each time, give or take a tenth."""
     return FIRST_RETRY_S * 2.0 ** (attempts - 1) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads, hides nothing
-
-
-def message(delivery: Delivery) -> dict[str, Any]:
-    """What a webhook is sent, as JSON."""
-    told = {key: value for key, value in delivery.payload.items() if key not in ("text", "path")}
-    return {
-        "id": str(delivery.pk),
-        "event": delivery.kind,
-        "at": delivery.created_at.isoformat(),
-        "subject": delivery.subject,
-        "text": delivery.payload.get("text", ""),
-        "url": settings.BASE_URL + delivery.payload.get("path", "/"),
-        "data": told,
-    }
-
-
-def _post(delivery: Delivery) -> int:
-    channel, body = delivery.channel, json.dumps(message(delivery), ensure_ascii=False).encode()
-    timestamp = str(int(time.time()))
-    secret = vault.decrypt(channel.secret_encrypted, what=f"the secret of {channel}")
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Proving-Ground",
-        "X-Proving-Delivery": str(delivery.pk),
-        "X-Proving-Event": delivery.kind,
-        "X-Proving-Timestamp": timestamp,
-        "X-Proving-Signature": webhook.sign(secret, timestamp, body),
-    }
-    return webhook.post(channel.address, body, headers)
-
-
-def _mail(delivery: Delivery) -> None:
-    told = message(delivery)
-    text = f"{told['text'] or told['subject']}\n\n{told['url']}\n"
-    mail.send(delivery.channel.address, delivery.subject, text, str(delivery.pk))
-
-
-SENDERS: dict[str, Callable[[Delivery], int | None]] = {Channel.Kind.WEBHOOK: _post, Channel.Kind.MAIL: _mail}

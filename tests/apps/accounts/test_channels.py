@@ -40,7 +40,7 @@ def test_a_webhook_is_an_admin_s_and_its_secret_is_kept_encrypted(admin: User, t
     assert secret.startswith("whs_") and secret not in channel.secret_encrypted
     assert decrypt(channel.secret_encrypted) == secret
     said = AuditEntry.objects.get(action="channel.create")
-    assert said.after["address"] == "http://127.0.0.1:9"
+    assert said.after["address"] == "http://127.0.0.1:9/…"
 
 
 def test_a_new_secret_takes_the_old_one_s_place(admin: User, viewer: User) -> None:
@@ -50,7 +50,7 @@ def test_a_new_secret_takes_the_old_one_s_place(admin: User, viewer: User) -> No
 
     channel.refresh_from_db()
     assert new != old and decrypt(channel.secret_encrypted) == new
-    with pytest.raises(PlanError, match="only a webhook has a secret"):
+    with pytest.raises(PlanError, match="mail has no secret"):
         channels.renew_secret(mine(viewer), by=viewer)
 
 
@@ -144,6 +144,17 @@ def test_the_path_of_a_webhook_is_shown_to_admins_only(admin: User, viewer: User
     assert "secret-part" not in listed and "http://127.0.0.1:9/…" in listed
     assert told["address"] == "http://127.0.0.1:9/…" and "secret_encrypted" not in told
     assert browser(admin).get(f"/api/v1/channels/{channel.pk}/").json()["address"] == URL
+
+
+def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: User, tuner: User) -> None:
+    url = "http://127.0.0.1:9/services/secret-part"
+    with pytest.raises(RoleError):
+        channels.create(by=tuner, name="team", kind="chat", address=url, events=[])
+
+    channel, _ = channels.create(by=admin, name="team", kind="chat", address=url, events=[])
+
+    assert not Channel.objects.of(tuner).filter(pk=channel.pk).exists()
+    assert "secret-part" not in str(list(AuditEntry.objects.values_list("after", flat=True)))
 
 
 def test_others_channels_are_not_for_everybody_to_change(viewer: User) -> None:

@@ -23,7 +23,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.accounts.models import Channel, Delivery, User
-from apps.accounts.notices import channels, mail, notify, webhook
+from apps.accounts.notices import channels, mail, notify, posting
 from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Run
 from apps.hosts import contact
@@ -167,6 +167,21 @@ def test_others_wait_as_long_for_a_receiver_that_is_down(make_webhook: Make) -> 
     assert not channel.deliveries.exclude(state="sent").exists()
 
 
+def test_a_chat_gets_one_text_that_calls_nobody_and_links_only_to_the_page(admin: User, settings: Any) -> None:
+    with hook() as chat:
+        url = f"http://127.0.0.1:{chat.port}/services/T0/B0/token"
+        channel, secret = channels.create(by=admin, name="team", kind="chat", address=url, events=["campaign.failed"])
+        subject = "<!channel> @here: <https://evil.example|a & b> failed"
+        notify.notify("campaign.failed", subject, {"text": "3 of 3 runs failed", "path": "/campaigns/1/"})
+
+        notify.deliver(channel.pk)
+
+    lines = ["&lt;!channel&gt; @\u200bhere: &lt;https://evil.example|a &amp; b&gt; failed", "3 of 3 runs failed"]
+    assert json.loads(chat.got[0].body) == {"text": "\n".join([*lines, f"{settings.BASE_URL}/campaigns/1/"])}
+    assert "X-Proving-Signature" not in chat.got[0].headers and secret == ""
+    assert told(channel).state == "sent"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_never_send_one_delivery_twice_at_once(make_webhook: Make) -> None:
     with hook() as receiver:
@@ -213,7 +228,7 @@ def test_redirects_are_not_followed(make_webhook: Make) -> None:
 
 
 def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "LIMIT_S", 0.4)
+    monkeypatch.setattr(posting, "LIMIT_S", 0.4)
     begun = time.monotonic()
     with hook("drip") as receiver:
         channel, _ = make_webhook(receiver.port)
@@ -302,12 +317,12 @@ def test_tls_is_verified_against_the_name(tmp_path: Path, monkeypatch: pytest.Mo
     context, file = certificate(tmp_path, "localhost")
     with hook(tls=context) as receiver:
         with pytest.raises(HostError, match="CERTIFICATE_VERIFY_FAILED"):
-            webhook.post(f"https://localhost:{receiver.port}/", b"{}", {})
+            posting.post(f"https://localhost:{receiver.port}/", b"{}", {})
         monkeypatch.setenv("SSL_CERT_FILE", str(file))
 
-        assert webhook.post(f"https://localhost:{receiver.port}/", b"{}", {}) == 204
+        assert posting.post(f"https://localhost:{receiver.port}/", b"{}", {}) == 204
         with pytest.raises(HostError, match=r"127\.0\.0\.1"):
-            webhook.post(f"https://127.0.0.1:{receiver.port}/", b"{}", {})
+            posting.post(f"https://127.0.0.1:{receiver.port}/", b"{}", {})
 
     assert len(receiver.got) == 1
 

@@ -1,10 +1,8 @@
-"""A delivery by HTTP: posted to the very address that was checked, signed, and never redirected."""
+"""HTTP for channels: posted to the very address that was checked, and never redirected."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import http.client
 import socket
 import ssl
@@ -15,12 +13,6 @@ from apps.accounts.web import addresses
 from common.errors import HostError, PlanError
 
 LIMIT_S = 10.0  # from the connection to the head of the answer
-
-
-def sign(secret: str, timestamp: str, body: bytes) -> str:
-    """What X-Proving-Signature says: HMAC-SHA256 over the timestamp, a dot and the body."""
-    digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
-    return f"sha256={digest.hexdigest()}"
 
 
 def check(url: str) -> SplitResult:
@@ -40,7 +32,7 @@ def _parts(url: str) -> SplitResult:
     if not known or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
         raise PlanError("address", f"{url!r} is no http or https URL that can be posted to", hint=hint)
     if parts.username or parts.password:
-        hint = "the signature says who sends; put a token into the path where the receiver wants one"
+        hint = "put a token into the path where the receiver wants one"
         raise PlanError("address", "a URL with a user name or a password is not taken", hint=hint)
     return parts
 

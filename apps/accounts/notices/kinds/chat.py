@@ -1,0 +1,44 @@
+"""Chat: a message through an incoming webhook of Slack, Mattermost or Rocket.Chat, which all take {"text": ...}.
+
+Source: https://api.slack.com/messaging/webhooks and https://docs.mattermost.com/developer/webhooks-incoming.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from apps.accounts.notices import posting
+from apps.accounts.notices.kinds.base import ChannelKind, message
+
+if TYPE_CHECKING:
+    from apps.accounts.models import Delivery
+
+# Names of campaigns and hosts are typed by people: none of them may call a whole channel, or pass for a link.
+_EVERYBODY = re.compile(r"@(?=(?:all|channel|everyone|here)\b)")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def plain(text: str) -> str:
+    """Text that a chat shows as it is."""
+    return _EVERYBODY.sub("@\u200b", re.sub(r"[&<>]", lambda match: _ESCAPES[match[0]], text))
+
+
+class Chat(ChannelKind):
+    name = "chat"
+    noun = "chat"
+    intro = "One message for each event, with a link to its page, in Slack, Mattermost or Rocket.Chat."
+    address_label = "URL of the incoming webhook"
+    address_help = "as the chat gives it for one of its channels; its server must be in a network that is allowed"
+    for_admins = True
+
+    def check(self, address: str) -> None:
+        posting.check(address)
+
+    def send(self, delivery: Delivery) -> int:
+        parts = message(delivery)
+        lines = [plain(parts["subject"]), plain(parts["text"]), parts["url"]]
+        body = json.dumps({"text": "\n".join(line for line in lines if line)}, ensure_ascii=False).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": "Proving-Ground"}
+        return posting.post(delivery.channel.address, body, headers)

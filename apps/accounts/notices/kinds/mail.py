@@ -1,0 +1,35 @@
+"""Mail: one plain message for each event, with a link to its page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from apps.accounts.notices import mail
+from apps.accounts.notices.kinds.base import ChannelKind, message
+from common.errors import PlanError
+
+if TYPE_CHECKING:
+    from apps.accounts.models import Delivery
+
+
+class Mail(ChannelKind):
+    name = "mail"
+    noun = "mail address"
+    intro = "One plain message for each event, with a link to its page."
+    address_label = "Mail address"
+
+    def check(self, address: str) -> None:
+        mail.check()
+        try:
+            validate_email(address)
+        except ValidationError as error:
+            hint = "give one such as ada@example.org"
+            raise PlanError("address", f"{address!r} is no mail address", hint=hint) from error
+
+    def send(self, delivery: Delivery) -> None:
+        parts = message(delivery)
+        text = f"{parts['text'] or parts['subject']}\n\n{parts['url']}\n"
+        mail.send(delivery.channel.address, delivery.subject, text, str(delivery.pk))
