@@ -6,16 +6,10 @@ import sys
 
 
 def main(argv: list[str]) -> None:
-    if argv[1:2] == ["parse"]:
-        # It reads files and nothing else: people without a server use it too.
-        from apps.results.management.commands.parse import Command
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+    from django.core.management import execute_from_command_line
 
-        Command().run_from_argv(argv)
-    else:
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
-        from django.core.management import execute_from_command_line
-
-        execute_from_command_line(argv)
+    execute_from_command_line(argv)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Which format an output is in, and its reading as JSON: what `manage.py parse` and the import of old results do."""
+"""Which format an output is in, and its reading as JSON: what `proving parse` and the import of old results do."""
 
 from __future__ import annotations
 
+import math
+from array import array
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from agents.histogram import Histogram
 from common.errors import FormatError
 from readers.formats import FORMATS
+from readers.text import Rows
 
 WHERE = "this output"
 _HEAD = 1 << 16  # bytes; every tool says what it is before
@@ -41,15 +44,21 @@ def as_json(result: Any) -> Any:
     derives from its fields are put in."""
     if is_dataclass(result) and not isinstance(result, type):
         told = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
-        return {name: as_json(value) for name, value in told.items() if value not in (None, (), {})}
+        return {name: as_json(value) for name, value in told.items() if not _is_empty(value)}
     if isinstance(result, dict):
         return {str(key): as_json(value) for key, value in result.items()}
-    if isinstance(result, list | tuple):
+    if isinstance(result, list | tuple | array | Rows):
         return [as_json(value) for value in result]
     if isinstance(result, Histogram):
         # Its percentiles are told beside it; the numbers of its buckets tell nobody anything.
         return {name: value for name, value in result.as_json().items() if name != "buckets"}
+    if isinstance(result, float) and not math.isfinite(result):
+        return None  # the last bucket has no end, and JSON no infinity
     return result.isoformat() if isinstance(result, datetime) else result
+
+
+def _is_empty(value: object) -> bool:
+    return value in (None, (), {}) or (isinstance(value, Rows) and not len(value))
 
 
 def _derived(result: object) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from common.errors import FormatError
 
@@ -15,6 +15,7 @@ NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN = 120
+_PIECE = 1 << 16  # bytes
 LONGEST_LINE = 4 << 20  # bytes; no tool prints one of a tenth of it, and JSON of one line may have a few
 
 
@@ -24,18 +25,73 @@ def check_text(raw: bytes, where: str) -> None:
     if b"\0" in raw:
         raise FormatError(where, "it holds NUL bytes", hint="it is not text")
     for start in range(0, len(raw), LONGEST_LINE):
-        piece = raw[start : start + LONGEST_LINE]
-        if len(piece) == LONGEST_LINE and b"\n" not in piece and b"\r" not in piece:
+        end = start + LONGEST_LINE
+        if end <= len(raw) and raw.find(b"\n", start, end) < 0 and raw.find(b"\r", start, end) < 0:
             number = raw.count(b"\n", 0, start) + 1
             where, message = f"{where}, line {number}", f"it is longer than {LONGEST_LINE} bytes"
             raise FormatError(where, message, hint="it is not what a tool prints")
 
 
-def lines_of(raw: bytes, where: str = "this output") -> list[str]:
-    """Lines without their ends; a bare CR ends one too, as on terminals. Bytes that are not UTF-8 are escaped. Raises
-    FormatError as `check_text`."""
+def each_line(raw: bytes, where: str = "this output") -> Iterator[str]:
+    """Lines without their ends, one by one: of a long output only a piece is text at any time. A bare CR ends a line
+    too, as on terminals. Bytes that are not UTF-8 are escaped. Raises FormatError as `check_text`."""
     check_text(raw, where)
-    return _LINE_END.split(raw.decode("utf-8-sig", errors="backslashreplace"))
+    start, encoding = 0, "utf-8-sig"
+    while start < len(raw):
+        end = _end_of_piece(raw, start)
+        lines = _LINE_END.split(_joined_thousands(raw[start:end].decode(encoding, errors="backslashreplace")))
+        yield from lines if lines[-1] else lines[:-1]
+        start, encoding = end, "utf-8"
+
+
+def lines_of(raw: bytes, where: str = "this output") -> list[str]:
+    """All of each_line(), for readers that go back and forth."""
+    return list(each_line(raw, where))
+
+
+def _end_of_piece(raw: bytes, start: int) -> int:
+    """Where the piece of whole lines ends that begins at `start`."""
+    at = start + _PIECE
+    newline = raw.find(b"\n", at)
+    carriage = raw.find(b"\r", at, newline if newline >= 0 else len(raw))
+    if carriage >= 0 and newline != carriage + 1:
+        return carriage + 1
+    return newline + 1 if newline >= 0 else len(raw)
+
+
+# Some languages part thousands by a no-break space, which is a space to `\s` and to split().
+_THOUSANDS = re.compile("(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))")
+
+
+def _joined_thousands(text: str) -> str:
+    return text if text.isascii() else _THOUSANDS.sub("", text)
+
+
+def is_unfinished(raw: bytes) -> bool:
+    """Whether the last line has no end. It may have lost digits, so that no figure of it is believed."""
+    return bool(raw[max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1 :].strip())
+
+
+def finished(raw: bytes) -> bytes:
+    """The output without its unfinished last line."""
+    return raw[: max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1]
+
+
+Row = TypeVar("Row")
+
+
+class Rows(Generic[Row]):
+    """Rows of a long output, read from its bytes whenever they are iterated over: memory does not grow with them."""
+
+    def __init__(self, raw: bytes, read: Callable[[bytes], Iterable[Row]], count: int) -> None:
+        """`read` gives the rows of `raw`, `count` of them, and does not raise: the reader has read all of them once."""
+        self._raw, self._read, self._count = raw, read, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._read(self._raw))
 
 
 def shown(line: str) -> str:
@@ -75,7 +131,7 @@ LONGEST_SHORT_LINE = 10_000  # characters
 def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
     """Lines that are not blank, without blanks at their end, each after its place ("numastat, line 3"), of a tool with
     short lines. Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
-    for number, line in enumerate(lines_of(raw, where), 1):
+    for number, line in enumerate(each_line(raw, where), 1):
         if len(line) > LONGEST_SHORT_LINE:
             why = f"it has {len(line)} characters"
             raise FormatError(f"{where}, line {number}", why, hint="it is not this tool's output")
@@ -87,8 +143,7 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
 def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
     """places(), and whether the last line was cut: without its end it may have lost digits, and is left out."""
     check_text(raw, where)
-    end = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
-    return places(raw[:end], where), bool(raw[end:].strip())
+    return places(finished(raw), where), is_unfinished(raw)
 
 
 def unreadable(place: str, line: str) -> FormatError:

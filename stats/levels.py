@@ -63,10 +63,10 @@ def _plain_table(levels: dict[str, list[Observation]]) -> LevelTable:
 
 
 def _welch_anova_p(arms: list[Floats]) -> float | None:
-    from statsmodels.stats.oneway import anova_oneway
-
     if len(arms) < 2 or min(len(arm) for arm in arms) < 2 or min(float(arm.std()) for arm in arms) < NO_SPREAD:
         return None
+    from statsmodels.stats.oneway import anova_oneway
+
     return float(anova_oneway(arms, use_var="unequal").pvalue)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from proving import compare, decide, lists, login, run, transfer, version, watch
+from proving import compare, decide, lists, login, parse, run, stat, transfer, version, watch
 from proving.session import Command
 
 HELP = (
@@ -44,6 +44,8 @@ app.command()(compare.compare)
 app.command()(decide.decide)
 app.command()(transfer.export)
 app.command("import")(transfer.import_)
+app.command()(parse.parse)
+app.command()(stat.stat)
 
 if __name__ == "__main__":
     app()

@@ -28,12 +28,13 @@ class Code(IntEnum):
 
 
 MEANING = {
-    Code.OK: "done; of `compare`: nothing is worse by more than delta",
-    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, or the server erred or was asked too often",
+    Code.OK: "done; of `compare` and `stat`: nothing is worse by more than delta",
+    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, a file cannot be read, or the server erred "
+    "or was asked too often",
     Code.USAGE: "usage: an option, or what the server refuses; it names field, value and what is accepted",
-    Code.REGRESSION: "regression: `compare` found a side that is worse by more than delta",
+    Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than delta",
     Code.LOGIN: "not logged in, or the role does not include it",
-    Code.UNDECIDED: "`compare --strict`: the data do not say whether it is worse by more than delta",
+    Code.UNDECIDED: "`compare --strict`, `stat --strict`: the data do not say whether it is worse by more than delta",
     Code.UNREACHABLE: "the server does not answer, or a host does not answer the server",
     Code.INTERRUPTED: "Ctrl-C; a campaign that was watched goes on",
 }

@@ -10,10 +10,16 @@ from common.errors import FormatError
 from readers.explain.plan import WHERE, Explain, Plan
 from readers.explain.text import parse_text
 from readers.explain.tree import parse_json, parse_xml, parse_yaml
-from readers.text import lines_of
+from readers.text import NUMBER, is_unfinished, lines_of
 
 _RULER = re.compile(r"-*\s*")
 _ROWS = re.compile(r"\([0-9]{1,9} rows?\)\s*")
+# What ends a plan; JSON and XML are whole or refused.
+_WHOLE = re.compile(
+    rf"(?:Execution Time|Total runtime): {NUMBER} ms$|\([0-9]{{1,9}} rows?\)$|[\[{{<]|.*(?:[\]}}]|</explain>)$"
+)
+# Of lines without an end those whose figures are closed, and nodes without any.
+_READABLE = re.compile(r".*(?:\)| ms)$|(?:->  )?[A-Z][^:(]*$")
 _ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC):  (?P<message>.+)")
 
 
@@ -27,7 +33,7 @@ class PsqlError:
 
 def parse_explain(raw: bytes) -> Explain:
     """All plans of an output. Raises FormatError where there is none, it is cut, or psql printed an error in it."""
-    lines = lines_of(raw, WHERE)
+    lines, cut = _believed(raw)
     error = next((match for match in map(_ERROR.match, lines) if match), None)
     if error:
         raise FormatError(
@@ -37,7 +43,15 @@ def parse_explain(raw: bytes) -> Explain:
     plans = [plan for _, found in read for plan in found]
     if not plans:
         raise FormatError(WHERE, "no plan in it", hint="give the output of EXPLAIN")
-    return Explain(read[0][0], tuple(plans))
+    return Explain(read[0][0], tuple(plans), cut)
+
+
+def _believed(raw: bytes) -> tuple[list[str], bool]:
+    """The lines, without an unfinished last one that may have lost digits, and whether one may have lost anything."""
+    lines = lines_of(raw, WHERE)
+    if not is_unfinished(raw) or _WHOLE.match(lines[-1].strip()):
+        return lines, False
+    return (lines if _READABLE.match(lines[-1].strip()) else lines[:-1]), True
 
 
 def parse_psql_error(raw: bytes) -> PsqlError:

@@ -99,10 +99,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Explain:
-    """All plans of an output, in its order. `format` is text, json, yaml or xml."""
+    """All plans of an output, in its order. `format` is text, json, yaml or xml. `cut`: the last line has no end,
+    and what it may have lost is left out."""
 
     format: str
     plans: tuple[Plan, ...]
+    cut: bool = False
 
     @property
     def shape(self) -> str:

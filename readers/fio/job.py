@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from common.errors import FormatError
-from readers.text import places, shown
+from readers.text import is_unfinished, places, shown
 
 WHERE = "fio job file"
 
@@ -50,11 +50,13 @@ class Risk:
 
 @dataclass(frozen=True)
 class JobFile:
-    """`sections` as they stand, the `jobs` that come of them, and what to ask about before they are run."""
+    """`sections` as they stand, the `jobs` that come of them, and what to ask about before they are run. `cut`: the
+    last line has no end. It is read, for editors leave the end out, and it may lack something."""
 
     sections: tuple[Section, ...]
     jobs: tuple[JobSection, ...]
     risks: tuple[Risk, ...]
+    cut: bool = False
 
 
 _HEADER = re.compile(r"\[(?P<name>[^\[\]]{1,255})\]")
@@ -81,7 +83,7 @@ def parse_fio_job(raw: bytes) -> JobFile:
     jobs = tuple(_jobs(found))
     if not jobs:
         raise FormatError(WHERE, "no job in it", hint="expected at least one section other than [global]")
-    return JobFile(found, jobs, tuple(risk for section in found for risk in _risks(section)))
+    return JobFile(found, jobs, tuple(risk for section in found for risk in _risks(section)), is_unfinished(raw))
 
 
 def _pair(option: re.Match[str]) -> tuple[str, str | None]:

@@ -9,10 +9,11 @@ window and direction, and its block size and offset are 0.
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, field
 
 from common.errors import FormatError
-from readers.text import places, unreadable
+from readers.text import unreadable, whole_lines
 
 WHERE = "fio log"
 DIRECTIONS = ("read", "write", "trim")
@@ -24,8 +25,8 @@ class Series:
     """The rows of one direction, in the order of the log: milliseconds since the job's start, and values."""
 
     direction: str
-    time_ms: tuple[int, ...]
-    values: tuple[int, ...]
+    time_ms: array[int]
+    values: array[int]
 
 
 @dataclass(frozen=True)
@@ -55,28 +56,25 @@ _COLUMNS_OF_HISTOGRAM = 100
 
 @dataclass
 class _Columns:
-    time_ms: list[int] = field(default_factory=list)
-    values: list[int] = field(default_factory=list)
+    time_ms: array[int] = field(default_factory=lambda: array("q"))
+    values: array[int] = field(default_factory=lambda: array("q"))
 
 
 def parse_fio_log(raw: bytes) -> Log:
-    """Read one log. Raises FormatError for an empty one, and for a row other than the last that is not fio's."""
+    """Read one log. Raises FormatError for an empty one, and for a whole row that is not fio's."""
     columns: dict[str, _Columns] = {}
-    lines, cut = places(raw, WHERE), False
+    lines, cut = whole_lines(raw, WHERE)
     for place, line in lines:
         row = _ROW.fullmatch(line)
-        if row:
-            found = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
-            found.time_ms.append(int(row["time"]))
-            found.values.append(int(row["value"]))
-        elif next(lines, None):
+        if row is None:
             raise _refusal(place, line)
-        else:
-            cut = True
+        found = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
+        found.time_ms.append(int(row["time"]))
+        found.values.append(int(row["value"]))
     if not columns:
         raise FormatError(WHERE, "no row in it", hint="fio writes no rows for latencies that its engine has not")
     ordered = (name for name in DIRECTIONS if name in columns)
-    return Log(tuple(Series(n, tuple(columns[n].time_ms), tuple(columns[n].values)) for n in ordered), cut)
+    return Log(tuple(Series(n, columns[n].time_ms, columns[n].values) for n in ordered), cut)
 
 
 def _refusal(place: str, line: str) -> FormatError:

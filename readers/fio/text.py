@@ -15,7 +15,7 @@ from typing import Any
 
 from common.errors import FormatError
 from readers.fio.report import DIRECTIONS, Direction, Job, Latency, Spread
-from readers.text import INT, NUMBER, places, unreadable
+from readers.text import INT, NUMBER, unreadable, whole_lines
 
 WHERE = "fio text"
 
@@ -352,16 +352,14 @@ _OPENING = re.compile(r"\.\.\.|[{}]|Starting [0-9]{1,9} (?:thread|process)(?:e?s
 def parse_fio_text(raw: bytes) -> TextReport:
     """Read fio's text, also where JSON stands in its middle. A job that is cut is left out and named in `missing`.
 
-    Raises FormatError when there is no whole job, and for a line that fio does not print, save the last one.
+    Raises FormatError when there is no whole job, and for a whole line that fio does not print.
     """
-    reader, lines, cut = _Reader(), places(raw, WHERE), False
+    reader, (lines, cut) = _Reader(), whole_lines(raw, WHERE)
     for place, line in lines:
         try:
             reader.line(line)
         except (ValueError, KeyError):
-            if next(lines, None):
-                raise unreadable(place, line) from None
-            cut = True
+            raise unreadable(place, line) from None
     whole = [draft.job() for draft in reader.drafts if draft.issued]
     if not whole:
         raise FormatError(WHERE, "no job's report in it", hint="fio ended before it; see its stderr")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common.errors import FormatError
-from readers.text import INT, places, shown, unreadable
+from readers.text import INT, shown, unreadable, whole_lines
 
 WHERE = "cpuinfo"
 
@@ -33,7 +33,10 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Cpuinfo:
+    """`missing` names what the last CPU lacks that the first one has, where the file ends too early."""
+
     cpus: tuple[Cpu, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def sockets(self) -> Mapping[int, tuple[int, ...]] | None:
@@ -53,7 +56,8 @@ class Cpuinfo:
 def parse_cpuinfo(raw: bytes) -> Cpuinfo:
     """Read all CPUs. Raises FormatError without one, when a number repeats, and for a line that is not the kernel's."""
     blocks: list[dict[str, str]] = []
-    for place, line in places(raw, WHERE):
+    lines, cut = whole_lines(raw, WHERE)
+    for place, line in lines:
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon:
             raise unreadable(place, line)
@@ -66,7 +70,8 @@ def parse_cpuinfo(raw: bytes) -> Cpuinfo:
         raise FormatError(WHERE, "no processor in it", hint="other architectures than x86 are not read; give lscpu's")
     if len({cpu.number for cpu in cpus}) < len(cpus):
         raise FormatError(WHERE, "a processor is told twice", hint="give one host's file")
-    return Cpuinfo(cpus)
+    lost = [name for name in blocks[0] if name not in blocks[-1]]
+    return Cpuinfo(cpus, (*(f"{name} of processor {cpus[-1].number}" for name in lost), *(["the last line"] * cut)))
 
 
 def _cpu(block: dict[str, str]) -> Cpu:

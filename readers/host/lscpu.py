@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.errors import FormatError
-from readers.text import lines_of, places, shown
+from readers.text import is_unfinished, lines_of, shown, whole_lines
 
 WHERE = "lscpu"
 
 
 @dataclass(frozen=True)
 class Lscpu:
-    """What an entry does not tell is None. `nodes_cpus`: NUMA node -> its CPUs. `entries`: all, by lscpu's names."""
+    """What an entry does not tell is None. `nodes_cpus`: NUMA node -> its CPUs. `entries`: all, by lscpu's names.
+    `cut`: the last line is not whole, and left out."""
 
     architecture: str
     cpus: int
@@ -33,11 +34,13 @@ class Lscpu:
     nodes_cpus: tuple[tuple[int, tuple[int, ...]], ...]
     hypervisor: str | None
     entries: Mapping[str, str]
+    cut: bool = False
 
 
 def parse_lscpu(raw: bytes) -> Lscpu:
     """Read either form. Raises FormatError without architecture and CPUs, and for an entry that cannot be read."""
-    found = dict(_json_entries(raw) if raw.lstrip()[:1] == b"{" else _text_entries(raw))
+    is_json = raw.lstrip()[:1] == b"{"
+    found = dict(_json_entries(raw) if is_json else _text_entries(raw))
     if "Architecture" not in found or "CPU(s)" not in found:
         raise FormatError(WHERE, "no architecture or no CPUs in it", hint="give what LC_ALL=C lscpu prints")
     nodes = ((_NODE.fullmatch(name), value) for name, value in found.items())
@@ -54,6 +57,7 @@ def parse_lscpu(raw: bytes) -> Lscpu:
         nodes_cpus=tuple(sorted((int(node[1]), cpu_list(value)) for node, value in nodes if node)),
         hypervisor=found.get("Hypervisor vendor"),
         entries=found,
+        cut=not is_json and is_unfinished(raw),
     )
 
 
@@ -61,7 +65,7 @@ _NODE = re.compile(r"NUMA node([0-9]{1,6}) CPU\(s\)")
 
 
 def _text_entries(raw: bytes) -> Iterator[tuple[str, str]]:
-    for place, line in places(raw, WHERE):
+    for place, line in whole_lines(raw, WHERE)[0]:
         name, colon, value = line.strip().partition(":")
         if not colon:
             raise FormatError(place, f"cannot read {shown(line)}", hint="expected name: value")

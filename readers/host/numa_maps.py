@@ -22,7 +22,7 @@ _SHARED = ("/SYSV", "/dev/zero", "/dev/shm/", "/anon_hugepage", "/memfd")  # noq
 Pages = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """One line. `pages`: (node, pages of `page_kb`), in the order of the line."""
 
@@ -83,12 +83,17 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 def parse_numa_maps(raw: bytes) -> NumaMaps:
     """Read a whole file. Raises FormatError for one without a mapping, and for a line that is not the kernel's."""
     lines, cut = whole_lines(raw, WHERE)
-    mappings = tuple(_mapping(line, place) for place, line in lines)
+    mappings: dict[int, Mapping] = {}
+    for place, line in lines:
+        mapping = _mapping(line, place)
+        if mapping.start in mappings:
+            raise FormatError(place, f"{mapping.start:x} is told twice", hint="give one process's file, read once")
+        mappings[mapping.start] = mapping
     if not mappings:
         raise FormatError(WHERE, "no mapping in it", hint="the process had ended, or the kernel knows no NUMA")
-    shared = (mapping for mapping in mappings if mapping.is_shared)
+    shared = (mapping for mapping in mappings.values() if mapping.is_shared)
     largest = max(shared, key=lambda mapping: mapping.total_pages * mapping.page_kb, default=None)
-    return NumaMaps(mappings, largest, cut)
+    return NumaMaps(tuple(mappings.values()), largest, cut)
 
 
 def _mapping(line: str, place: str) -> Mapping:

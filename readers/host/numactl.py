@@ -74,7 +74,8 @@ _ROW = re.compile(rf"([0-9]{{1,6}}):((?: +{INT}){{1,1024}})")
 def parse_numactl_hardware(raw: bytes) -> Hardware:
     """Read a host's nodes. Raises FormatError without one, and for a line that is not numactl's."""
     reader = _Hardware()
-    for place, line in whole_lines(raw, WHERE_HARDWARE)[0]:
+    lines, cut = whole_lines(raw, WHERE_HARDWARE)
+    for place, line in lines:
         reader.line(line, place)
     if not reader.nodes:
         raise FormatError(WHERE_HARDWARE, "no node in it", hint="the host has no NUMA, or the output is cut")
@@ -90,7 +91,7 @@ def parse_numactl_hardware(raw: bytes) -> Hardware:
             for number, facts in nodes
         ),
         distances=tuple(row for _, row in sorted(reader.distances.items())),
-        missing=reader.missing(),
+        missing=(*reader.missing(), *(["the last line"] * cut)),
     )
 
 
@@ -101,7 +102,8 @@ def _megabytes(facts: dict[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a process started now would get. `preferred_node` is "current" or a number. None: not told."""
+    """What a process started now would get. `preferred_node` is "current" or a number. None: not told.
+    `cut`: the last line is not whole, and left out."""
 
     policy: str
     preferred_node: str | None
@@ -109,12 +111,14 @@ class Policy:
     cpubind: tuple[int, ...] | None
     nodebind: tuple[int, ...] | None
     membind: tuple[int, ...] | None
+    cut: bool = False
 
 
 def parse_numactl_show(raw: bytes) -> Policy:
     """Read the policy. Raises FormatError without one, and for a line that is not `name: value`."""
     told: dict[str, str] = {}
-    for place, line in whole_lines(raw, WHERE_SHOW)[0]:
+    lines, cut = whole_lines(raw, WHERE_SHOW)
+    for place, line in lines:
         name, colon, value = line.partition(":")
         if not colon or name in told:
             raise unreadable(place, line)
@@ -122,7 +126,7 @@ def parse_numactl_show(raw: bytes) -> Policy:
     if not told.get("policy"):
         raise FormatError(WHERE_SHOW, "no policy in it", hint="give what numactl --show prints")
     numbers = {name: _numbers(told, name) for name in ("physcpubind", "cpubind", "nodebind", "membind")}
-    return Policy(told["policy"], told.get("preferred node"), **numbers)
+    return Policy(told["policy"], told.get("preferred node"), **numbers, cut=cut)
 
 
 def _numbers(told: dict[str, str], name: str) -> tuple[int, ...] | None:

@@ -39,7 +39,7 @@ class Numastat:
 
 def parse_numastat(raw: bytes) -> Numastat:
     """Read the table. Raises FormatError for one without nodes, and for a row that has not a figure for each."""
-    lines, _ = whole_lines(raw, WHERE)
+    lines, cut = whole_lines(raw, WHERE)
     nodes = tuple(next(lines, ("", ""))[1].split())
     if not nodes or not all(re.fullmatch("node[0-9]{1,9}", node) for node in nodes):
         raise FormatError(WHERE, "it does not begin with node0 node1 ...", hint="give what numastat prints by itself")
@@ -53,4 +53,5 @@ def parse_numastat(raw: bytes) -> Numastat:
         pages[name] = tuple(map(int, figures))
     if not pages:
         raise FormatError(WHERE, "no counter in it", hint="the output is cut")
-    return Numastat(nodes, pages, tuple(name for name in COUNTERS if name not in pages))
+    missing = [name for name in COUNTERS if name not in pages]
+    return Numastat(nodes, pages, tuple(missing or ["the last line"] * cut))

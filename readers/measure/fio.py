@@ -14,7 +14,7 @@ from readers.fio.report import DIRECTIONS, Bucket, Direction, Job, Latency, pars
 from readers.fio.text import TextReport, parse_fio_text
 from readers.histogram import Histogram
 from readers.measure.figures import Measurement, Options, Outputs, distinct, incomplete
-from stats.latency import fewest
+from readers.percentiles import fewest
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 LATENCIES = ("slat", "clat", "lat")

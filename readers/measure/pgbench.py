@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from agents.histogram import Histogram
 from readers.latency import Latencies, LatencyReport, parse_latency, parse_load
 from readers.measure.figures import Measurement, Options, Outputs, distinct, incomplete
+from readers.percentiles import fewest
 from readers.pgbench.stderr import Stderr, parse_stderr
 from readers.pgbench.summary import Script, Summary, parse_summary
-from stats.latency import fewest
 
 # What a latency means depends on who decides when a transaction begins; every one of them says so.
 LOOPS = {
@@ -27,6 +27,8 @@ def measure_pgbench(outputs: Outputs, options: Options) -> list[Measurement]:
     summary = parse_summary(outputs.get("stdout", b""))
     if summary.short_by:
         raise incomplete("pgbench", f"{summary.short_by} transactions were never run", stderr.other_lines)
+    if summary.missing:
+        raise incomplete("pgbench", f"its report lacks {summary.missing[0]}", stderr.other_lines)
     loop = "closed" if summary.lag_avg_ms is None else "open"
     found = [*_rates(summary), *_transactions(summary), *_latencies(summary, loop), *_scripts(summary)]
     if "latency.json" in outputs:

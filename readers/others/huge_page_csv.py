@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from common.errors import FormatError
-from readers.text import INT, NUMBER, lines_of, shown
+from readers.text import INT, NUMBER, is_unfinished, lines_of, shown
 
 WHERE = "the CSV"
 COLUMNS = (
@@ -32,6 +32,7 @@ HUGEPAGE_ERROR = "hugepage_error"
 
 _MOST_FIELDS = 100
 _SIZE = re.compile(r"([0-9]{1,12})(kB|MB|GB)")
+_WHOLE_TIME = re.compile(r"T[0-9:.]{8,15}[+-][0-9]{2}:[0-9]{2}$")
 _KIB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
 
 
@@ -78,7 +79,7 @@ def parse_huge_page_csv(raw: bytes) -> Table:
         raise FormatError(WHERE, "it is empty", hint=f"expected the header {','.join(COLUMNS)}")
     header, *body = rows
     _check_header(*header)
-    cut = bool(body) and not _ends_with_a_line(raw) and len(body[-1][1]) not in (2, len(COLUMNS))
+    cut = bool(body) and is_unfinished(raw) and not _WHOLE_TIME.search(body[-1][1][-1])
     missing = COLUMNS[len(body[-1][1]) - 1 :] if cut else ()
     found = [_row(line, fields) for line, fields in (body[:-1] if cut else body)]
     return Table(
@@ -99,10 +100,6 @@ def _rows(raw: bytes) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, [field.strip() for field in fields]
     except csv.Error as error:
         raise FormatError(f"{WHERE}, line {reader.line_num}", str(error), hint="expected plain CSV") from None
-
-
-def _ends_with_a_line(raw: bytes) -> bool:
-    return raw.endswith((b"\n", b"\r"))
 
 
 def _check_header(line: int, header: list[str]) -> None:

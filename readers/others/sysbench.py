@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from common.errors import FormatError
-from readers.text import INT, NUMBER, lines_of, rule, rule_for, shown
+from readers.text import INT, NUMBER, Rows, each_line, finished, is_unfinished, lines_of, rule, rule_for, shown
 
 WHERE = "sysbench"
 WHERE_PREPARE = "sysbench prepare"
@@ -69,13 +69,13 @@ class Run:
     version: str | None = None
     threads: int | None = None
     tps_definition: str = TPS_DEFINITION
-    intervals: tuple[Interval, ...] = ()
+    intervals: Rows[Interval] = Rows(b"", lambda _: (), 0)  # noqa: RUF009
     histogram: tuple[tuple[float, int], ...] = ()
     other_lines: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return ("threads fairness",) if self.events_avg is None else ()
+        return ("threads fairness",) if self.events_avg is None or self.time_avg_s is None else ()
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Prepare:
-    """What `prepare` of oltp_* did (`tables`), or of TPC-C (`warehouses`). It prints no word at its end."""
+    """What `prepare` of oltp_* did (`tables`), or of TPC-C (`warehouses`). It prints no word at its end. `cut`: the
+    last line is not whole, and left out."""
 
     version: str | None
     tables: tuple[Table, ...]
     warehouses: tuple[int, ...]
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,15 +173,16 @@ _BIN = re.compile(rf"(?P<ms>{NUMBER}) \|\**\s+(?P<count>{INT})")
 def parse_sysbench(raw: bytes) -> Run:
     """Read the output of one `run`. Raises FormatError where its report is not whole, with the reason if it failed."""
     found: dict[str, Any] = {}
-    intervals: list[Interval] = []
     bins: list[tuple[float, int]] = []
     percentiles: list[tuple[float, float]] = []
     others: list[str] = []
-    for number, line in enumerate(lines_of(raw, WHERE), 1):
+    counted, whole = 0, finished(raw)
+    for number, line in enumerate(each_line(whole, WHERE), 1):
         line, where = line.strip(), f"{WHERE}, line {number}"
         known, percentile, bin_ = rule_for(line, _RULES), _PERCENTILE.fullmatch(line), _BIN.fullmatch(line)
         if _IS_INTERVAL.match(line):
-            intervals.append(_interval(line, where))
+            _interval(line, where)
+            counted += 1
         elif bin_:
             bins.append((float(bin_["ms"]), int(bin_["count"])))
         elif percentile:
@@ -192,7 +195,7 @@ def parse_sysbench(raw: bytes) -> Run:
     return Run(
         **found,
         percentiles_ms=tuple(percentiles),
-        intervals=tuple(intervals),
+        intervals=Rows(whole, _intervals, counted),
         histogram=tuple(bins),
         other_lines=tuple(others),
     )
@@ -201,6 +204,11 @@ def parse_sysbench(raw: bytes) -> Run:
 def _percentage(said: str) -> float:
     # Builds that print several call 99.9 the 999th.
     return int(said) / 10 if len(said) == 3 and said != "100" else float(said)
+
+
+def _intervals(raw: bytes) -> Iterator[Interval]:
+    lines = (line.strip() for line in each_line(raw, WHERE))
+    return (_interval(line, WHERE) for line in lines if _IS_INTERVAL.match(line))
 
 
 def _interval(line: str, where: str) -> Interval:
@@ -257,7 +265,7 @@ _LOADING = re.compile(rf"loading tables: {INT} for warehouse: ({INT})\s*")
 
 def parse_sysbench_prepare(raw: bytes) -> Prepare:
     """Read the output of `prepare`. Raises FormatError where nothing was made, or it failed."""
-    lines = [line.strip() for line in lines_of(raw, WHERE_PREPARE)]
+    lines = [line.strip() for line in each_line(finished(raw), WHERE_PREPARE)]
     fatal = next(_fatal(lines), None)
     if fatal:
         raise FormatError(WHERE_PREPARE, f"it failed: {shown(fatal)}", hint="mend the cause and prepare again")
@@ -269,4 +277,4 @@ def parse_sysbench_prepare(raw: bytes) -> Prepare:
         raise FormatError(WHERE_PREPARE, "no table was made", hint="give the output of sysbench ... prepare")
     version = next((match[1] for match in map(_VERSION.fullmatch, lines) if match), None)
     tables = tuple(Table(name, rows.get(name), name in indexed) for name in created)
-    return Prepare(version, tables, tuple(warehouses))
+    return Prepare(version, tables, tuple(warehouses), is_unfinished(raw))

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from common.errors import FormatError
-from readers.text import INT, NUMBER, lines_of
+from readers.text import INT, NUMBER, each_line, is_unfinished
 
 _STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<name>\w+)\s*")
+_TOTAL = re.compile(rb"^100[.,]00 .* total\s*$", re.MULTILINE)
 _TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
 _STAT = re.compile(rf"(?P<count>{NUMBER}|<not counted>|<not supported>),[^,]*,(?P<name>[^,]+),.*")
 _MAP = re.compile(rf"@(?P<what>events|ns)(?:\[(?P<name>[^\]]{{0,200}})\])?: (?P<value>{INT})\s*")
@@ -33,6 +34,8 @@ class Traced:
 def parse_strace(raw: bytes) -> tuple[Traced, ...]:
     """strace -c, with -w or without. One that saw no call prints nothing. Raises FormatError for anything else."""
     matches = _matches("strace", _STRACE, raw) if raw.strip() else []
+    if raw.strip() and not _TOTAL.search(raw):
+        raise FormatError("strace", "the line of totals is missing", hint="the output is cut; give the whole output")
     return tuple(
         Traced(row["name"], int(row["calls"]), 1e9 * float(row["s"])) for row in matches if row["name"] != "total"
     )
@@ -48,7 +51,7 @@ def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
 
 def lost_events(raw: bytes) -> int:
     """How many records perf trace says that it lost, for it did not keep up: of entries and of exits alike."""
-    return sum(int(match[1]) for line in lines_of(raw) if (match := _LOST.fullmatch(line.strip())))
+    return sum(int(match[1]) for line in each_line(raw) if (match := _LOST.fullmatch(line.strip())))
 
 
 def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
@@ -76,11 +79,16 @@ def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
 
 
 def _matches(tool: str, pattern: re.Pattern[str], raw: bytes) -> list[re.Match[str]]:
-    lines = lines_of(raw, tool)
-    head = _HEADS[tool]
-    if not any(head in line for line in lines):
+    if is_unfinished(raw):
+        raise FormatError(tool, "the last line has no end", hint="the output is cut; give the whole output")
+    head, headed, found = _HEADS[tool], False, []
+    for line in each_line(raw, tool):
+        headed = headed or head in line
+        match = pattern.fullmatch(line)
+        found += [match] if match else []
+    if not headed:
         raise FormatError(tool, f"the heading {head!r} is not in it", hint="give the whole output")
-    return [match for match in map(pattern.fullmatch, lines) if match]
+    return found
 
 
 def _summed(rows: Iterable[Traced]) -> tuple[Traced, ...]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from common.errors import FormatError
-from readers.text import lines_of, shown
+from readers.text import each_line, finished, is_unfinished, shown
 
 WHERE = "pgbench aggregate log"
 COLUMNS = (6, 10, 11, 15)
@@ -23,7 +23,7 @@ COLUMNS = (6, 10, 11, 15)
 _LINE = re.compile(r"[0-9]{9,11}(?: [0-9]{1,40}){5,14}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """One interval, in the order of the columns; what the release or the options do not write is None. `logs` counts
     the threads that it sums up: fewer than the merged log has means that some thread had ended, or begun later."""
@@ -100,18 +100,19 @@ _NAMES = tuple(one.name for one in fields(Interval))[:15]
 
 def parse_aggregate(raw: bytes) -> AggregateLog:
     """Read the log of one thread. Raises FormatError with the first line that cannot be read."""
-    lines = lines_of(raw, WHERE)
-    cut = bool(lines[-1].strip())
-    numbered = [(number, line) for number, line in enumerate(lines[:-1], 1) if line.strip()]
-    if not numbered:
-        raise FormatError(WHERE, "no interval in it", hint="give what pgbench -l --aggregate-interval wrote")
-    columns = len(numbered[0][1].split(" "))
-    intervals = tuple(_interval(line, columns, f"{WHERE}, line {number}") for number, line in numbered)
-    for (number, _), one, before in zip(numbered[1:], intervals[1:], intervals, strict=False):
-        if one.start_s <= before.start_s:
+    intervals: list[Interval] = []
+    columns = 0
+    for number, line in enumerate(each_line(finished(raw), WHERE), 1):
+        if not line.strip():
+            continue
+        where, columns = f"{WHERE}, line {number}", columns or len(line.split(" "))
+        intervals.append(_interval(line, columns, where))
+        if len(intervals) > 1 and intervals[-1].start_s <= intervals[-2].start_s:
             hint = "give the log of each thread as a file of its own"
-            raise FormatError(f"{WHERE}, line {number}", f"{one.start_s} follows {before.start_s}", hint=hint)
-    return AggregateLog(columns, intervals, cut=cut)
+            raise FormatError(where, f"{intervals[-1].start_s} follows {intervals[-2].start_s}", hint=hint)
+    if not intervals:
+        raise FormatError(WHERE, "no interval in it", hint="give what pgbench -l --aggregate-interval wrote")
+    return AggregateLog(columns, tuple(intervals), cut=is_unfinished(raw))
 
 
 def _interval(line: str, columns: int, where: str) -> Interval:

@@ -6,11 +6,12 @@ Source: printProgressReport(), initPopulateTable() and runInitSteps() in src/bin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from common.errors import FormatError
-from readers.text import INT, NUMBER, lines_of, rule, rule_for, shown
+from readers.text import INT, NUMBER, Rows, check_text, each_line, finished, is_unfinished, rule, rule_for, shown
 
 WHERE = "pgbench stderr"
 WHERE_INIT = "pgbench -i stderr"
@@ -35,7 +36,7 @@ class Progress:
 class Stderr:
     """`progress` in order; `cut` when the last line was unfinished; every other line that is not blank is kept."""
 
-    progress: tuple[Progress, ...]
+    progress: Rows[Progress]
     other_lines: tuple[str, ...]
     cut: bool = False
 
@@ -56,7 +57,8 @@ class Stderr:
 
 @dataclass(frozen=True)
 class Init:
-    """What `pgbench -i` told; `done` is False for an output that ends early. `steps_s`: step -> seconds (from 13)."""
+    """What `pgbench -i` told; `done` is False for an output that ends early, and `cut` tells that its last line is
+    unfinished. `steps_s`: step -> seconds (from 13)."""
 
     done: bool
     total_s: float | None = None
@@ -67,6 +69,7 @@ class Init:
     elapsed_s: float | None = None
     remaining_s: float | None = None
     progress_lines: int = 0
+    cut: bool = False
 
 
 _ABORTED = re.compile(rf"(?:pgbench: (?:error|fatal): )?client ({INT}) (?:script {INT} )?aborted\b")
@@ -96,17 +99,30 @@ def _or_none(text: str) -> float | None:
 
 
 def parse_stderr(raw: bytes) -> Stderr:
-    """Read the stderr of a run; an unfinished last line sets `cut`. Raises FormatError for a damaged progress line."""
-    progress, others, cut = [], [], False
-    lines = lines_of(raw, WHERE)
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and line.startswith(_PROGRESS.prefix):
-            cut = True
-        elif line.startswith(_PROGRESS.prefix):
-            progress.append(Progress(**_PROGRESS.read(line.rstrip(), f"{WHERE}, line {number}")))
+    """Read the stderr of a run; an unfinished last line sets `cut`. Raises FormatError for a damaged progress line, and
+    where time goes back, as in the output of two runs."""
+    others: list[str] = []
+    count, before = 0, -1.0
+    check_text(raw, WHERE)
+    whole = finished(raw)
+    for number, line in enumerate(each_line(whole, WHERE), 1):
+        if line.startswith(_PROGRESS.prefix):
+            where = f"{WHERE}, line {number}"
+            now = _PROGRESS.read(line.rstrip(), where)["t_s"]
+            if now <= before:
+                raise FormatError(where, f"{now:g} s follows {before:g} s", hint="give the stderr of one run at a time")
+            count, before = count + 1, now
         elif line.strip():
             others.append(line.rstrip())
-    return Stderr(tuple(progress), tuple(others), cut)
+    last = raw[len(whole) :].decode(errors="backslashreplace").strip()
+    if last and not last.startswith(_PROGRESS.prefix):
+        others.append(last)
+    return Stderr(Rows(whole, _progress, count), tuple(others), bool(last))
+
+
+def _progress(raw: bytes) -> Iterator[Progress]:
+    lines = (line.rstrip() for line in each_line(raw, WHERE) if line.startswith(_PROGRESS.prefix))
+    return (Progress(**_PROGRESS.read(line, WHERE)) for line in lines)
 
 
 _TUPLES = re.compile(
@@ -125,28 +141,33 @@ _OPENINGS = (
 
 
 def parse_init(raw: bytes) -> Init:
-    """Read the stderr of `pgbench -i`. Raises FormatError when nothing of it is there or its last line is damaged."""
-    lines = [line.strip() for line in lines_of(raw, WHERE_INIT)]
-    rows = [match for match in map(_TUPLES.fullmatch, lines) if match]
-    if not rows and not any(line.startswith((*_OPENINGS, _DONE.prefix)) for line in lines):
+    """Read the stderr of `pgbench -i`. Raises FormatError when nothing of it is there, when its last line is damaged,
+    and for two initialisations in one output."""
+    last, rows, total, began, ended = None, 0, None, False, False
+    for number, line in enumerate(each_line(finished(raw), WHERE_INIT), 1):
+        line, where = line.strip(), f"{WHERE_INIT}, line {number}"
+        row = _TUPLES.fullmatch(line)
+        if (row and last and int(row["rows_done"]) <= int(last["rows_done"])) or (total and rule_for(line, (_DONE,))):
+            raise FormatError(where, f"{shown(line)} begins again", hint="give one initialisation at a time")
+        if row:
+            last, rows = row, rows + 1
+        elif rule_for(line, (_DONE,)):
+            total = _total(line, where)
+        began |= line.startswith(_OPENINGS)
+        ended |= line == "done."
+    if not last and not total and not began:
         raise FormatError(WHERE_INIT, "no step of an initialisation in it", hint="give the stderr of pgbench -i")
-    done = [(number, line) for number, line in enumerate(lines, 1) if rule_for(line, (_DONE,))]
-    total_s, steps_s = _total(*done[-1]) if done else (None, ())
-    return Init(
-        done=bool(done) or "done." in lines,
-        total_s=total_s,
-        steps_s=steps_s,
-        **(_rows(rows[-1]) if rows else {}),
-        progress_lines=len(rows),
-    )
+    total_s, steps_s = total or (None, ())
+    figures = _rows(last) if last else {}
+    done = bool(total) or ended
+    return Init(done, total_s, steps_s, **figures, progress_lines=rows, cut=is_unfinished(raw))
 
 
 def _rows(last: re.Match[str]) -> dict[str, Any]:
     return {name: float(text) if name.endswith("_s") else int(text) for name, text in last.groupdict().items()}
 
 
-def _total(number: int, line: str) -> tuple[float, tuple[tuple[str, float], ...]]:
-    where = f"{WHERE_INIT}, line {number}"
+def _total(line: str, where: str) -> tuple[float, tuple[tuple[str, float], ...]]:
     found = _DONE.read(line, where)
     steps = [(_STEP.fullmatch(part), part) for part in found["steps"].split(", ")]
     bad = [part for match, part in steps if match is None]

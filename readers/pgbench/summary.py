@@ -6,11 +6,12 @@ Source: printResults() in src/bin/pgbench/pgbench.c of each release, and samples
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from common.errors import FormatError
-from readers.text import INT, NUMBER, Rule, lines_of, rule, rule_for, shown
+from readers.text import INT, NUMBER, Rule, is_unfinished, lines_of, rule, rule_for, shown
 
 WHERE = "pgbench stdout"
 
@@ -58,6 +59,8 @@ class Summary:
 
     `tps` is the rate that leaves connecting out where pgbench can tell it (see `tps_definition`, in pgbench's own
     words); up to 13 the rate that includes it is in `tps_including`. `transactions_expected` is known with -t only.
+    `missing` names what is lost where the output ends within scripts or statements. Between two statements of a script
+    that is no built-in one the end cannot be seen.
     """
 
     transaction_type: str
@@ -99,6 +102,7 @@ class Summary:
     avg_connection_ms: float | None = None
     scripts: tuple[Script, ...] = ()
     other_lines: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -246,6 +250,12 @@ class _Reader:
             self.columns = None
             self._head_line(line, where)
 
+    @staticmethod
+    def closes(line: str) -> bool:
+        """Whether a line without an end is whole all the same: it ends in what follows its last figure."""
+        known = line.startswith(_TPS.prefix) or rule_for(line, _HEAD) or rule_for(line, _SCRIPT)
+        return bool(known) and line.endswith((")", " ms", " s"))
+
     def _head_line(self, line: str, where: str) -> None:
         named = _SCRIPT_NAME.fullmatch(line)
         found = rule_for(line, _HEAD)
@@ -298,8 +308,9 @@ def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
 
 def parse_summary(raw: bytes) -> Summary:
     """Read the report of one run. Raises FormatError when it is not whole: a killed run prints no tps."""
-    reader = _Reader()
-    for number, line in enumerate(lines_of(raw, WHERE), 1):
+    reader, lines = _Reader(), lines_of(raw, WHERE)
+    cut = is_unfinished(raw) and not reader.closes(lines[-1].rstrip())
+    for number, line in enumerate(lines[:-1] if cut else lines, 1):
         if line.strip():
             reader.line(line.rstrip(), f"{WHERE}, line {number}")
     _check_head(reader.head)
@@ -309,6 +320,7 @@ def parse_summary(raw: bytes) -> Summary:
         **_rates(reader),
         scripts=tuple(Script(**{**one, "statements": tuple(one.get("statements", ()))}) for one in reader.scripts),
         other_lines=tuple(reader.other_lines),
+        missing=(*_missing(reader.head["transaction_type"], reader.scripts), *(["the rest of the last line"] * cut)),
     )
 
 
@@ -325,6 +337,28 @@ def _check_scripts(reader: _Reader) -> None:
     # Each share is printed with one decimal, so that their sum may be off by half of it per script.
     if many and abs(sum(targets) - 100) > 0.05 * len(targets) + 0.01:
         raise FormatError(WHERE, "the blocks of some scripts are missing", hint="the output is cut")
+
+
+# The last statement of each built-in script, by how its name ends in the releases.
+_LAST = {
+    "TPC-B (sort of)": "END;",
+    "simple update": "END;",
+    "Simple Update": "END;",
+    "select only": "SELECT ",
+    "SELECT only": "SELECT ",
+}
+
+
+def _missing(transaction_type: str, scripts: list[dict[str, Any]]) -> Iterator[str]:
+    """What the other scripts, or the built-in one of that name, have at their end, and the last one has not."""
+    if not scripts:
+        return
+    last, name = scripts[-1], scripts[-1].get("name") or transaction_type
+    if last.get("transactions_total") != 0:
+        yield from (f"{key} of {name}" for key in scripts[0] if key not in last)
+    end = _LAST.get(name.removeprefix("<builtin: ").removesuffix(">"), "")
+    if "statements" in last and not (last["statements"] and last["statements"][-1].sql.startswith(end)):
+        yield f"statements of {name}"
 
 
 def _rates(reader: _Reader) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.errors import FormatError
-from readers.text import INT, places, unreadable
+from readers.text import INT, unreadable, whole_lines
 
 WHERE = "pg_test_fsync"
 
@@ -110,14 +110,9 @@ def _method(table: str, name: str) -> str:
 
 def parse_pg_test_fsync(raw: bytes) -> Report:
     """Read a report; what an output cut short lacks is in `missing`. Raises FormatError when nothing was measured."""
-    reader, lines = _Reader(), places(raw, WHERE)
-    for place, line in lines:
-        try:
-            reader.line(line, place)
-        except FormatError:
-            # The end of the file may be in the middle of a line, which is then missing.
-            if next(lines, None) or not reader.rates:
-                raise
+    reader = _Reader()
+    for place, line in whole_lines(raw, WHERE)[0]:
+        reader.line(line, place)
     if not reader.rates:
         raise FormatError(WHERE, "no table of it is there", hint="give the stdout of pg_test_fsync")
     return Report(

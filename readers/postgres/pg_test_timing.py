@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from common.errors import FormatError
-from readers.text import INT, places, unreadable
+from readers.text import INT, unreadable, whole_lines
 
 WHERE = "pg_test_timing"
 
@@ -120,6 +120,8 @@ class _Reader:
         loop = _LOOP.fullmatch(words[-2]) if len(words) > 2 and not line.startswith(" ") else None
         named = _SOURCE.fullmatch(line)
         if loop:
+            if any(one.source == self.source for one in self.sections):
+                raise FormatError(place, "a clock is told twice", hint="give one report at a time")
             self.sections.append(_Section(self.source, float(f"{loop['whole']}.{loop['cents']}")))
             self.source = None
         elif named:
@@ -137,14 +139,10 @@ class _Reader:
 
 def parse_pg_test_timing(raw: bytes) -> Report:
     """Read a report; what an output cut short lacks is in `missing`. Raises FormatError without a loop time."""
-    reader, lines, missing = _Reader(), places(raw, WHERE), []
+    reader, (lines, cut) = _Reader(), whole_lines(raw, WHERE)
     for place, line in lines:
-        try:
-            reader.line(line, place)
-        except FormatError:
-            if next(lines, None):
-                raise
-            missing.append("the last line")
+        reader.line(line, place)
+    missing = ["the last line"] * cut
     if not reader.sections:
         raise FormatError(WHERE, "no loop time in it", hint="it ends early when the clock went back; see its stderr")
     missing += [f"histogram of {one.source or 'the clock'}" for one in reader.sections if not one.whole()]

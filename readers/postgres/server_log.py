@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 
-from readers.text import INT, NUMBER
+from readers.text import INT, NUMBER, finished
 
 # The prefix begins with %n (seconds since 1970) or %m; a zone other than these does not tell its offset.
 _EPOCH = r"(?P<epoch>[0-9]{9,11}\.[0-9]{1,6})"
@@ -45,7 +45,7 @@ def parse_checkpoints(raw: bytes) -> tuple[Checkpoint, ...]:
 
 def _paired(raw: bytes) -> Iterator[Checkpoint]:
     open_at: tuple[str, float, str] | None = None
-    for line in BytesIO(raw):
+    for line in BytesIO(finished(raw)):
         match = _LINE.match(line.decode(errors="backslashreplace")) if len(line) < LONGEST_LINE else None
         at = _seconds(match) if match else None
         if match is None or at is None:

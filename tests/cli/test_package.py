@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.program import CLI
 
+BUNDLED = {"common", "readers", "stats"}  # the wheel carries them
 MODULES = sorted((CLI / "proving").glob("*.py"))
 DECLARED = tomllib.loads((CLI / "pyproject.toml").read_text())["project"]
 
@@ -30,20 +34,76 @@ def imported(module: Path) -> set[str]:
 def test_it_imports_the_standard_library_and_what_it_declares(module: Path) -> None:
     declared = {each.partition(">")[0] for each in DECLARED["dependencies"]}
 
-    assert imported(module) - sys.stdlib_module_names - {"proving"} <= declared
+    assert imported(module) - sys.stdlib_module_names - {"proving"} - BUNDLED <= declared
+
+
+def test_readers_import_the_standard_library_only() -> None:
+    modules = [*(CLI.parent / "readers").glob("**/*.py"), CLI.parent / "agents" / "histogram.py"]
+
+    found = set().union(*map(imported, modules))
+
+    assert found - sys.stdlib_module_names == {"readers", "common", "agents"}
+
+
+def test_the_wheel_parses_and_compares_without_the_checkout(tmp_path: Path) -> None:
+    there, samples = installed(tmp_path), CLI.parent / "tests" / "samples"
+    output = samples / "pgbench-15-transactions.out"
+    argv = {
+        "parse": ["parse", output, "--json"],
+        "stat": ["stat", output, output, output, "vs", output, output, output, "--json"],
+    }
+
+    run = {name: proving(there, *words) for name, words in argv.items()}
+    where = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from proving import bundle; bundle.enable(); import readers, stats; print(stats.__file__)",
+        ],
+        **shell(there),
+    ).stdout
+
+    assert json.loads(run["parse"].stdout)[0]["result"]["tps"] == 5818.407502
+    assert json.loads(run["stat"].stdout)["figures"][0]["figure"] == "tps"
+    assert where.strip() == str(there / "proving" / "bundled" / "stats" / "__init__.py")
+
+
+def test_the_same_sources_give_the_same_wheel(tmp_path: Path) -> None:
+    first, second = (built(tmp_path / name, SOURCE_DATE_EPOCH="1795221741") for name in ("a", "b"))
+
+    assert first.read_bytes() == second.read_bytes()
+
+
+def built(folder: Path, **environment: str) -> Path:
+    uv = Path(sys.executable).with_name("uv")
+    argv = [uv, "build", "--offline", "--wheel", "--out-dir", folder, CLI]
+    subprocess.run(argv, check=True, capture_output=True, timeout=120, env={**os.environ, **environment})
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def installed(tmp_path: Path) -> Path:
+    uv, there = Path(sys.executable).with_name("uv"), tmp_path / "there"
+    install = [uv, "pip", "install", "--offline", "--no-deps", "--target", there, built(tmp_path)]
+    subprocess.run(install, check=True, capture_output=True, timeout=120)
+    return there
+
+
+def shell(there: Path) -> dict[str, Any]:
+    """A shell without the checkout, with the packages of this environment."""
+    env = {"PYTHONPATH": str(there)}
+    return {"check": True, "capture_output": True, "text": True, "env": env, "cwd": there.parent, "timeout": 120}
+
+
+def proving(there: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([there / "bin" / "proving", *map(str, words)], **shell(there))
 
 
 def test_it_is_built_and_installed_by_itself(tmp_path: Path) -> None:
-    uv = Path(sys.executable).with_name("uv")
-    build = [uv, "build", "--offline", "--wheel", "--out-dir", tmp_path, CLI]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    there = installed(tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
-    install = [uv, "pip", "install", "--offline", "--no-deps", "--target", tmp_path / "there", wheel]
-    subprocess.run(install, check=True, capture_output=True, timeout=120)
 
-    program = [tmp_path / "there" / "bin" / "proving", "--help"]
-    env = {"PYTHONPATH": str(tmp_path / "there")}
-    said = subprocess.run(program, check=True, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60).stdout
+    said = proving(there, "--help").stdout
 
     assert "fail a pipeline on a regression" in " ".join(said.replace("│", " ").split())
     assert (

@@ -39,7 +39,8 @@ def explained(query: str, options: str) -> bytes:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN ({options}) {query}")
         # The driver has read JSON already; the file that people keep has not been.
-        return "\n".join(one if isinstance(one, str) else json.dumps(one) for (one,) in cursor.fetchall()).encode()
+        lines = [one if isinstance(one, str) else json.dumps(one) for (one,) in cursor.fetchall()]
+        return "\n".join([*lines, ""]).encode()
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_an_executed_plan_without_its_end_says_what_is_missing() -> None:
 )
 def test_what_is_not_a_whole_plan_is_refused(spoilt: bytes, said: str) -> None:
     with pytest.raises(FormatError, match=said):
-        parse_explain(spoilt)
+        parse_explain(spoilt + b"\n")
 
 
 def test_a_plan_deeper_than_any_planner_makes_is_refused() -> None:

@@ -129,16 +129,16 @@ def test_a_log_gives_a_series_for_each_direction(row: str) -> None:
     log = parse_fio_log("\n".join(rows).encode() + b"\n")
 
     read, write = log.series
-    assert (read.direction, read.time_ms, read.values) == ("read", (500, 1000), (96289, 102640))
-    assert (write.direction, write.time_ms, write.values) == ("write", (500,), (96918,))
+    assert (read.direction, [*read.time_ms], [*read.values]) == ("read", [500, 1000], [96289, 102640])
+    assert (write.direction, [*write.time_ms], [*write.values]) == ("write", [500], [96918])
     assert log.direction("write") == write and log.direction("trim") is None and not log.cut
 
 
-@pytest.mark.parametrize("last", ["1000, 10", "1000, 102640, 0", "1000, 102640, 0, "])
+@pytest.mark.parametrize("last", ["1000, 10", "1000, 102640, 0", "1000, 102640, 0, ", "1000, 102640, 0, 0, 0"])
 def test_a_log_cut_short_is_read_up_to_its_last_whole_row(last: str) -> None:
     log = parse_fio_log(f"500, 96289, 0, 0, 0\n{last}".encode())
 
-    assert log.cut and log.series[0].values == (96289,)
+    assert log.cut and [*log.series[0].values] == [96289]
 
 
 @pytest.mark.parametrize(

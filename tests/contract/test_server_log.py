@@ -76,7 +76,7 @@ def test_lines_without_a_time_or_cut_ones_are_passed_over(line: bytes) -> None:
 def test_halves_are_told_as_such() -> None:
     starting, complete, _ = V18.split(b"\n")
 
-    begun_before, unfinished, last = parse_checkpoints(b"\n".join([complete, starting, starting]))
+    begun_before, unfinished, last = parse_checkpoints(b"\n".join([complete, starting, starting, b""]))
 
     assert (begun_before.began, begun_before.buffers) == (None, 1886)
     assert (unfinished.ended, last.ended, last.buffers) == (None, None, None)

@@ -17,8 +17,8 @@ from common.errors import FormatError
 from readers import histogram as fio
 from readers.latency import parse_latency, parse_load
 from readers.measure import measure
+from readers.percentiles import fewest
 from readers.pgbench.aggregate import parse_aggregate
-from stats.latency import fewest
 from tests.contract.test_measure import by_name, sample
 
 LOG = b"".join(b"0 %d %d %d 1700000000 %06d 3\n" % (n, n * 25, n % 2, n) for n in range(1, 4001))

@@ -16,7 +16,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.judgements.asked import Asked, counted, first_of
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.models import Measurement
-from stats.latency import fewest
+from readers.percentiles import fewest
 
 P99, P99_DELTA = "p99", 0.05
 
