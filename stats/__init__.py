@@ -11,6 +11,8 @@ from stats.model import (
     Observation,
     Verdict,
     half_width_percent,
+    means_of_hosts,
+    of_hosts,
     whole_blocks,
 )
 from stats.order import Drift, drift
@@ -60,8 +62,10 @@ __all__ = [
     "look",
     "main_effects",
     "mde_percent",
+    "means_of_hosts",
     "mser_cut",
     "noise_floor_percent",
+    "of_hosts",
     "overhead",
     "pair_of_all",
     "runs_needed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -25,7 +26,16 @@ from stats.model import (
     complete_blocks,
     logs,
 )
-from stats.pairs import Estimate, compare_levels, judged, points_only, t_estimate
+from stats.pairs import (
+    Estimate,
+    compare_levels,
+    few_blocks,
+    in_blocks,
+    in_units,
+    judged,
+    points_only,
+    t_estimate,
+)
 from stats.spreads import Spreads, family, levels_apart
 
 MOST_NAMED = 3
@@ -92,14 +102,46 @@ def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric,
         )
     others = [name for name in levels if name != baseline]
     enough = [name for name in others if min(len(levels[name]), len(levels[baseline])) >= POINTS_ONLY_BELOW]
-    family = [row for row in rows if row.level in (baseline, *enough)]
-    estimates = _family(family, baseline, enough) if len(enough) > 1 else {}
-    return [
+    linked = _linked(rows, baseline) if in_blocks(rows) else set(levels)
+    compared = [name for name in enough if name in linked]
+    family = [row for row in rows if row.level in (baseline, *compared)]
+    estimates = _family(family, baseline, compared) if len(compared) > 1 else {}
+    found = [
         _judge(levels, baseline, name, estimates[name], metric, delta)
         if name in estimates
-        else compare_levels(rows, baseline, name, metric, delta)
+        else _alone(rows, levels, baseline, name, name in linked, metric, delta)
         for name in others
     ]
+    return [in_units(one, rows[0].unit) for one in found]
+
+
+def _alone(
+    rows: Sequence[Observation],
+    levels: dict[str, list[Observation]],
+    baseline: str,
+    name: str,
+    linked: bool,
+    metric: Metric,
+    delta: float,
+) -> Comparison:
+    """A level that no other is compared with; one that shares no blocks with the baseline has points only."""
+    if linked or min(len(levels[name]), len(levels[baseline])) < POINTS_ONLY_BELOW:
+        return compare_levels(rows, baseline, name, metric, delta)
+    log_a, log_b = (logs([row.value for row in levels[each]]) for each in (baseline, name))
+    found = points_only(log_a, log_b, metric, delta, (baseline, name))
+    return replace(found, note=few_blocks(0, [*levels[baseline], *levels[name]]))
+
+
+def _linked(rows: Sequence[Observation], baseline: str) -> set[str]:
+    """The levels that share a block with the baseline, or with one that does."""
+    of_block: dict[int, set[str]] = {}
+    for row in rows:
+        of_block.setdefault(row.block, set()).add(row.level)
+    linked, before = {baseline}, set[str]()
+    while linked != before:
+        before = set(linked)
+        linked |= {level for own in of_block.values() if own & before for level in own}
+    return linked
 
 
 def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> dict[str, Estimate]:
@@ -109,19 +151,13 @@ def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> di
         if found.apart:
             return _own_spreads(found, names, "within blocks")
         return _dunnett(fit(rows, blocked=True), by_level(rows), names, "Dunnett on logs, within blocks")
-    if len({row.block for row in rows}) > 1 and _shared_blocks(rows):
-        in_blocks = fit(rows, blocked=True)
-        if not in_blocks.rank_lost and in_blocks.df > 0:
-            return _incomplete(rows, in_blocks, names)
+    if len({row.block for row in rows}) > 1 and in_blocks(rows):
+        absorbed = fit(rows, blocked=True)
+        return _incomplete(absorbed, names) if not absorbed.rank_lost and absorbed.df > 0 else {}
     found = levels_apart(_ragged(by_level(rows), names), blocked=False)
     if found.apart:
         return _own_spreads(found, names, "without blocks")
     return _dunnett(fit(rows, blocked=False), by_level(rows), names, "Dunnett on logs")
-
-
-def _shared_blocks(rows: Sequence[Observation]) -> bool:
-    """Whether a block holds more than one level, without which it says nothing about differences."""
-    return len({(row.level, row.block) for row in rows}) > len({row.block for row in rows})
 
 
 def _cell_means(rows: Sequence[Observation], names: Sequence[str]) -> Floats:
@@ -178,7 +214,7 @@ def _own_spreads(found: Spreads, names: Sequence[str], blocks: str) -> dict[str,
     return estimates
 
 
-def _incomplete(rows: Sequence[Observation], found: Fit, names: Sequence[str]) -> dict[str, Estimate]:
+def _incomplete(found: Fit, names: Sequence[str]) -> dict[str, Estimate]:
     """Every level against the first in blocks of which some lack a level: what blocks tell of their own levels."""
     baseline, *others = names
     contrasts = {name: found.contrast(baseline, name) for name in others}
@@ -227,11 +263,15 @@ def _judge(
 
 def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
     """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey)."""
-    blocked, levels = complete_blocks(rows), by_level(rows)
+    levels = by_level(rows)
+    blocked = in_blocks(rows)
     if min(len(own) for own in levels.values()) < POINTS_ONLY_BELOW or len(levels) < 3:
         return compare_levels(rows, a, b, metric, delta)
-    found = _tukey(fit(rows, blocked=blocked), a, b, _TUKEY[blocked])
-    return _judge(levels, a, b, found, metric, delta)
+    absorbed = fit(rows, blocked=blocked)
+    if absorbed.rank_lost or absorbed.df < 1:
+        return compare_levels(rows, a, b, metric, delta)
+    found = _tukey(absorbed, a, b, _TUKEY[blocked])
+    return in_units(_judge(levels, a, b, found, metric, delta), rows[0].unit)
 
 
 def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list[Comparison]:

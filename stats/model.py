@@ -48,12 +48,17 @@ class Metric:
 
 @dataclass(frozen=True)
 class Observation:
-    """One run: its level, its block (repetition), the figure it yielded, and its place in the order of running."""
+    """One run: its level, its block (repetition), the figure it yielded, and its place in the order of running.
+
+    A run that was `retried` ran later than its block, so that it needs a block of its own. `unit`: "host" where the
+    figure is the mean of a host, which is then the block."""
 
     level: str
     block: int
     value: float
     order: int
+    retried: bool = False
+    unit: str = "run"
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ class Comparison:
 
     `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
     `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
+    `note`: why runs enough do not make a comparison; it is then in points only. `unit`: what one value of an arm is of.
     What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
     """
 
@@ -107,6 +113,8 @@ class Comparison:
     runs_needed: int | None = None
     mann_whitney_p: float | None = None
     hodges_lehmann_percent: float | None = None
+    unit: str = "run"
+    note: str = ""
 
     @property
     def n(self) -> int:
@@ -118,7 +126,11 @@ class Comparison:
 
     def sentence(self, a_name: str = "", b_name: str = "") -> str:
         """The verdict on B against A in one sentence, with its figures."""
-        text = _SENTENCES[self.verdict].format(**_words(self, a_name or self.a, b_name or self.b))
+        words = _words(self, a_name or self.a, b_name or self.b)
+        if self.note:
+            words["why"] = self.note
+            return _NOT_COMPARED.format(**words)
+        text = _SENTENCES[self.verdict].format(**words)
         return f"Preliminary: {text}" if self.preliminary else text
 
 
@@ -138,7 +150,7 @@ def decide(interval: Interval, interval_90: Interval, delta: float, better: Bett
 
 _FIGURES = "{metric} {ratio} (95 % CI {low} to {high} %, {runs}{p})"
 _SENTENCES: dict[Verdict, str] = {
-    "points_only": "Too few runs to compare {b} with {a}: {metric} {ratio} from {runs}; a comparison needs 3 of each.",
+    "points_only": "Too few runs to compare {b} with {a}: {metric} {ratio} from {runs}; a comparison needs 3{of_each}.",
     "better": "{b} is better than {a}: " + _FIGURES + ".",
     "worse": "{b} is worse than {a}: " + _FIGURES + ".",
     "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} "
@@ -147,6 +159,7 @@ _SENTENCES: dict[Verdict, str] = {
     "direction_worse": "{b} is likely worse than {a}, size uncertain: " + _FIGURES + ".",
     "undetectable": "Inconclusive, {b} against {a}: " + _FIGURES + ".",
 }
+_NOT_COMPARED = "{b} and {a} cannot be compared: {why}."
 
 
 def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
@@ -161,15 +174,18 @@ def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
         "high": signed(high),
         "low_90": signed(low_90),
         "high_90": signed(high_90),
-        "runs": _runs(one.n_a, one.n_b),
+        "runs": _runs(one.n_a, one.n_b, one.unit),
         "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
+        "of_each": " of each" if one.unit == "run" else "",
     }
 
 
-def _runs(n_a: int, n_b: int) -> str:
+def _runs(n_a: int, n_b: int, unit: str = "run") -> str:
     if n_a != n_b:
-        return f"{n_b} and {n_a} runs"
+        return f"{n_b} and {n_a} {unit}s"
+    if unit != "run":
+        return f"{n_a} {unit}s" if n_a > 1 else f"1 {unit}"
     return "1 run of each" if n_a == 1 else f"{n_a} runs of each"
 
 
@@ -219,6 +235,26 @@ def whole_blocks(rows: Sequence[Observation]) -> list[Observation]:
     for row in rows:
         found.setdefault(row.block, set()).add(row.level)
     return [row for row in rows if found[row.block] == levels]
+
+
+def of_hosts(hosts: Sequence[Sequence[Observation]], *, identical: bool) -> list[Observation]:
+    """What is judged together of several hosts, whose blocks have numbers of their own: the means of each, or whole
+    blocks where the hosts are taken to be identical. Of one host all runs."""
+    if len(hosts) < 2:
+        return [row for rows in hosts for row in rows]
+    return whole_blocks([row for rows in hosts for row in rows]) if identical else means_of_hosts(hosts)
+
+
+def means_of_hosts(hosts: Sequence[Sequence[Observation]]) -> list[Observation]:
+    """One observation for each level of each host, which is then a block: the geometric mean of runs in whole blocks.
+
+    What levels do differs from host to host (host x level), so that runs of one host are no replicates of others."""
+    found = []
+    for number, rows in enumerate(hosts):
+        for level, own in by_level(whole_blocks(rows)).items():
+            mean = math.exp(float(logs([row.value for row in own]).mean()))
+            found.append(Observation(level, number, mean, number, unit="host"))
+    return found
 
 
 def complete_blocks(rows: Sequence[Observation]) -> bool:

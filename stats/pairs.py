@@ -18,7 +18,6 @@ from stats.model import (
     Metric,
     Observation,
     by_level,
-    complete_blocks,
     decide,
     logs,
     ratio_interval,
@@ -64,6 +63,20 @@ def compare(
         raise PlanError(
             "blocked", f"{len(log_a)} and {len(log_b)} runs cannot be paired", hint="every block needs one of each"
         )
+    return compare_arms(log_a, log_b, metric, delta, blocked=blocked, names=names, of=of)
+
+
+def compare_arms(
+    log_a: Floats,
+    log_b: Floats,
+    metric: Metric,
+    delta: float,
+    *,
+    blocked: bool,
+    names: tuple[str, str],
+    of: int = 1,
+) -> Comparison:
+    """The same, of logs."""
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
     estimate = paired(log_a, log_b) if blocked else _welch(log_a, log_b)
@@ -71,15 +84,55 @@ def compare(
 
 
 def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
-    """Level b against level a of a campaign: within blocks where both ran once in every block, else Welch."""
-    levels = by_level(sorted((row for row in rows if row.level in (a, b)), key=lambda row: row.block))
+    """Level b against level a of a campaign: in the blocks that both ran in, or Welch where no levels share blocks."""
+    levels = by_level(rows)
     missing = [level for level in (a, b) if level not in levels]
     if missing:
         raise PlanError("level", f"{missing[0]} has no finished run", hint="compare levels that have results")
-    arms = [[row.value for row in levels[level]] for level in (a, b)]
-    blocks = [[row.block for row in levels[level]] for level in (a, b)]
-    blocked = blocks[0] == blocks[1] and complete_blocks([*levels[a], *levels[b]])
-    return compare(arms[0], arms[1], metric=metric, delta=delta, blocked=blocked, names=(a, b))
+    log_a, log_b = (logs([row.value for row in levels[level]]) for level in (a, b))
+    unit = rows[0].unit
+    if not in_blocks(rows):
+        return compare_arms(log_a, log_b, metric, delta, blocked=False, names=(a, b))
+    paired_a, paired_b = in_common_blocks(levels[a], levels[b])
+    if len(paired_a) >= POINTS_ONLY_BELOW:
+        return in_units(compare_arms(paired_a, paired_b, metric, delta, blocked=True, names=(a, b)), unit)
+    found = points_only(log_a, log_b, metric, delta, (a, b))
+    if found.n < POINTS_ONLY_BELOW:
+        return in_units(found, unit)
+    return in_units(replace(found, note=few_blocks(len(paired_a), [*levels[a], *levels[b]])), unit)
+
+
+def in_blocks(rows: Sequence[Observation]) -> bool:
+    """Whether runs have to be compared within blocks: a block holds more than one level, or runs were retried later."""
+    return len({(row.level, row.block) for row in rows}) > len({row.block for row in rows}) or any(
+        row.retried for row in rows
+    )
+
+
+def in_common_blocks(a: Sequence[Observation], b: Sequence[Observation]) -> tuple[Floats, Floats]:
+    """Mean logs of both levels in each block that has both."""
+    cells_a, cells_b = _of_blocks(a), _of_blocks(b)
+    common = [block for block in sorted(cells_a) if block in cells_b]
+    return np.array([cells_a[each] for each in common]), np.array([cells_b[each] for each in common])
+
+
+def _of_blocks(rows: Sequence[Observation]) -> dict[int, float]:
+    cells: dict[int, list[float]] = {}
+    for row in rows:
+        cells.setdefault(row.block, []).append(row.value)
+    return {block: float(logs(values).mean()) for block, values in cells.items()}
+
+
+def few_blocks(common: int, rows: Sequence[Observation]) -> str:
+    """Why levels with runs enough are not compared."""
+    shared = {0: "no block", 1: "only 1 block"}.get(common, f"only {common} blocks")
+    because = ", because runs were retried later" if any(row.retried for row in rows) else ""
+    return f"they share {shared}{because}"
+
+
+def in_units(found: Comparison, unit: str) -> Comparison:
+    """A comparison of means of hosts tells nothing of how many runs would do."""
+    return found if unit == "run" else replace(found, unit=unit, runs_needed=None)
 
 
 def points_only(log_a: Floats, log_b: Floats, metric: Metric, delta: float, names: tuple[str, str]) -> Comparison:

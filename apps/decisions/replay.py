@@ -30,17 +30,18 @@ class Row:
 
 
 def observations(table: Mapping[str, Any]) -> list[stats.Observation]:
-    """The runs of a frozen table that may be judged together."""
+    """The runs of a frozen table that may be judged together: of several hosts the mean of each."""
     points = [(level["label"], point) for level in table["levels"] for point in level["points"]]
-    places = sorted({(str(point.get("host", "")), int(point["block"])) for _, point in points})
-    numbers = {place: n for n, place in enumerate(places)}
+    places = [(str(point.get("host", "")), int(point["block"]), int(point.get("retry", 0))) for _, point in points]
+    numbers = {place: n for n, place in enumerate(sorted(set(places)))}
     rows = [
-        stats.Observation(
-            label, numbers[str(point.get("host", "")), int(point["block"])], point["value"], point["position"]
-        )
-        for label, point in points
+        stats.Observation(label, numbers[place], point["value"], point["position"], retried=place[2] > 0)
+        for place, (label, point) in zip(places, points, strict=True)
     ]
-    return stats.whole_blocks(rows) if len({host for host, _ in places}) > 1 else rows
+    hosts: dict[str, list[stats.Observation]] = {}
+    for (host, _, _), row in zip(places, rows, strict=True):
+        hosts.setdefault(host, []).append(row)
+    return stats.of_hosts(list(hosts.values()), identical=bool(table.get("identical_hosts")))
 
 
 def metric(table: Mapping[str, Any]) -> stats.Metric:

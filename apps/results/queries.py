@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from apps.campaigns.design.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import looks
 from apps.results.answers.headline import headline, missing
-from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, joint
+from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
 from apps.results.answers.overheads import tracer_overheads
 from apps.results.models import Measurement
 from apps.results.store import fold
@@ -30,13 +30,14 @@ QUARTILES = (0, 0.25, 0.5, 0.75, 1)
 
 @dataclass(frozen=True)
 class Point:
-    """The campaign's metric in one ok run."""
+    """The campaign's metric in one ok run; `retry`: how often it had been run before."""
 
     run: UUID
     block: int
     position: int
     value: float
     host: str = ""
+    retry: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class CampaignTable:
 
     `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
     `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
-    `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same."""
+    `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same.
+    `identical_hosts`: of several hosts every block counts; otherwise only the mean of each host does."""
 
     metric: str
     unit: str
@@ -100,6 +102,7 @@ class CampaignTable:
     hosts: list[HostAnswer] = field(default_factory=list)
     disagreement: str = ""
     noise_floor_percent: float | None = None
+    identical_hosts: bool = False
 
     @property
     def told(self) -> list[LevelRow]:
@@ -139,15 +142,17 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     rows: dict[str, list[Run]] = {label: [] for label in labels}
     for run in runs:
         rows[run.label].append(run)
-    measured = {label: _points(rows[label], values.get(chosen.name, {})) for label in labels}
-    of_host = {key: _observations(labels, measured, runs, key) for key in names}
+    retries = retries_of(runs)
+    measured = {label: _points(rows[label], values.get(chosen.name, {}), retries) for label in labels}
+    of_host = of_points(measured)
+    identical = campaign.placement == Campaign.Placement.SPREAD
     baseline = labels[0]
-    observations = joint([row for rows in of_host.values() for row in rows], len(names))
+    observations = stats.of_hosts(list(of_host.values()), identical=identical)
     spread = stats.level_table(observations) if observations else None
     compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta)}
     answers = [
-        answer(key, names[key], own, {one.b: one for one in _compared(own, baseline, metric, campaign.delta)}, baseline)
-        for key, own in of_host.items()
+        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta)
+        for key, name in names.items()
         if len(names) > 1
     ]
     means = {level.level: level for level in spread.levels} if spread else {}
@@ -171,13 +176,14 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         baseline=baseline,
         levels=levels,
         sentence=newest.found["sentence"] if newest and newest.found else _sentence(levels, baseline, metric.better),
-        method=_method(spread, len(observations), sum(map(len, of_host.values()))) if spread else "",
+        method=_method(spread, list(of_host.values()), identical) if spread else "",
         drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
         look=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
         overheads={label: costs[label].sentence() for label in labels if label in costs},
         noise_floor_percent=_noise_floor(spread),
+        identical_hosts=identical,
     )
 
 
@@ -185,18 +191,23 @@ def runs_on(campaign: Campaign, host: int | None) -> QuerySet[Run]:
     return campaign.runs.all() if host is None else campaign.runs.filter(host=host)
 
 
-def _observations(
-    labels: list[str], measured: dict[str, list[Point]], runs: list[Run], host: int
-) -> list[stats.Observation]:
-    """Of one host, its blocks numbered apart from those of others."""
-    numbers = block_numbers(runs)
-    here = {run.pk for run in runs if run.host_id == host}
-    return [
-        stats.Observation(label, numbers[host, point.block], point.value, point.position)
-        for label in labels
-        for point in measured[label]
-        if point.run in here
-    ]
+def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Observation]]:
+    """Host -> its runs in the order of the levels; no two hosts have a block in common."""
+    points = [(label, point) for label, own in measured.items() for point in own]
+    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
+    hosts: dict[str, list[stats.Observation]] = {}
+    for label, point in points:
+        block = numbers[point.host, point.block, point.retry]
+        row = stats.Observation(label, block, point.value, point.position, retried=point.retry > 0)
+        hosts.setdefault(point.host, []).append(row)
+    return hosts
+
+
+def _host_answer(
+    host: int, name: str, rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float
+) -> HostAnswer:
+    compared = {one.b: one for one in _compared(rows, baseline, metric, delta)}
+    return answer(host, name, rows, compared, baseline)
 
 
 def _noise_floor(spread: stats.LevelTable | None) -> float | None:
@@ -208,9 +219,14 @@ def _noise_floor(spread: stats.LevelTable | None) -> float | None:
     return stats.noise_floor_percent(spread.s, n, spread.df) if enough else None
 
 
-def _method(spread: stats.LevelTable, used: int, measured: int) -> str:
-    left = measured - used
-    return spread.method + (f"; {left} left out, whose block lacks a level on its host" if left else "")
+def _method(spread: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool) -> str:
+    if len(hosts) < 2:
+        return spread.method
+    every = [row for rows in hosts for row in rows]
+    used = [row for rows in hosts for row in stats.whole_blocks(rows)] if not identical else stats.whole_blocks(every)
+    left = len(every) - len(used)
+    unit = "" if identical else f"; one mean for each of {len(hosts)} hosts"
+    return spread.method + unit + (f"; {left} left out, whose block lacks a level on its host" if left else "")
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:
@@ -290,8 +306,12 @@ def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
     return ", ".join(sorted(rows.order_by().values_list("definition", flat=True).distinct()))
 
 
-def _points(runs: list[Run], values: dict[UUID, float]) -> list[Point]:
-    return [Point(run.pk, run.block, run.position, values[run.pk], run.host.name) for run in runs if run.pk in values]
+def _points(runs: list[Run], values: dict[UUID, float], retries: Mapping[UUID, int]) -> list[Point]:
+    return [
+        Point(run.pk, run.block, run.position, values[run.pk], run.host.name, retries[run.pk])
+        for run in runs
+        if run.pk in values
+    ]
 
 
 def _compared(

@@ -26,6 +26,7 @@ from stats import (
     holm,
     level_table,
     mde_percent,
+    means_of_hosts,
     noise_floor_percent,
     runs_needed,
     trend,
@@ -229,12 +230,67 @@ def test_levels_are_paired_by_block_whatever_the_order_of_their_rows() -> None:
     assert found.interval == interval(1.967, 3.418, 0.0005)
 
 
-def test_levels_with_a_missing_block_are_compared_by_welch() -> None:
+def test_levels_with_a_missing_run_are_compared_in_the_blocks_that_both_ran_in() -> None:
     found = compare_levels(rows_of({"A": A, "B": B})[:-1], "A", "B", TPS, DELTA)
+    whole = compare(A[:4], B[:4], metric=TPS, delta=DELTA, blocked=True, names=("A", "B"))
 
-    assert found.method == "Welch's t on logs"
-    assert (found.n_a, found.n_b) == (5, 4)
+    assert found.method == "paired t on logs, within blocks"
+    assert found.interval == whole.interval
     assert found.preliminary
+
+
+def test_one_failed_run_of_many_blocks_leaves_the_interval_as_it_was() -> None:
+    rng = np.random.default_rng(8)
+    blocks = rng.normal(0, 0.15, 80)
+    rows = [
+        Observation(level, block, 1000 * math.exp(y + effect + rng.normal(0, 0.004)), 2 * block)
+        for block, y in enumerate(blocks)
+        for level, effect in (("a", 0.0), ("b", math.log(1.04)))
+    ]
+
+    low, high = compare_levels(rows[1:], "a", "b", TPS, DELTA).interval or (0.0, 0.0)
+
+    assert 3.8 < low < 4 < high < 4.2
+
+
+def test_a_level_whose_runs_were_all_retried_later_is_not_compared() -> None:
+    rows = [Observation("a", block, 1000 + block, block) for block in range(5)]
+    rows += [Observation("b", 5 + block, 1100 + block, 10 + block, retried=True) for block in range(5)]
+
+    found = against_baseline(rows, "a", TPS, DELTA)[0]
+
+    assert (found.verdict, found.interval) == ("points_only", None)
+    assert found.sentence() == ("b and a cannot be compared: they share no block, because runs were retried later.")
+
+
+def test_of_several_levels_only_the_one_that_shares_no_block_is_not_compared() -> None:
+    rng = np.random.default_rng(3)
+    rows = [Observation(name, n, 1000 + rng.normal(), n) for name in "abc" for n in range(5)]
+    rows += [Observation("d", 5 + n, 1100 + rng.normal(), 20 + n, retried=True) for n in range(5)]
+
+    found = {one.b: one for one in against_baseline(rows, "a", TPS, DELTA)}
+
+    assert found["b"].verdict == found["c"].verdict == "equivalent"
+    assert found["d"].interval is None
+    assert "cannot be compared" in found["d"].sentence()
+
+
+def test_hosts_are_compared_by_their_means_and_two_are_too_few() -> None:
+    def host(effect: float) -> list[Observation]:
+        return [
+            Observation(level, n, 1000 * math.exp(effect * (level == "b") + 0.001 * n), n)
+            for n in range(5)
+            for level in "ab"
+        ]
+
+    two = against_baseline(means_of_hosts([host(0.02), host(0.08)]), "a", TPS, DELTA)[0]
+    three = against_baseline(means_of_hosts([host(0.02), host(0.05), host(0.08)]), "a", TPS, DELTA)[0]
+
+    assert two.verdict == "points_only"
+    assert "from 2 hosts; a comparison needs 3" in two.sentence()
+    assert three.verdict == "undetectable"
+    assert (three.n_a, three.preliminary, three.runs_needed) == (3, True, None)
+    assert "3 hosts" in three.sentence()
 
 
 # --- verdicts and sentences
@@ -371,7 +427,7 @@ def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list
     assert sum(level.n for level in table.levels) == len(rows)
     assert not any("nan" in sentence or "inf " in sentence for sentence in said)
     for one in found:
-        assert (one.verdict == "points_only") == (one.n < 3)
+        assert (one.verdict == "points_only") == (one.n < 3 or bool(one.note))
 
 
 # --- within a run

@@ -1,10 +1,11 @@
-"""A campaign on several hosts: each is a block, levels are compared within it, and then over all of them."""
+"""A campaign on several hosts: levels are compared on each of them, and then by the means of all hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from uuid import UUID
 
 import stats
 from apps.campaigns.models import Run
@@ -30,17 +31,36 @@ class HostAnswer:
     levels: list[HostLevel]
 
 
-def block_numbers(runs: Iterable[Run]) -> dict[tuple[int, int], int]:
-    """(host, its repetition) -> a number of its own; of one host they are its repetitions."""
-    runs = list(runs)
-    if len({run.host_id for run in runs}) <= 1:
-        return {(run.host_id, run.block): run.block for run in runs}
-    return {key: number for number, key in enumerate(sorted({(run.host_id, run.block) for run in runs}))}
+# Host (its key or name), repetition, and how often the run was retried: retries run later, in blocks of their own.
+Place = tuple[int | str, int, int]
 
 
-def joint(rows: Sequence[stats.Observation], hosts: int) -> list[stats.Observation]:
-    """What may be judged together: of several hosts whole blocks, so that no difference of hosts is one of levels."""
-    return stats.whole_blocks(rows) if hosts > 1 else list(rows)
+def block_numbers(places: Iterable[Place]) -> dict[Place, int]:
+    """Place -> a number of its own; of one host without retries they are its repetitions."""
+    known = set(places)
+    if len({host for host, _, _ in known}) <= 1 and not any(retry for _, _, retry in known):
+        return {place: place[1] for place in known}
+    return {place: number for number, place in enumerate(sorted(known))}  # all keys or all names
+
+
+def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
+    """Run -> how often it had been run before."""
+    before = {run.pk: run.retry_of_id for run in runs}
+    counts: dict[UUID, int] = {}
+    for run, earlier in before.items():
+        count = 0
+        while earlier is not None:
+            count, earlier = count + 1, before.get(earlier)
+        counts[run] = count
+    return counts
+
+
+def joint(places: Sequence[Place], rows: Sequence[stats.Observation], *, identical: bool) -> list[stats.Observation]:
+    """What is judged together, of rows with their places."""
+    hosts: dict[int | str, list[stats.Observation]] = {}
+    for place, row in zip(places, rows, strict=True):
+        hosts.setdefault(place[0], []).append(row)
+    return stats.of_hosts(list(hosts.values()), identical=identical)
 
 
 def answer(
@@ -61,18 +81,26 @@ def _level(label: str, ok: int, compared: Mapping[str, stats.Comparison]) -> Hos
 
 
 def disagreement(answers: Sequence[HostAnswer]) -> str:
-    """Where two hosts cannot both be right of a level: their intervals have nothing in common. "" where they can."""
+    """Where intervals of one level on two hosts have nothing in common. "" where they have."""
     for one, other in combinations(answers, 2):
         theirs = {level.label: level for level in other.levels}
         for level in one.levels:
             against = theirs.get(level.label)
             if against and _apart(level, against):
-                return (
-                    f"The hosts disagree: {level.label} gives {level.relative_percent:+.2f} % on {one.name} and "
-                    f"{against.relative_percent:+.2f} % on {other.name}, and their intervals have nothing in common. "
-                    "What is said of all hosts together holds for none of them."
-                )
+                return _disagreement(level, one.name, against, other.name, answers)
     return ""
+
+
+def _disagreement(level: HostLevel, name: str, against: HostLevel, other: str, answers: Sequence[HostAnswer]) -> str:
+    sizes = (
+        f"{level.label} gives {level.relative_percent:+.2f} % on {name} and "
+        f"{against.relative_percent:+.2f} % on {other} (95 % CIs do not overlap)"
+    )
+    every = [own for answer in answers for own in answer.levels if own.label == level.label]
+    verdicts = {own.verdict.removeprefix("direction_") for own in every}
+    if len(verdicts) == 1 and verdicts <= {"better", "worse"}:
+        return f"The size differs between hosts: {sizes}. It is {verdicts.pop()} on all {len(every)} hosts."
+    return f"The hosts disagree: {sizes}. Read the answer of each host."
 
 
 def _apart(one: HostLevel, other: HostLevel) -> bool:

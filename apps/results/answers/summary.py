@@ -13,7 +13,7 @@ import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.hosts import block_numbers, joint
+from apps.results.answers.hosts import block_numbers, joint, retries_of
 from apps.results.models import Measurement
 from apps.results.queries import labels_of, runs_on
 
@@ -102,10 +102,11 @@ def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
     """Two queries, whatever the number of runs: the ok runs, and what they yielded. Of one host, or of all together,
     where each is a block."""
     ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK)
-    runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position")}
+    runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position", "retry_of")}
     found = _measured(campaign)
     levels = labels_of(campaign, runs.values())
-    figures = [_figure(key, found[key], runs, levels) for key in _main(campaign, found)]
+    identical = campaign.placement == Campaign.Placement.SPREAD
+    figures = [_figure(key, found[key], runs, levels, identical) for key in _main(campaign, found)]
     names = ", ".join(factor["name"] for factor in campaign.factors)
     return SummaryTable(factor_names=names, levels=levels, figures=figures)
 
@@ -138,11 +139,17 @@ def _main(campaign: Campaign, found: dict[Key, Values]) -> list[Key]:
     return chosen
 
 
-def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str]) -> Figure:
+def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str], identical: bool) -> Figure:
     own = [(runs[run], row) for run, row in values.items() if run in runs]
-    numbers = block_numbers(run for run, _ in own)
-    rows = [stats.Observation(run.label, numbers[run.host_id, run.block], row.value, run.position) for run, row in own]
-    rows = joint(rows, len({host for host, _ in numbers}))
+    retries = retries_of(runs.values())
+    places = [(run.host_id, run.block, retries[run.pk]) for run, _ in own]
+    numbers = block_numbers(places)
+    rows = [
+        stats.Observation(run.label, numbers[place], row.value, run.position, retried=place[2] > 0)
+        for place, (run, row) in zip(places, own, strict=True)
+    ]
+    if all(row.value > 0 and np.isfinite(row.value) for row in rows):
+        rows = joint(places, rows, identical=identical)
     first = next(iter(values.values()))
     definitions = ", ".join(sorted({row.definition for row in values.values()} - {""}))
     spread = _spread(rows)

@@ -197,9 +197,9 @@ class TestSpread:
 
 
 class TestAnswer:
-    """bench-2 is twice as fast as bench-1; on both two cpus give 90 % more."""
+    """bench-2 is twice as fast as bench-1; on all of them two cpus give 90 % more."""
 
-    SPEED = {"bench-1": 1.0, "bench-2": 2.0}
+    SPEED = {"bench-1": 1.0, "bench-2": 2.0, "bench-3": 1.5}
 
     def measure(self, campaign: Campaign, gain: dict[str, float] | None = None, but: tuple[int, ...] = ()) -> None:
         for run in campaign.runs.select_related("host").order_by("position"):
@@ -209,21 +209,44 @@ class TestAnswer:
             end_run(run, outcome, tps=1000 * self.SPEED[run.host.name] * level * noise)
 
     def test_levels_are_compared_within_hosts_so_that_their_speeds_do_not_blur_them(self, fleet: list[Host]) -> None:
-        campaign = placed(EACH, fleet[:2], repetitions=3)
+        campaign = placed(EACH, fleet, repetitions=3)
         self.measure(campaign)
 
         table = campaign_table(campaign)
 
         two = table.levels[1]
         assert two.verdict == "better"
+        assert two.preliminary
+        assert "3 hosts" in two.sentence
+        assert "one mean for each of 3 hosts" in table.method
         assert two.relative_percent == pytest.approx(90, abs=1)
         assert two.relative_low is not None and two.relative_high is not None
         assert two.relative_high - two.relative_low < 2
         assert [(one.name, one.levels[1].verdict) for one in table.hosts] == [
             ("bench-1", "better"),
             ("bench-2", "better"),
+            ("bench-3", "better"),
         ]
         assert table.disagreement == ""
+
+    def test_two_hosts_have_verdicts_of_their_own_but_tell_too_little_of_others(self, fleet: list[Host]) -> None:
+        campaign = placed(EACH, fleet[:2], repetitions=5)
+        self.measure(campaign)
+
+        table = campaign_table(campaign)
+
+        assert [one.levels[1].verdict for one in table.hosts] == ["better", "better"]
+        assert table.levels[1].verdict == "points_only"
+        assert "from 2 hosts; a comparison needs 3" in table.sentence
+
+    def test_hosts_on_which_a_level_is_better_by_other_sizes_do_not_disagree(self, fleet: list[Host]) -> None:
+        campaign = placed(EACH, fleet, repetitions=5)
+        self.measure(campaign, gain={"bench-1": 1.03, "bench-2": 1.05, "bench-3": 1.08})
+
+        told = campaign_table(campaign).disagreement
+
+        assert told.startswith("The size differs between hosts: 2 cpus gives +")
+        assert told.endswith("It is better on all 3 hosts.")
 
     def test_a_run_that_failed_takes_its_block_out_of_the_answer_of_all(self, fleet: list[Host]) -> None:
         """Else the level that lacks a run on the fast host looked slower than it is."""
@@ -235,7 +258,7 @@ class TestAnswer:
 
         assert table.levels[1].relative_percent == pytest.approx(90, abs=1)
         assert "; 1 left out, whose block lacks a level on its host" in table.method
-        assert summary_table(campaign).figures[0].cells[1].n == 7
+        assert summary_table(campaign).figures[0].cells[1].n == 2
 
     def test_hosts_that_disagree_are_told(self, fleet: list[Host]) -> None:
         campaign = placed(EACH, fleet[:2], repetitions=5)

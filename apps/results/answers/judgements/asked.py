@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
@@ -14,8 +14,7 @@ from apps.campaigns.design.cells import MOST, cells, every
 from apps.campaigns.design.factors import Cell
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import median_s
-from apps.results.answers.hosts import joint
-from apps.results.queries import CampaignTable, LevelRow
+from apps.results.queries import CampaignTable, LevelRow, of_points
 
 NAMED = 5
 Rows = Sequence[stats.Observation]
@@ -43,16 +42,13 @@ class Asked:
         return self.observations({})
 
     def observations(self, values: Mapping[UUID, float]) -> Rows:
-        """The runs of the table with these values, or with those of its metric where none are given."""
-        points = [(level.label, point) for level in self.table.levels for point in level.points]
-        numbers = {key: n for n, key in enumerate(sorted({(point.host, point.block) for _, point in points}))}
-        rows = [
-            stats.Observation(
-                label, numbers[point.host, point.block], values.get(point.run, point.value), point.position
-            )
-            for label, point in points
-        ]
-        return joint(rows, len({host for host, _ in numbers}))
+        """The runs of the table with these values, or with those of its metric where none are given; of several hosts
+        the mean of each."""
+        measured = {
+            level.label: [replace(point, value=values.get(point.run, point.value)) for point in level.points]
+            for level in self.table.levels
+        }
+        return stats.of_hosts(list(of_points(measured).values()), identical=self.table.identical_hosts)
 
     @cached_property
     def others(self) -> list[LevelRow]:
