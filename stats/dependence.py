@@ -8,6 +8,7 @@ weighted by its restricted likelihood (Harville 1974) under a flat prior: a mixt
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -84,6 +85,25 @@ def autocorrelated_effect(values: Floats, x: Floats) -> Averaged | None:
     errors = np.sqrt(left / (n - 2) * forms[0, 0] / determinant)
     log_likelihood = (np.log1p(-(AUTOCORRELATIONS**2)) - np.log(determinant) - (n - 2) * np.log(left)) / 2
     return averaged(log_likelihood, effect, errors, n - 2, np.gradient(AUTOCORRELATIONS))
+
+
+def autocorrelation_beside(values: Floats, places: Sequence[int]) -> tuple[Floats, float]:
+    """How likely each of AUTOCORRELATIONS is beside changes of the mean at these places, and what these explain: twice
+    the largest log likelihood less 2 log n for each (Schwarz's criterion, a place and a size of each change)."""
+    n = len(values)
+    steps = [np.ones(n), *((np.arange(n) >= place).astype(np.float64) for place in places)]
+    y = values - values.mean()
+    of_steps = np.array([[_form(one, other) for other in steps] for one in steps]).transpose(2, 0, 1)
+    of_y = np.array([_form(one, y) for one in steps]).T
+    size = np.linalg.solve(of_steps, of_y[:, :, None])[:, :, 0]
+    smallest = NO_SPREAD**2 * n
+    left = np.maximum(_form(y, y) - (size * of_y).sum(axis=1), smallest)
+    whitening = np.log1p(-(AUTOCORRELATIONS**2))
+    df = n - len(steps)
+    restricted = (whitening - np.linalg.slogdet(of_steps)[1] - df * np.log(left)) / 2
+    weights = np.exp(restricted - restricted.max()) * np.gradient(AUTOCORRELATIONS)
+    explained = float((whitening - n * np.log(left)).max()) - 2 * len(places) * math.log(n)
+    return weights / weights.sum(), explained
 
 
 def autocorrelated_shift(values: Floats, before: int) -> Averaged | None:

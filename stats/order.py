@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.wording import percent
+from stats.dependence import Averaged, averaged
 from stats.model import (
     NO_SPREAD,
     Floats,
@@ -19,7 +20,14 @@ from stats.model import (
     ratio_interval,
     ratio_percent,
 )
-from stats.pairs import t_estimate
+
+# Noise of runs close in time: variances in units of a single run's, from none to 300 times as much.
+_VARIANCES: Floats = np.concatenate([[0.0], np.geomspace(0.03, 300, 24)])
+_AUTOCORRELATIONS = (0.5, 0.8, 0.95)
+# Fewer runs cannot show how they resemble their neighbours, only how blocks differ.
+_FEWEST_FOR_NEIGHBOURS = 12
+# Of more runs, means of neighbours: the time for a fit grows with the cube of their number.
+_MOST_FITTED = 100
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,11 @@ class Drift:
 
 
 def drift(rows: Sequence[Observation], delta: float) -> Drift:
-    """Least squares of logs on level and order; the banner is for a drift of p < .05 and half of `delta` or more."""
+    """The slope of logs over the order of running, beside the levels; the banner needs p < .05 and half of `delta`.
+
+    Runs of one block resemble each other, and so do neighbours in time. Both make a trend by chance, so the interval
+    averages over how large such noise may be, weighted by its restricted likelihood.
+    """
     unknown = Drift(len(rows), None, None, None, None, banner=False, negligible=False)
     levels = list(by_level(rows))
     orders = np.array([row.order for row in rows], dtype=np.float64)
@@ -62,12 +74,63 @@ def drift(rows: Sequence[Observation], delta: float) -> Drift:
     slope, se, s = _slope(rows, levels, orders, df)
     if not np.isfinite(se):
         return unknown
-    found = t_estimate(slope, se, df, s, "least squares on logs, level and order")
+    if s < NO_SPREAD:
+        p, interval = None, (slope, slope)
+    else:
+        found = _averaged_slope(rows, levels, orders)
+        slope, p, interval = found.estimate, found.p, found.interval()
     span = float(np.ptp(orders))
     total = ratio_percent(slope * span)
-    banner = found.p is not None and found.p < 0.05 and abs(total) >= 50 * delta
-    negligible = all(abs(bound * span) < math.log1p(delta / 2) for bound in found.interval)
-    return Drift(len(rows), ratio_percent(slope), ratio_interval(*found.interval), found.p, total, banner, negligible)
+    banner = p is not None and p < 0.05 and abs(total) >= 50 * delta
+    negligible = all(abs(bound * span) < math.log1p(delta / 2) for bound in interval)
+    return Drift(len(rows), ratio_percent(slope), ratio_interval(*interval), p, total, banner, negligible)
+
+
+def _averaged_slope(rows: Sequence[Observation], levels: list[str], orders: Floats) -> Averaged:
+    place = {level: number for number, level in enumerate(levels)}
+    level = np.array([place[row.level] for row in rows], dtype=np.intp)
+    block = np.array([row.block for row in rows])
+    y, x = logs([row.value for row in rows]), orders - orders.mean()
+    design = np.eye(len(levels))[level]
+    if len(rows) > _MOST_FITTED:
+        y, x, orders, block = _neighbours(_within(y, level), _within(x, level), orders, block)
+        design = np.ones((len(y), 1))
+    k = design.shape[1]
+    # Contrasts that the levels do not enter: their likelihood is the restricted one.
+    contrasts = np.linalg.qr(design, mode="complete")[0][:, k:]
+    df = len(y) - k - 1
+    similar = [(block[:, None] == block[None, :]).astype(np.float64)]
+    if len(y) >= _FEWEST_FOR_NEIGHBOURS:
+        apart = np.abs(orders[:, None] - orders[None, :])
+        similar += [phi**apart for phi in _AUTOCORRELATIONS]
+    fits = [_fits(contrasts.T @ each @ contrasts, contrasts.T @ x, contrasts.T @ y, df) for each in similar]
+    # Half of the prior for blocks, half for neighbours. Few blocks say little about how much they differ, so that large
+    # differences must stay likely.
+    prior = np.gradient(_VARIANCES) / (1 + _VARIANCES)
+    widths = [prior, *[prior / len(_AUTOCORRELATIONS)] * (len(similar) - 1)]
+    likelihood, estimates, errors = (np.concatenate(column) for column in zip(*fits, strict=True))
+    return averaged(likelihood, estimates, errors, df, np.concatenate(widths))
+
+
+def _neighbours(y: Floats, x: Floats, orders: Floats, block: np.ndarray) -> tuple[Floats, Floats, Floats, np.ndarray]:
+    """Means of neighbours in the order of running, each counted as of the block of its first run."""
+    by_order = np.argsort(orders, kind="stable")
+    starts = np.arange(0, len(y), math.ceil(len(y) / _MOST_FITTED))
+    counts = np.diff(np.append(starts, len(y)))
+    y, x, orders = (np.add.reduceat(each[by_order], starts) / counts for each in (y, x, orders))
+    return y, x, orders, block[by_order][starts]
+
+
+def _fits(similar: Floats, x: Floats, y: Floats, df: int) -> tuple[Floats, Floats, Floats]:
+    """Restricted log likelihood, slope and its standard error for each of _VARIANCES of noise with this covariance."""
+    values, vectors = np.linalg.eigh(similar)
+    variances = 1 + _VARIANCES[:, None] * np.maximum(values, 0.0)[None, :]
+    x, y = vectors.T @ x, vectors.T @ y
+    of_x = (x**2 / variances).sum(axis=1)
+    slope = (x * y / variances).sum(axis=1) / of_x
+    left = ((y - slope[:, None] * x) ** 2 / variances).sum(axis=1)
+    likelihood = -(np.log(variances).sum(axis=1) + np.log(of_x) + df * np.log(left)) / 2
+    return likelihood, slope, np.sqrt(left / df / of_x)
 
 
 def _slope(rows: Sequence[Observation], levels: list[str], orders: np.ndarray, df: int) -> tuple[float, float, float]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 import numpy as np
 
 from common.wording import percent
+from stats.dependence import AUTOCORRELATIONS, autocorrelation_beside
 from stats.model import Floats, figure, logs, ratio_percent
 
 # Of runs before the one that is judged: fewer tell no spread, and what is older is another time.
@@ -21,7 +22,9 @@ FEWEST, MOST = 10, 30
 FAR = 3.5
 # The standard deviation of a normal distribution is so many of its median absolute deviations.
 MAD = 1.4826
-PERMUTATIONS, SIGNIFICANT = 1000, 0.001
+# 1 % of each search is up to 5 % of false changes, as histories are autocorrelated and how much is estimated.
+SIMULATIONS, SIGNIFICANT = 1000, 0.01
+SETTLING = 30
 LEAST_STRETCH = 5
 MOST_POINTS = 300
 _SEED = 20130901
@@ -104,7 +107,7 @@ def stretches(environments: Sequence[str]) -> list[slice]:
 
 
 def change_points(values: Sequence[float], environments: Sequence[str], delta: float) -> list[Change]:
-    """E-divisive (Matteson and James 2014) within each stretch, p < .001 and by `delta` or more; and the changes from
+    """E-divisive (Matteson and James 2014) within each stretch, p < .01 and by `delta` or more; and the changes from
     one stretch to the next, whatever their size."""
     y, parts = logs(values), stretches(environments)
     places: dict[int, tuple[float | None, str]] = {}
@@ -137,7 +140,7 @@ def _divided(y: Floats, begin: int, end: int) -> list[tuple[int, float]]:
         return []
     apart = np.abs(part[:, None] - part[None, :])
     at, most = _best(apart)
-    p = _permuted_p(apart, most)
+    p = _simulated_p(part, at, most)
     if p >= SIGNIFICANT:
         return []
     return [*_divided(y, begin, begin + at), (begin + at, p), *_divided(y, begin + at, end)]
@@ -158,11 +161,38 @@ def _best(apart: Floats) -> tuple[int, float]:
     return int(left_n[place]), float(scaled[place])
 
 
-def _permuted_p(apart: Floats, most: float) -> float:
-    """Of runs in any other order. The first order that does as well ends it: below .001 it cannot come any more."""
+def _simulated_p(part: Floats, at: int, most: float) -> float:
+    """How often a series without a change, as autocorrelated as this one beside its change, differs as much.
+
+    Its innovations are drawn from those of this series, its autocorrelation by likelihood (a sieve bootstrap). It ends
+    once p cannot be below SIGNIFICANT any more.
+    """
+    from scipy import signal
+
     rng = np.random.default_rng(_SEED)
-    for tried in range(1, PERMUTATIONS + 1):
-        order = rng.permutation(len(apart))
-        if _best(apart[np.ix_(order, order)])[1] >= most:
-            return 2 / (tried + 1)
-    return 1 / (PERMUTATIONS + 1)
+    places, weights = _beside(part, at)
+    ends = [0, *places, len(part)]
+    left = np.concatenate([part[one:other] - part[one:other].mean() for one, other in pairwise(ends)])
+    exceeded = 0
+    for tried, phi in enumerate(rng.choice(AUTOCORRELATIONS, size=SIMULATIONS, p=weights), 1):
+        innovations = left[1:] - phi * left[:-1]
+        drawn = rng.choice(innovations - innovations.mean(), size=len(part) + SETTLING)
+        series = signal.lfilter([1.0], [1.0, -phi], drawn)[SETTLING:]
+        exceeded += _best(np.abs(series[:, None] - series[None, :]))[1] >= most
+        if exceeded + 1 >= SIGNIFICANT * (SIMULATIONS + 1):
+            return (exceeded + 1) / (tried + 1)
+    return (exceeded + 1) / (SIMULATIONS + 1)
+
+
+def _beside(part: Floats, at: int) -> tuple[list[int], Floats]:
+    """The change at this place, with others beside it where they explain more than they cost, and how likely each
+    autocorrelation is then. A second change would otherwise pass for autocorrelation."""
+    further = [
+        [begin + _best(np.abs(part[begin:end, None] - part[None, begin:end]))[0]]
+        for begin, end in ((0, at), (at, len(part)))
+        if end - begin >= 2 * LEAST_STRETCH
+    ]
+    choices = [[at], *(sorted([at, *one]) for one in further), sorted([at, *chain(*further)])]
+    fits = [(places, *autocorrelation_beside(part, places)) for places in choices]
+    places, weights, _ = max(fits, key=lambda fit: fit[2])
+    return places, weights
