@@ -13,16 +13,20 @@ from readers.explain.output import parse_explain, parse_psql_error
 from readers.fio.job import parse_fio_job
 from readers.fio.log import parse_fio_log
 from readers.fio.report import parse_fio, parse_fio_stderr
+from readers.fio.terse import parse_fio_terse
 from readers.fio.text import parse_fio_text
 from readers.host.cpuinfo import parse_cpuinfo
 from readers.host.lscpu import parse_lscpu
+from readers.host.lscpu_table import parse_lscpu_table
 from readers.host.meminfo import parse_meminfo
 from readers.host.numa_maps import parse_numa_maps
 from readers.host.numactl import parse_numactl_hardware, parse_numactl_show
 from readers.host.numastat import parse_numastat
+from readers.host.numastat_memory import parse_numastat_memory
 from readers.others.huge_page_csv import parse_huge_page_csv
 from readers.others.stap import parse_stap
 from readers.others.sysbench import parse_sysbench, parse_sysbench_failure, parse_sysbench_prepare
+from readers.others.sysbench_system import parse_sysbench_system
 from readers.others.tracer import parse_bpftrace, parse_perf_stat, parse_perf_trace, parse_strace
 from readers.pgbench.aggregate import parse_aggregate
 from readers.pgbench.log import parse_log
@@ -63,7 +67,9 @@ _ALL = (
         "pgbench-stderr",
         "pgbench's progress and errors (stderr), 9.4 to 18",
         parse_stderr,
-        holds(rb"^(?:progress: [0-9.]+ s, |pgbench: |client [0-9]+ )", but_not=rb"^transaction type: "),
+        holds(
+            rb"^(?:progress: [0-9.]+ s, |pgbench: |client [0-9]+ |Run was aborted; )", but_not=rb"^transaction type: "
+        ),
     ),
     Format(
         "pgbench-init",
@@ -100,6 +106,12 @@ _ALL = (
         holds(rb"^[^\n]{1,200}: \(g(?:roupid)?=[0-9]+", but_not=rb'^\s*"fio version"'),
     ),
     Format(
+        "fio-terse",
+        "fio's terse output, versions 3 to 5",
+        parse_fio_terse,
+        holds(rb"^[345];fio-[^;\n]{1,40};[^;\n]{1,300};[0-9]+;[0-9]+;", but_not=rb'^\s*"fio version"'),
+    ),
+    Format(
         "fio-job",
         "fio's job file",
         parse_fio_job,
@@ -124,6 +136,12 @@ _ALL = (
         "sysbench run of an SQL test, 1.0 and 1.1",
         parse_sysbench,
         holds(rb"^(?:SQL statistics:|\[ [0-9.]+s \] thds: )"),
+    ),
+    Format(
+        "sysbench-system",
+        "sysbench cpu and memory, 1.0 and 1.1",
+        parse_sysbench_system,
+        holds(rb"^(?:CPU speed:|Total operations: [0-9]+ \()", but_not=rb"^SQL statistics:"),
     ),
     Format(
         "sysbench-prepare",
@@ -180,6 +198,12 @@ _ALL = (
         holds(rb"^numa_hit +[0-9]"),
     ),
     Format(
+        "numastat-memory",
+        "numastat -m",
+        parse_numastat_memory,
+        holds(rb"^Per-node system memory usage \(in MBs\):"),
+    ),
+    Format(
         "numactl-hardware",
         "numactl --hardware",
         parse_numactl_hardware,
@@ -196,6 +220,12 @@ _ALL = (
         "lscpu, as text or JSON",
         parse_lscpu,
         holds(rb'^Architecture: |^\s*"lscpu": *\['),
+    ),
+    Format(
+        "lscpu-table",
+        "lscpu -e and lscpu -p, a line a CPU",
+        parse_lscpu_table,
+        holds(rb"^(?:# CPU,|CPU +(?:NODE|SOCKET|CORE|ONLINE)\b)"),
     ),
     Format(
         "cpuinfo",

@@ -20,12 +20,15 @@ WORKLOADS = {
     "pgbench": ("pgbench", "stdout"),
     "fio": ("fio", "fio.json"),
     "fio-text": ("fio", "fio.txt"),
+    "fio-terse": ("fio", "fio.terse"),
     "sysbench": ("sysbench", "stdout"),
+    "sysbench-system": ("sysbench", "stdout"),
     "pg_test_fsync": ("pg_test_fsync", "stdout"),
     "pg_test_timing": ("pg_test_timing", "stdout"),
 }
 # What a comparison shows without --all: rates, and mean and tail latencies.
 MAIN = ("tps", "iops", "latency_avg", "latency_p95", "latency_p99", "clat_mean", "clat_p99", "per_loop", "ops")
+MAIN_OF_SYSTEM = ("events_per_s", "throughput")
 FAILURES = ("failed", "skipped", "ignored_errors")
 LOWER_UNITS = ("ns", "us", "µs", "ms", "s", "min")
 HIGHER_UNITS = ("tps", "qps", "iops", "tpmc", "ops/s", "1/s", "kib/s", "mib/s", "gib/s", "kb/s", "mb/s", "gb/s")
@@ -127,7 +130,7 @@ def comparable(old: Samples, new: Samples, figures: Sequence[str], every: bool) 
     if unknown:
         raise UsageError("no such figure", field="--figure", value=unknown[0], accepted=", ".join(both) or "none")
     directed = [name for name in both if old[name].better]
-    main = [name for name in directed if name.rpartition(" ")[2] in MAIN]
+    main = [name for name in directed if name.rpartition(" ")[2] in (*MAIN, *MAIN_OF_SYSTEM)]
     picked = list(figures) or (directed if every or not main else main)
     alone = [name for name in [*old, *new] if (name in old) != (name in new) and (every or name in MAIN)]
     skipped = [f"{name}: only one side has it" for name in alone]

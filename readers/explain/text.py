@@ -146,15 +146,32 @@ def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
     """Lines with their numbers; what a terminal broke inside a node's figures is put together again."""
     number = 0
     while number < len(lines):
-        start, line = number, lines[number].rstrip()
+        start, line = number, _uncommented(lines[number].rstrip())
         number += 1
         opening = _OPENING.search(line)
         while opening and line.count("(", opening.start()) > line.count(")", opening.start()) and number < len(lines):
-            line += lines[number].strip()
+            line += _uncommented(lines[number].strip())
             number += 1
             if number - start > 4:
                 break
         yield first + start, line
+
+
+# What people write behind figures: "(... loops=1)  <-- slow", "Execution Time: 12.3 ms  -- before".
+_FIGURES_END = re.compile(
+    r"(?:(?:width|loops)=[0-9]{1,18}\)|never executed\)|[0-9] ms|(?:hit|read|dirtied|written|fpi|bytes)=[0-9.]{1,40})"
+    r" {1,200}(?:--|<-|#|//|/\*)"
+)
+_MARK = re.compile(r" +(?:--|<-|#|//|/\*)")
+
+
+def _uncommented(line: str) -> str:
+    """A line without a comment behind its figures."""
+    ends = list(_FIGURES_END.finditer(line))
+    if not ends:
+        return line
+    mark = _MARK.search(line, ends[-1].start())
+    return line[: mark.start()] if mark else line
 
 
 def _root(text: str, where: str) -> dict[str, Any]:

@@ -60,13 +60,13 @@ class Bucket:
 @dataclass(frozen=True)
 class Direction:
     """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
-    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s."""
+    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s. The terse output does not tell `total_ios`."""
 
     io_bytes: int
     bw_kib_s: int
     iops: float
     runtime_ms: int
-    total_ios: int
+    total_ios: int | None
     slat: Latency | None
     clat: Latency | None
     lat: Latency | None

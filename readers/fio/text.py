@@ -87,7 +87,7 @@ _NEW = re.compile(
 )
 _OLD = re.compile(
     rf"(?P<direction>read|write|trim|mixed) ?: io=(?P<io>{_BYTES}), bw=(?P<bw>{_BYTES})/s, "
-    rf"iops=(?P<iops>{_COUNT}) ?, runtime= *(?P<ms>{INT})msec"
+    rf"iops=(?P<iops>{_COUNT}) ?, runt= *(?P<ms>{INT})msec"
 )
 _GROUP_NEW = re.compile(
     rf"(?P<direction>READ|WRITE|TRIM|MIXED): bw=(?P<bw>{_BYTES})/s \([^)]*\), [^=]*, io=(?P<io>{_BYTES}) \([^)]*\), "

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from readers.fio.report import DIRECTIONS, Bucket, Direction, Job, Latency, parse_fio, parse_fio_stderr
+from readers.fio.report import DIRECTIONS, Bucket, Direction, Job, Latency, Report, parse_fio, parse_fio_stderr
+from readers.fio.terse import TerseReport, parse_fio_terse
 from readers.fio.text import TextReport, parse_fio_text
 from readers.histogram import Histogram
 from readers.measure.figures import Measurement, Options, Outputs, distinct, incomplete
@@ -22,18 +23,27 @@ Clones = Sequence[Job]
 
 
 def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
-    """`fio.txt` is the text of an old run; ours print JSON, which is exact."""
+    """`fio.txt` and `fio.terse` are of runs elsewhere; ours print JSON, which is exact."""
     said = parse_fio_stderr(outputs.get("stderr", b""))
-    report = parse_fio_text(outputs["fio.txt"]) if "fio.txt" in outputs else parse_fio(outputs.get("fio.json", b""))
+    report = _report(outputs)
+    if isinstance(report, TerseReport) and report.cut:
+        raise incomplete("fio", "its last line is cut", said)
     if isinstance(report, TextReport) and report.missing:
         raise incomplete("fio", f"its text ends before {report.missing[0]}", said or report.other_lines)
+    said = said or getattr(report, "other_lines", ())
     failed = [job for job in report.jobs if job.error]
     if failed:
-        raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said or report.other_lines)
+        raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said)
     found = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
     if not found:
-        raise incomplete("fio", "no job did any I/O", said or report.other_lines)
+        raise incomplete("fio", "no job did any I/O", said)
     return distinct(found)
+
+
+def _report(outputs: Outputs) -> Report | TextReport | TerseReport:
+    if "fio.txt" in outputs:
+        return parse_fio_text(outputs["fio.txt"])
+    return parse_fio_terse(outputs["fio.terse"]) if "fio.terse" in outputs else parse_fio(outputs.get("fio.json", b""))
 
 
 def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
@@ -113,7 +123,7 @@ def latencies(raw: bytes) -> list[Latencies]:
         section = prefix.strip()
         told = [_distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))]
         ways = [one for one in told if one.count]
-        counted = [(sum(one.total_ios for one in job.directions.values()), job.buckets) for job in clones]
+        counted = [(sum(one.total_ios or 0 for one in job.directions.values()), job.buckets) for job in clones]
         if ways:
             found.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
     return found
@@ -126,7 +136,7 @@ def _distribution(section: str, way: str, found: list[Direction]) -> Distributio
         together = Histogram.merged(histograms)
         return Distribution(section, way, together.count, together, {})
     printed = dict(told[0].percentiles_ns) if len(told) == 1 else {}
-    return Distribution(section, way, sum(one.total_ios for one in found) if told else 0, None, printed)
+    return Distribution(section, way, sum(one.total_ios or 0 for one in found) if told else 0, None, printed)
 
 
 def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
@@ -134,7 +144,7 @@ def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> floa
     if len(latencies) == 1:
         return latencies[0].mean_ns
     counted = [each.total_ios for each in found] if len(found) == len(latencies) else [1] * len(latencies)
-    weights = [one.samples or count for one, count in zip(latencies, counted, strict=True)]
+    weights = [one.samples or count or 1 for one, count in zip(latencies, counted, strict=True)]
     return sum(one.mean_ns * weight for one, weight in zip(latencies, weights, strict=True)) / sum(weights)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from readers.measure.figures import Measurement, Options, Outputs, distinct
 from readers.others.sysbench import Run, parse_sysbench
+from readers.others.sysbench_system import SystemRun, parse_sysbench_system
+
+_IS_SYSTEM = re.compile(rb"^(?:CPU speed:|Total operations: [0-9])", re.MULTILINE)
 
 
 def measure_sysbench(outputs: Outputs, options: Options) -> list[Measurement]:
@@ -13,8 +17,20 @@ def measure_sysbench(outputs: Outputs, options: Options) -> list[Measurement]:
     is no figure of ours."""
     if options.get("action", "run") != "run":
         return []
-    run = parse_sysbench(outputs.get("stdout", b""))
+    raw = outputs.get("stdout", b"")
+    if _IS_SYSTEM.search(raw):
+        return list(_system(parse_sysbench_system(raw)))
+    run = parse_sysbench(raw)
     return distinct([*_rates(run, options), *_latencies(run), *_errors(run)])
+
+
+def _system(run: SystemRun) -> Iterator[Measurement]:
+    """Of the tests `cpu` and `memory`."""
+    yield Measurement("events_per_s", run.events_per_s, "events/s", "higher", run.test)
+    if run.mib_per_s is not None:
+        blocks = f"{run.operation}, blocks of {run.block_size}"
+        yield Measurement("throughput", run.mib_per_s, "MiB/s", "higher", blocks)
+    yield from _latencies(run)
 
 
 def _rates(run: Run, options: Options) -> Iterator[Measurement]:
@@ -28,7 +44,7 @@ def _rates(run: Run, options: Options) -> Iterator[Measurement]:
         yield Measurement("tpmC", 60 * run.tps * share / 100, "tpmC", "higher", told)
 
 
-def _latencies(run: Run) -> Iterator[Measurement]:
+def _latencies(run: Run | SystemRun) -> Iterator[Measurement]:
     for name in ("avg", "min", "max"):
         yield Measurement(f"latency_{name}", getattr(run, f"latency_{name}_ms"), "ms", "lower")
     for percentage, milliseconds in run.percentiles_ms:

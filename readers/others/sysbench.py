@@ -114,7 +114,7 @@ def _figure(prefix: str, name: str, pattern: str, kind: type, unit: str = "") ->
     return rule(prefix, rf"\s+(?P<{name}>{pattern}){unit}", **{name: kind})
 
 
-_RULES = (
+RULES = (
     rule("sysbench ", r"(?P<version>[0-9]\S{0,40})(?: .*)?", version=str),
     rule("Number of threads: ", rf"(?P<threads>{INT})", threads=int),
     _figure("read:", "queries_read", INT, int),
@@ -179,16 +179,16 @@ def parse_sysbench(raw: bytes) -> Run:
     counted, whole = 0, finished(raw)
     for number, line in enumerate(each_line(whole, WHERE), 1):
         line, where = line.strip(), f"{WHERE}, line {number}"
-        known, percentile, bin_ = rule_for(line, _RULES), _PERCENTILE.fullmatch(line), _BIN.fullmatch(line)
+        known, percentile, bin_ = rule_for(line, RULES), percentile_of(line), _BIN.fullmatch(line)
         if _IS_INTERVAL.match(line):
             _interval(line, where)
             counted += 1
         elif bin_:
             bins.append((float(bin_["ms"]), int(bin_["count"])))
         elif percentile:
-            percentiles.append((_percentage(percentile[1]), float(percentile[2])))
+            percentiles.append(percentile)
         elif known:
-            _put(found, known.read(line, where), where)
+            put(found, known.read(line, where), where)
         elif line and not line.startswith(_HEADINGS):
             others.append(line)
     _check_whole(found, others)
@@ -199,6 +199,12 @@ def parse_sysbench(raw: bytes) -> Run:
         histogram=tuple(bins),
         other_lines=tuple(others),
     )
+
+
+def percentile_of(line: str) -> tuple[float, float] | None:
+    """Percentage and milliseconds of a line such as "95th percentile: 1.01"; None for another line."""
+    match = _PERCENTILE.fullmatch(line)
+    return (_percentage(match[1]), float(match[2])) if match else None
 
 
 def _percentage(said: str) -> float:
@@ -221,7 +227,8 @@ def _interval(line: str, where: str) -> Interval:
     return Interval(**figures)
 
 
-def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
+def put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
+    """Add what a line says. Raises FormatError for what another line has said already."""
     repeated = sorted(fields.keys() & found.keys())
     if repeated:
         raise FormatError(where, f"{repeated[0]} is told twice", hint="give one report at a time, without checkpoints")

@@ -11,8 +11,13 @@ from readers.text import INT, NUMBER, each_line, is_unfinished
 
 _STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<name>\w+)\s*")
 _TOTAL = re.compile(rb"^100[.,]00 .* total\s*$", re.MULTILINE)
-_TRACE = re.compile(rf"\s+(?P<name>\w+)\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<ms>{NUMBER})(?:\s+{NUMBER}){{3}}.*%\s*")
-_STAT = re.compile(rf"(?P<count>{NUMBER}|<not counted>|<not supported>),[^,]*,(?P<name>[^,]+),.*")
+# Times have three decimals and no separators of thousands, so that a comma can only be a decimal one.
+_MS = r"[0-9]{1,15}[.,][0-9]{3}"
+_TRACE = re.compile(rf" +(?P<name>\w+) +(?P<calls>{INT})(?: +{INT})? +(?P<ms>{_MS})(?: +{_MS}){{3}}.*%\s*")
+# A unit has no digits: where one stands in its place, it is what follows a decimal comma.
+_STAT = re.compile(
+    rf"(?P<count>{NUMBER}|<not counted>|<not supported>)(?P<decimals>,[0-9]{{1,18}})?,[^,0-9]*,(?P<name>[^,]+),.*"
+)
 _MAP = re.compile(rf"@(?P<what>events|ns)(?:\[(?P<name>[^\]]{{0,200}})\])?: (?P<value>{INT})\s*")
 _LOST = re.compile(rf"LOST ({INT}) events!")
 _HEADS = {"strace": "% time", "perf trace": "Summary of events", "perf stat": "", "bpftrace": ""}
@@ -44,7 +49,8 @@ def parse_strace(raw: bytes) -> tuple[Traced, ...]:
 def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
     """perf trace -s: the calls of all its threads. None of them is no error: the threads did nothing."""
     rows = (
-        Traced(row["name"], int(row["calls"]), 1e6 * float(row["ms"])) for row in _matches("perf trace", _TRACE, raw)
+        Traced(row["name"], int(row["calls"]), 1e6 * float(row["ms"].replace(",", ".")))
+        for row in _matches("perf trace", _TRACE, raw)
     )
     return _summed(rows)
 
@@ -62,7 +68,11 @@ def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
     bad = next((row for row in rows if row["count"].startswith("<")), None)
     if bad:
         raise FormatError("perf stat", f"{bad['name']} was {bad['count'].strip('<>')}", hint="choose another event")
-    return tuple(Traced(row["name"], round(float(row["count"]))) for row in rows)
+    return tuple(Traced(row["name"], round(float(row["count"] + _decimals(row)))) for row in rows)
+
+
+def _decimals(row: re.Match[str]) -> str:
+    return (row["decimals"] or "").replace(",", ".")
 
 
 def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:

@@ -84,13 +84,16 @@ class _Sums:
     transactions: int = 0
     words: Counter[str] = field(default_factory=Counter)
     histogram: Histogram = field(default_factory=Histogram)
-    clients: set[int] = field(default_factory=set)
+    clients: dict[int, int] = field(default_factory=dict)  # number of its last transaction
     scripts: set[int] = field(default_factory=set)
     extra: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, one: Transaction) -> None:
         self.transactions += 1
-        self.clients.add(one.client)
+        if one.number < self.clients.get(one.client, 0):
+            where = f"{WHERE}, transaction {self.transactions}"
+            raise FormatError(where, f"client {one.client} begins again", hint="give the log of one run at a time")
+        self.clients[one.client] = one.number
         self.scripts.add(one.script)
         for place, value in enumerate(one.extra):
             self.extra[place] += value

@@ -42,7 +42,7 @@ class Stderr:
 
     @property
     def run_aborted(self) -> bool:
-        return any(line.startswith("pgbench: ") and "Run was aborted" in line for line in self.other_lines)
+        return any(_RUN_ABORTED.match(line) for line in self.other_lines)
 
     @property
     def aborted_clients(self) -> tuple[int, ...]:
@@ -72,6 +72,8 @@ class Init:
     cut: bool = False
 
 
+# Up to 12 without "pgbench: ".
+_RUN_ABORTED = re.compile(r"(?:pgbench: .*)?Run was aborted\b")
 _ABORTED = re.compile(rf"(?:pgbench: (?:error|fatal): )?client ({INT}) (?:script {INT} )?aborted\b")
 _SQL_ERROR = re.compile(r"\b(?:ERROR|FATAL|PANIC):  (.+)")
 _FLOAT_OR_NAN = rf"(?:-?nan|NaN|{NUMBER})"

@@ -223,6 +223,7 @@ _SCRIPT = (
 )
 
 _STATEMENTS = "statement latencies in milliseconds"
+_FILE = re.compile(rf", file ({INT}):")
 _COLUMNS = {":": 0, " and failures:": 1, ", failures and retries:": 2}
 _STATEMENT = tuple(
     re.compile(rf"\s+(?P<latency_ms>{NUMBER})" + rf"\s+({INT})" * count + r"\s+(?P<sql>\S.*)") for count in range(3)
@@ -282,12 +283,17 @@ class _Reader:
 
     def _statement_header(self, line: str, where: str) -> None:
         rest = line.removeprefix(" - ").removeprefix(_STATEMENTS)
+        # Up to 9.5 a script is a file, and its number all that is said of it.
+        file = _FILE.fullmatch(rest)
+        if file:
+            self.scripts.append({"name": f"file {file[1]}"})
+            rest = ":"
         if rest not in _COLUMNS:
             raise FormatError(
                 where, f"unknown columns in {shown(line)}", hint="the output is cut or of an unknown version"
             )
         self.columns = _COLUMNS[rest]
-        if not line.startswith(" - "):
+        if not line.startswith(" - ") and not file:
             self.scripts.append({})
         _put(self.scripts[-1] if self.scripts else {}, {"statements": []}, where)
 

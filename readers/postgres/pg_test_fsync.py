@@ -96,6 +96,8 @@ def _rate(table: str, words: list[str], place: str, line: str) -> tuple[Rate, bo
     """Read `method ops unit us unit` or `method n/a`, and whether an asterisk refers to the footnote."""
     if table in ("one_write", "two_writes") and len(words) > 1 and not any(c.isdigit() for c in "".join(words[1:])):
         return Rate(table, words[0], None, None), words[-1].endswith("*")
+    if table == "open_sync_sizes" and words[-1].endswith("*") and not any(c.isdigit() for c in words[-1]):
+        return Rate(table, _method(table, " ".join(words[:-1])), None, None), True
     *method, ops, ops_unit, us, us_unit = ["", *words] if len(words) > 4 else ["", "", "", "", ""]
     found, slow = _OPS.fullmatch(ops), re.fullmatch(INT, us)
     if not found or not slow or "/" not in ops_unit or "/" not in us_unit:

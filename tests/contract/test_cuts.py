@@ -64,7 +64,17 @@ def test_an_output_cut_at_every_byte_has_no_wrong_figure(name: str) -> None:
     assert wrong_at(name, list(range(len(OUTPUTS[name][1])))) == []
 
 
-TWICE = ("pgbench-stderr", "pgbench-init", "numa_maps", "pg_test_timing", "pgbench", "sysbench", "cpuinfo", "meminfo")
+TWICE = (
+    "pgbench-log",
+    "pgbench-stderr",
+    "pgbench-init",
+    "numa_maps",
+    "pg_test_timing",
+    "pgbench",
+    "sysbench",
+    "cpuinfo",
+    "meminfo",
+)
 
 
 @pytest.mark.parametrize("kind", TWICE)

@@ -1,0 +1,88 @@
+"""lscpu -e and lscpu -p: a line a CPU.
+
+Source: print_cpus_readable() and print_cpus_parsable() in util-linux's sys-utils/lscpu.c. The columns are those that
+were asked for; what lscpu does not know is "-" in one form and empty in the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from common.errors import FormatError
+from readers.text import INT, whole_lines
+
+WHERE = "lscpu -e or -p"
+
+
+@dataclass(frozen=True)
+class CpuRow:
+    """One logical CPU; what its line does not tell is None. `others`: the other columns, by lscpu's names."""
+
+    number: int
+    core: int | None
+    socket: int | None
+    node: int | None
+    online: bool | None
+    others: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LscpuTable:
+    """`cut`: the last line is not whole, and left out."""
+
+    cpus: tuple[CpuRow, ...]
+    cut: bool
+
+
+def parse_lscpu_table(raw: bytes) -> LscpuTable:
+    """Read either form. Raises FormatError without a heading or a CPU, for a line of another length, and for one CPU
+    twice."""
+    lines, cut = whole_lines(raw, WHERE)
+    rows = list(_rows(lines))
+    if not rows:
+        raise FormatError(WHERE, "no CPU in it", hint="give what lscpu -e or lscpu -p prints")
+    numbers = [row.number for row in rows]
+    if len(set(numbers)) < len(numbers):
+        raise FormatError(WHERE, "a CPU is told twice", hint="give one host's output at a time")
+    return LscpuTable(tuple(rows), cut)
+
+
+def _rows(lines: Iterator[tuple[str, str]]) -> Iterator[CpuRow]:
+    head: list[str] = []
+    for place, line in lines:
+        if line.startswith("#"):
+            names = line.lstrip("# ").upper().split(",")
+            head = names if names[0] == "CPU" else head
+        elif not head:
+            head = line.upper().split()
+            if "CPU" not in head:
+                raise FormatError(place, "no column CPU in the heading", hint="give the whole output")
+        else:
+            cells = line.split(",") if "," in line and "," in _joined(head, line) else line.split()
+            if len(cells) != len(head):
+                raise FormatError(place, f"{len(cells)} cells", hint=f"the heading has {len(head)}")
+            yield _row(dict(zip(head, cells, strict=True)), place)
+
+
+def _joined(head: list[str], line: str) -> str:
+    # A decimal comma of -e is no separator: its cells stand apart by spaces.
+    return "" if len(line.split()) == len(head) > 1 else line
+
+
+def _row(cells: dict[str, str], place: str) -> CpuRow:
+    number = _integer(cells.pop("CPU", ""), place)
+    if number is None:
+        raise FormatError(place, "it has no number of a CPU", hint="expected a column CPU")
+    core, socket, node = (_integer(cells.pop(name, ""), place) for name in ("CORE", "SOCKET", "NODE"))
+    online = {"yes": True, "no": False, "Y": True, "N": False}.get(cells.pop("ONLINE", ""))
+    return CpuRow(number, core, socket, node, online, {name: cell for name, cell in cells.items() if name and cell})
+
+
+def _integer(cell: str, place: str) -> int | None:
+    if cell in ("", "-"):
+        return None
+    if not re.fullmatch(INT, cell):
+        raise FormatError(place, f"{cell[:40]!r} is no number", hint="expected a whole number or -")
+    return int(cell)
