@@ -1,5 +1,6 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
+from stats.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
 from stats.model import (
@@ -27,6 +28,8 @@ __all__ = [
     "CERTAIN",
     "SPENDING",
     "Better",
+    "Between",
+    "Cell",
     "Change",
     "Comparison",
     "Crossed",
@@ -48,8 +51,10 @@ __all__ = [
     "against_baseline",
     "all_pairs",
     "benjamini_hochberg",
+    "between_campaigns",
     "change_points",
     "compare",
+    "compare_campaigns",
     "compare_levels",
     "crossed",
     "dip_depth",
