@@ -1,6 +1,5 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
-from stats.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
 from stats.model import (
@@ -22,14 +21,13 @@ from stats.overhead import Overhead, Timed, overhead
 from stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.power import mde_percent, noise_floor_percent, runs_needed
 from stats.sequential import CERTAIN, SPENDING, Look, Spent, look
+from stats.unplanned import at_unplanned_look
 from stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
     "CERTAIN",
     "SPENDING",
     "Better",
-    "Between",
-    "Cell",
     "Change",
     "Comparison",
     "Crossed",
@@ -50,11 +48,10 @@ __all__ = [
     "WarmUp",
     "against_baseline",
     "all_pairs",
+    "at_unplanned_look",
     "benjamini_hochberg",
-    "between_campaigns",
     "change_points",
     "compare",
-    "compare_campaigns",
     "compare_levels",
     "crossed",
     "dip_depth",

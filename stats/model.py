@@ -89,8 +89,8 @@ class Comparison:
 
     `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
     `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
-    `caveat`: what the verdict does not include. `note`: why runs enough do not make a comparison; it is then in
-    points only. `unit`: what one value of an arm is of.
+    `note`: why runs enough do not make a comparison; it is then in points only. `unit`: what one value of an arm is of.
+    `se` and `df`: the standard error of the difference of logs, and its degrees of freedom.
     What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
     """
 
@@ -116,7 +116,8 @@ class Comparison:
     hodges_lehmann_percent: float | None = None
     unit: str = "run"
     note: str = ""
-    caveat: str = ""
+    se: float | None = None
+    df: float | None = None
 
     @property
     def n(self) -> int:
@@ -133,7 +134,6 @@ class Comparison:
             words["why"] = self.note
             return _NOT_COMPARED.format(**words)
         text = _SENTENCES[self.verdict].format(**words)
-        text = f"{text} {self.caveat}" if self.caveat else text
         return f"Preliminary: {text}" if self.preliminary else text
 
 

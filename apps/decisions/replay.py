@@ -53,7 +53,10 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     measured = {row.level for row in rows}
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
-    return {each.b: each for each in stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])}
+    found = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
+    if table.get("unplanned_look"):
+        found = [stats.at_unplanned_look(each) for each in found]
+    return {each.b: each for each in found}
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:

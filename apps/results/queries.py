@@ -84,6 +84,7 @@ class CampaignTable:
     `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
     `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
     `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same.
+    `unplanned_look`: why its intervals hold at any number of runs, and are wider for that; "" as planned.
     `identical_hosts`: of several hosts every block counts; otherwise only the mean of each host does."""
 
     metric: str
@@ -103,6 +104,7 @@ class CampaignTable:
     disagreement: str = ""
     noise_floor_percent: float | None = None
     identical_hosts: bool = False
+    unplanned_look: str = ""
 
     @property
     def told(self) -> list[LevelRow]:
@@ -132,7 +134,7 @@ def to_fold() -> QuerySet[Run]:
 def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. Of one
     host, or of all: then each is a block, and tells its own answer as well."""
-    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name")
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name", "started_at")
     runs = list(runs_on(campaign, host).order_by("position").select_related("host").only(*shown))
     names = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)
@@ -149,9 +151,11 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     baseline = labels[0]
     observations = stats.of_hosts(list(of_host.values()), identical=identical)
     spread = stats.level_table(observations) if observations else None
-    compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta)}
+    newest = looks.newest(campaign) if host is None else None
+    looked = looks.unplanned(campaign, newest)
+    compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta, looked)}
     answers = [
-        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta)
+        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta, looked)
         for key, name in names.items()
         if len(names) > 1
     ]
@@ -163,7 +167,6 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         for label in labels
     ]
     costs = tracer_overheads(campaign, chosen.step)
-    newest = looks.newest(campaign) if host is None else None
     if newest and newest.found:
         levels = [_as_seen(level, baseline, newest.found) for level in levels]
     return CampaignTable(
@@ -184,6 +187,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         overheads={label: costs[label].sentence() for label in labels if label in costs},
         noise_floor_percent=_noise_floor(spread),
         identical_hosts=identical,
+        unplanned_look=looked,
     )
 
 
@@ -204,9 +208,9 @@ def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Obser
 
 
 def _host_answer(
-    host: int, name: str, rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float
+    host: int, name: str, rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, looked: str
 ) -> HostAnswer:
-    compared = {one.b: one for one in _compared(rows, baseline, metric, delta)}
+    compared = {one.b: one for one in _compared(rows, baseline, metric, delta, looked)}
     return answer(host, name, rows, compared, baseline)
 
 
@@ -315,13 +319,14 @@ def _points(runs: list[Run], values: dict[UUID, float], retries: Mapping[UUID, i
 
 
 def _compared(
-    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float
+    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, looked: str
 ) -> list[stats.Comparison]:
     """Nothing to compare while only one level, or not the baseline, has runs."""
     measured = {row.level for row in rows}
     if baseline not in measured or len(measured) < 2:
         return []
-    return stats.against_baseline(rows, baseline, metric, delta)
+    found = stats.against_baseline(rows, baseline, metric, delta)
+    return [stats.at_unplanned_look(one) for one in found] if looked else found
 
 
 def _level(
@@ -342,7 +347,7 @@ def _level(
         name=readable.get(label, label),
         points=points,
         planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
-        outcomes=dict(Counter(run.outcome for run in runs)),
+        outcomes=dict(Counter("" if _never_began(run) else run.outcome for run in runs)),
         mean=spread.mean if spread else None,
         low=low,
         high=high,
@@ -361,6 +366,11 @@ def _level(
         ok=len(points),
         quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
     )
+
+
+def _never_began(run: Run) -> bool:
+    """Cancelled before it began: it has no end, good or bad."""
+    return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
 
 
 def _as_seen(level: LevelRow, baseline: str, found: dict[str, Any]) -> LevelRow:

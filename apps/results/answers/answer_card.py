@@ -89,6 +89,8 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     failed = sum(level.not_ok for level in table.levels)
     if failed:
         badges.append(f"{failed} of {failed + sum(measured)} runs failed or were cancelled")
+    if table.unplanned_look and not (table.look and table.look["met"]):
+        badges.insert(0, "unplanned look")
     if table.look:
         badges.append(f"interim analysis {table.look['number']}")
     if not ended:

@@ -124,5 +124,19 @@ def _reason(seen: Look, rule: Rule) -> str:
     return f"look {seen.number} of {seen.of}, after {seen.blocks} blocks: {what} ({so})"
 
 
+def unplanned(campaign: Campaign, seen: Look | None) -> str:
+    """Why the intervals must hold at any number of runs: somebody, or a rule about other levels, ended or extended it
+    after its first results. "" where it ran as planned."""
+    if any(each["seen"] for each in campaign.extensions):
+        return "extended after its first results"
+    if campaign.state == Campaign.State.CANCELLED and campaign.kind == Campaign.Kind.COMPARISON:
+        return "cancelled before its planned end"
+    if seen is None:
+        return ""
+    if seen.found is None:
+        return "interim analysis without an interval"
+    return "ended by its stop rule" if seen.met else ""
+
+
 def newest(campaign: Campaign) -> Look | None:
     return campaign.looks.order_by("-number").first() if campaign.stop else None

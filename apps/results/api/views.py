@@ -105,6 +105,9 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
         help_text="the newest look of a stop rule: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
         "(the comparison with the interval that pays for all looks), met",
     )
+    unplanned_look = serializers.CharField(
+        allow_blank=True, help_text="why the intervals hold at any number of runs, and are wider; empty: as planned"
+    )
     overheads = serializers.DictField(
         child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
     )

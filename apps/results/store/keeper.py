@@ -28,7 +28,10 @@ from common.errors import PlanError
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
 FILLED_FROM = 500
-ASKED = ("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id")
+ASKED = (
+    *("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id"),
+    *("state", "extensions"),  # on which its intervals depend
+)
 ASKED_FOR, MOST_ASKED = "asked ", 40
 # Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
 LEVELS, SUMMARY, FINDINGS = "results/_levels.html", "results/_summary.html", "results/_findings.html"

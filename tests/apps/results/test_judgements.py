@@ -260,6 +260,31 @@ def test_runs_added_after_a_look_are_told(admin: User) -> None:
     assert found.sentence.startswith("Extended on 2026-02-03 after 6 runs had results")
 
 
+def test_the_intervals_of_an_extended_campaign_hold_at_any_look(admin: User) -> None:
+    planned = measured({"A": A, "C": C}, admin)
+    before = campaign_table(planned).levels[1]
+    planned.extensions = [{"at": "2026-02-03T10:00", "by": "olga", "repetitions": 5, "levels": [], "seen": 6}]
+
+    table = campaign_table(planned)
+
+    after = table.levels[1]
+    assert (before.relative_low or 0) > (after.relative_low or 0) and after.method.endswith("for unplanned looks")
+    assert table.unplanned_look == "extended after its first results"
+
+
+def test_runs_that_never_began_did_not_fail(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    campaign.state = Campaign.State.CANCELLED
+    last = campaign.runs.order_by("position").last()
+    campaign.runs.filter(pk=last.pk).update(outcome=Run.Outcome.CANCELLED, started_at=None)
+
+    found = judgements(campaign)
+
+    assert not of("failed", found)
+    (cancelled,) = of("extension", found)
+    assert cancelled.sentence == "Cancelled before 1 planned run began. The 95 % CIs are wider to allow for that."
+
+
 def test_what_samples_say_is_counted(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     for run in campaign.runs.all():

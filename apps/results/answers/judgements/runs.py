@@ -43,6 +43,10 @@ def unlike(asked: Asked) -> Iterator[Judgement]:
         yield Judgement(
             "host", each.sentence, "warning", {"before": each.before_position, "after": each.after_position}
         )
+    if asked.campaign.state == asked.campaign.State.CANCELLED and asked.table.unplanned_look:
+        never = sum(level.outcomes.get("", 0) for level in asked.table.levels)
+        sentence = f"Cancelled before {counted(never, 'planned run')} began. The 95 % CIs are wider to allow for that."
+        yield Judgement("extension", sentence, "warning", {"not_begun": never})
     for each in asked.campaign.extensions:
         if each["seen"]:
             yield Judgement("extension", extended(each), "warning", {"seen": each["seen"]})
@@ -51,8 +55,8 @@ def unlike(asked: Asked) -> Iterator[Judgement]:
 def extended(extension: Mapping[str, Any]) -> str:
     """The warning that runs were added to a campaign after its first results."""
     return (
-        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results: adding runs until "
-        "the result is significant inflates false positives."
+        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results. The 95 % CIs are "
+        "wider, so that they hold however many runs are added."
     )
 
 

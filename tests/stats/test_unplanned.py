@@ -1,0 +1,84 @@
+"""Comparisons that were seen before somebody decided to stop or to go on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as distributions
+
+from stats import Metric, at_unplanned_look, compare
+from stats.unplanned import critical_t
+
+TPS = Metric("tps", "tps", "higher")
+CAMPAIGNS = 20_000
+
+
+def t_statistics(seed: int, most: int) -> np.ndarray:
+    """|t| of paired differences without an effect after each number of blocks, of shape (campaigns, most)."""
+    drawn = np.random.default_rng(seed).standard_normal((CAMPAIGNS, most))
+    counts = np.arange(1, most + 1)
+    mean = np.cumsum(drawn, axis=1) / counts
+    squares = np.cumsum(drawn**2, axis=1) - counts * mean**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.abs(mean) / np.sqrt(squares / (counts - 1) / counts)
+
+
+def fixed(n: int) -> float:
+    return float(distributions.t.isf(0.025, n - 1))
+
+
+@pytest.mark.parametrize("planned", [3, 5, 10])
+def test_extending_until_better_finds_what_is_not_there_in_six_of_a_hundred_at_most(planned: int) -> None:
+    t = t_statistics(planned, 20)
+    later = np.array([critical_t(n, n - 1) for n in range(planned + 1, 21)])
+
+    wrong = (t[:, planned - 1] > fixed(planned)) | (t[:, planned:] > later).any(axis=1)
+
+    assert wrong.mean() <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / CAMPAIGNS)
+
+
+def test_cancelling_once_it_is_better_finds_what_is_not_there_in_six_of_a_hundred_at_most() -> None:
+    t = t_statistics(1, 20)
+    earlier = np.array([critical_t(n, n - 1) for n in range(3, 20)])
+
+    wrong = (t[:, 19] > fixed(20)) | (t[:, 2:19] > earlier).any(axis=1)
+
+    assert wrong.mean() <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / CAMPAIGNS)
+
+
+def test_the_same_looks_at_five_percent_each_find_it_in_more_than_one_of_six() -> None:
+    t = t_statistics(2, 20)
+
+    assert (t[:, 2:] > [fixed(n) for n in range(3, 21)]).any(axis=1).mean() > 0.2
+
+
+def arms(n: int, effect: float = 0.05, sd: float = 0.01) -> tuple[list[float], list[float]]:
+    rng = np.random.default_rng(n)
+    return list(1000 * np.exp(rng.normal(0, sd, n))), list(1000 * np.exp(effect + rng.normal(0, sd, n)))
+
+
+def test_intervals_mde_and_runs_needed_pay_for_the_look() -> None:
+    planned = compare(*arms(10, effect=0.005, sd=0.02), metric=TPS, delta=0.02, blocked=True)
+
+    found = at_unplanned_look(planned)
+
+    assert found.interval and planned.interval
+    assert found.interval[0] < planned.interval[0] and found.interval[1] > planned.interval[1]
+    assert (found.mde_percent or 0) > (planned.mde_percent or 0)
+    assert (found.runs_needed or 0) > (planned.runs_needed or 0)
+    assert (found.p, found.method) == (None, "paired t on logs, within blocks, adjusted for unplanned looks")
+
+
+def test_a_large_difference_is_sure_at_any_look() -> None:
+    found = at_unplanned_look(compare(*arms(8), metric=TPS, delta=0.02, blocked=True))
+
+    assert found.verdict == "better"
+
+
+def test_three_runs_allow_no_verdict_after_a_look() -> None:
+    found = at_unplanned_look(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
+
+    assert (found.verdict, found.interval) == ("points_only", None)
+    assert found.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned look (3)."
