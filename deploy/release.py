@@ -94,7 +94,10 @@ def build(root: Path, target: Path, docker_options: list[str]) -> str:
 def _export(root: Path, folder: Path) -> None:
     done = subprocess.run(["git", "-C", str(root), "archive", "HEAD"], capture_output=True, timeout=60, check=True)
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+        else:  # Python before 3.11.4, such as Debian 12's; the archive is that of git
+            archive.extractall(folder)  # noqa: S202
 
 
 def _build_wheel(source: Path, target: Path, built_at: str) -> None:

@@ -1,5 +1,6 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
+from stats.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
 from stats.model import (
@@ -28,6 +29,8 @@ __all__ = [
     "CERTAIN",
     "SPENDING",
     "Better",
+    "Between",
+    "Cell",
     "Change",
     "Comparison",
     "Crossed",
@@ -50,8 +53,10 @@ __all__ = [
     "all_pairs",
     "at_unplanned_look",
     "benjamini_hochberg",
+    "between_campaigns",
     "change_points",
     "compare",
+    "compare_campaigns",
     "compare_levels",
     "crossed",
     "dip_depth",

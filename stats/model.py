@@ -89,7 +89,8 @@ class Comparison:
 
     `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
     `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
-    `note`: why runs enough do not make a comparison; it is then in points only. `unit`: what one value of an arm is of.
+    `caveat`: what the verdict does not include. `note`: why runs enough do not make a comparison; it is then in
+    points only. `unit`: what one value of an arm is of.
     `se` and `df`: the standard error of the difference of logs, and its degrees of freedom.
     What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
     """
@@ -116,6 +117,7 @@ class Comparison:
     hodges_lehmann_percent: float | None = None
     unit: str = "run"
     note: str = ""
+    caveat: str = ""
     se: float | None = None
     df: float | None = None
 
@@ -134,6 +136,7 @@ class Comparison:
             words["why"] = self.note
             return _NOT_COMPARED.format(**words)
         text = _SENTENCES[self.verdict].format(**words)
+        text = f"{text} {self.caveat}" if self.caveat else text
         return f"Preliminary: {text}" if self.preliminary else text
 
 

@@ -79,7 +79,7 @@ def compare_arms(
     """The same, of logs."""
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
-    estimate = paired(log_a, log_b) if blocked else _welch(log_a, log_b)
+    estimate = paired(log_a, log_b) if blocked else welch(log_a, log_b)
     return judged(log_a, log_b, _one_of(estimate, of), metric, delta, names)
 
 
@@ -215,7 +215,8 @@ def paired(log_a: Floats, log_b: Floats) -> Estimate:
     )
 
 
-def _welch(log_a: Floats, log_b: Floats) -> Estimate:
+def welch(log_a: Floats, log_b: Floats) -> Estimate:
+    """Of logs that share no blocks."""
     n_a, n_b = len(log_a), len(log_b)
     var_a, var_b = float(log_a.var(ddof=1)), float(log_b.var(ddof=1))
     error_a, error_b = var_a / n_a, var_b / n_b

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +93,17 @@ def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> N
         "node,nodeid=2,memdev=mem2",
     ]
     assert nodes("cpu-only")[1] == "node,nodeid=1,cpus=2-3"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the time stamp counter is that of x86")
+def test_an_emulated_machine_is_given_the_frequency_of_its_time_stamp_counter(tmp_path: Path) -> None:
+    """Otherwise Linux measures it at boot, and on a busy host the guest's clock ran six times too fast."""
+    words = " ".join(emulator.arguments(DEFAULT, tmp_path, "tcg", 22000))
+
+    (given,) = re.findall(r"tsc_early_khz=(\d+)", words)
+
+    assert int(given) == pytest.approx(emulator.measure_tsc_khz(), rel=0.001)
+    assert "tsc_early_khz" not in " ".join(emulator.arguments(DEFAULT, tmp_path, "kvm", 22000))
 
 
 def test_an_unknown_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.answers import differences
+from apps.results.answers.days import Days, campaigns_of, days_of
 from apps.results.answers.differences import Difference, Ran
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
@@ -82,7 +83,8 @@ class Wide:
 @dataclass(frozen=True)
 class Compared:
     """`whats`: what all `wide` sides have in common to be compared on, as (value for an address, words, fewest runs);
-    `sentences`: each other side against the first; `hours`: of the runs still needed, where more would tell."""
+    `sentences`: each other side against the first; `hours`: of the runs still needed, where more would tell; `days`:
+    where the sides are of several campaigns."""
 
     arms: list[Arm]
     figure: str
@@ -99,6 +101,7 @@ class Compared:
     unplanned: list[Difference]
     warnings: list[str]
     more: list[str]
+    days: Days | None = None
 
     @property
     def sentence(self) -> str:
@@ -311,7 +314,8 @@ def _compared(
     step, _, measured = name.partition(".")
     kind, filled = _measured(arms, step, measured)
     rows, paired = _observations(filled)
-    compared = _comparisons(filled, rows, kind, delta)
+    days = days_of(filled, step, measured) if kind.better else None
+    compared = _comparisons(filled, rows, kind, delta, days)
     told = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
     levels = {level.level: level for level in told.levels} if told else {}
     shown = [_told(arm, levels.get(arm.title)) for arm in filled]
@@ -333,6 +337,7 @@ def _compared(
         unplanned=unplanned,
         warnings=warnings,
         more=_more(shown, compared),
+        days=days,
     )
 
 
@@ -361,15 +366,28 @@ def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
 
 
 def _comparisons(
-    arms: Sequence[Arm], rows: list[stats.Observation], kind: Measurement, delta: float
+    arms: Sequence[Arm], rows: list[stats.Observation], kind: Measurement, delta: float, days: Days | None
 ) -> list[stats.Comparison]:
-    """Each against the first; several hold together (Dunnett, or max-t)."""
+    """Each against the first; several hold together (Dunnett, max-t or Bonferroni)."""
     if not kind.better or not all(row.value > 0 for row in rows):
         return []
     metric = stats.Metric(kind.name, kind.unit, kind.better)  # type: ignore[arg-type]  # the model's own words
+    if days:
+        return [_of_campaigns(arms[0], arm, days, metric, delta, len(arms) - 1) for arm in arms[1:]]
     if len(arms) == 2:
         return [stats.compare_levels(rows, arms[0].title, arms[1].title, metric, delta)]
     return stats.against_baseline(rows, arms[0].title, metric, delta)
+
+
+def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:
+    """Side b against a, where the sides are of several campaigns."""
+    first, second = list(a.values.values()), list(b.values.values())
+    names, counts = (a.title, b.title), (len(campaigns_of(a)), len(campaigns_of(b)))
+    if len(campaigns_of(a, b)) == 1:
+        return stats.compare(first, second, metric=metric, delta=delta, blocked=False, names=names, of=of)
+    return stats.compare_campaigns(
+        first, second, days.between, metric=metric, delta=delta, names=names, campaigns=counts, of=of
+    )
 
 
 def _told(arm: Arm, level: stats.Level | None) -> Arm:

@@ -150,8 +150,13 @@ def _pair(found: Compared, words: str, what: What, first: Values, other: Values,
     told = None
     if a and b and found.better and min(*a, *b) > 0:
         metric = stats.Metric(found.figure.partition(".")[2], found.unit, found.better)  # type: ignore[arg-type]
-        # Runs of several campaigns, profiles or hosts share no blocks.
-        told = stats.compare(a, b, metric=metric, delta=found.delta, blocked=False, names=("A", letter), of=tested)
+        names = ("A", letter)
+        if found.days:
+            told = stats.compare_campaigns(
+                a, b, found.days.between, metric=metric, delta=found.delta, names=names, of=tested
+            )
+        else:
+            told = stats.compare(a, b, metric=metric, delta=found.delta, blocked=False, names=names, of=tested)
     return Pair(name_of(what), words, letter, (len(a), len(b)), (_mean(a), _mean(b)), told)
 
 

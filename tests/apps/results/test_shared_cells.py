@@ -70,7 +70,24 @@ def test_all_levels_that_both_have_run_are_listed_with_the_ratio_that_each_has_a
         assert one and one.interval and alone.interval
         assert one.ratio_percent == pytest.approx(alone.ratio_percent) and pair.n == (5, 5)
         assert one.interval[0] < alone.interval[0] and one.interval[1] > alone.interval[1]
-        assert one.p == pytest.approx(min(1.0, 8 * (alone.p or 0)))
+        assert (one.verdict, one.p, alone.p) == ("undetectable", None, None)
+        assert "Variation between campaigns is not included" in one.sentence()
+
+
+def test_campaigns_are_compared_with_the_variation_between_those_of_the_history(
+    admin: User, campaigns: list[Campaign]
+) -> None:
+    host = campaigns[0].host
+    for number in range(3):
+        split.finished(admin, host, name=f"earlier {number}")
+
+    found = compare(sides(campaigns))
+
+    (one,) = found.comparisons
+    assert found.days and found.days.between and found.days.between.df == 2
+    assert "variation between campaigns (REML, 2 df)" in one.method
+    assert "not included" not in one.sentence()
+    assert found.more == []
 
 
 def test_each_further_side_is_compared_with_the_first(admin: User, campaigns: list[Campaign]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -23,6 +26,7 @@ KVM_CPU = "host,-arch-capabilities"  # some nested KVMs refuse to set that regis
 PROBE_S = 20.0
 ACCELERATORS = ("auto", "kvm", "tcg")
 SPARE_MB = 512
+RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
 KILL_S = 60.0
 
 
@@ -69,7 +73,7 @@ def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[st
         cpu = ["-accel", "kvm", "-cpu", KVM_CPU]
     else:
         # By default Linux reads the time from the emulated HPET, one CPU at a time.
-        append += " tsc=reliable clocksource=tsc"
+        append += f" tsc=reliable clocksource=tsc{_tsc_frequency()}"
         cpu = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-la57,-svm"]
     return [
         *(QEMU, "-name", f"{topology.name},debug-threads=on", "-nodefaults", "-display", "none"),
@@ -81,6 +85,32 @@ def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[st
         *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"),
         *("-device", "virtio-net-pci,netdev=net,romfile=", "-serial", f"file:{state / 'serial.log'}"),
     ]
+
+
+def _tsc_frequency() -> str:
+    """For the kernel of an emulated machine, whose time stamp counter is the host's: its frequency. Linux would measure
+    it at boot, and on a busy host be wrong by a factor: the guest's clock then runs several times too fast."""
+    return f" tsc_early_khz={measure_tsc_khz()}" if platform.machine() == "x86_64" else ""
+
+
+def measure_tsc_khz(seconds: float = 0.1) -> int:
+    """Ticks of this machine's time stamp counter in a millisecond."""
+    with mmap.mmap(-1, len(RDTSC), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as code:
+        code.write(RDTSC)
+        place = ctypes.c_char.from_buffer(code)
+        read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(place))
+        began, first = _tick(read)
+        time.sleep(seconds)
+        ended, last = _tick(read)
+        del place  # else the memory cannot be given back
+    return round((last - first) * 1_000_000 / (ended - began))
+
+
+def _tick(read: Callable[[], int]) -> tuple[int, int]:
+    """Nanoseconds and the counter at the same moment: of several readings, the least interrupted."""
+    readings = [(time.monotonic_ns(), read(), time.monotonic_ns()) for _ in range(50)]
+    before, count, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return (before + after) // 2, count
 
 
 def _numa(topology: Topology) -> Iterator[str]:
