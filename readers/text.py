@@ -13,6 +13,7 @@ from common.errors import FormatError
 INT = r"[0-9]{1,18}"
 NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
 
+_SAYS = re.compile(rb"\S")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN = 120
 _PIECE = 1 << 16  # bytes
@@ -69,7 +70,7 @@ def _joined_thousands(text: str) -> str:
 
 def is_unfinished(raw: bytes) -> bool:
     """Whether the last line has no end. It may have lost digits, so that no figure of it is believed."""
-    return bool(raw[max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1 :].strip())
+    return bool(_SAYS.search(raw, max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1))
 
 
 def finished(raw: bytes) -> bytes:

@@ -91,7 +91,10 @@ def _shown(found: dict[str, Any]) -> Any:
     notes = [
         f"Margin {found['delta_percent']:g} %. Variation from day to day is not in these intervals: run both in turns."
     ]
-    if len(found["figures"]) > 1:
+    intervals = [row for row in found["figures"] if row["relative_low"] is not None]
+    if len(intervals) < len(found["figures"]):
+        notes = ["An interval and a verdict need three runs or more on each side."]
+    if len(intervals) > 1:
         notes.append("The intervals of all changes hold together (Bonferroni).")
     left_out = [f"not compared: {each}" for each in found["skipped"]]
     return tables.below(table, tables.lines(*notes, *found["warnings"], *left_out))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from tests.cli.program import CLI, Program
 
@@ -161,3 +164,17 @@ def test_stat_reports_failed_transactions(offline: Program) -> None:
     done = offline.run("stat", sample("pgbench-15-failures.out"), "vs", sample("pgbench-15-transactions.out"))
 
     assert re.search(r"failed: [1-9][0-9,]* in the old runs, 0 in the new runs", done.stdout)
+
+
+def test_stat_has_the_interval_of_welch_t_on_logs(offline: Program, tmp_path: Path) -> None:
+    old, new = [101.0, 99.5, 100.2, 98.9, 100.8], [104.1, 107.3, 103.2, 109.0, 105.5, 101.9]
+    for name, values in (("old", old), ("new", new)):
+        (tmp_path / f"{name}.csv").write_text("tps\n" + "".join(f"{value}\n" for value in values))
+
+    (row,) = offline.json("stat", "old.csv", "vs", "new.csv")["figures"]
+
+    expected = stats.ttest_ind(np.log(new), np.log(old), equal_var=False).confidence_interval(0.95)
+    assert [row["relative_low"], row["relative_high"]] == pytest.approx(
+        [100 * (math.exp(expected.low) - 1), 100 * (math.exp(expected.high) - 1)]
+    )
+    assert row["old"]["mean"] == pytest.approx(stats.gmean(old))
