@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from celery import shared_task
 
 from apps import logs
@@ -10,6 +12,8 @@ from apps.results import queries
 from apps.results.answers import looks
 from apps.results.store import fold, keeper, retention
 from apps.results.store import ingest as reading
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="results.ingest")
@@ -34,7 +38,10 @@ def fold_due() -> None:
     """Runs under way whose samples have piled up."""
     for run in queries.to_fold():
         with logs.about(run.pk):
-            fold.fold(run, leave=fold.TAIL)
+            try:
+                fold.fold(run, leave=fold.TAIL)
+            except reading.UNREADABLE:  # when it has ended, it fails by this; the others go on
+                log.exception("the samples of run %s cannot be read", run.pk)
 
 
 @shared_task(name="results.thin_due")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from django.db import transaction
+from django.db import DataError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -23,6 +24,10 @@ from readers.postgres.server_log import Checkpoint, parse_checkpoints
 
 SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
+# How malformed output of a host shows, or a fault of a parser. A lost connection to the database is not among them.
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, DataError)
+
+log = logging.getLogger(__name__)
 
 
 def ingest(run: Run) -> bool:
@@ -30,11 +35,27 @@ def ingest(run: Run) -> bool:
     waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
     if not waiting.exists():
         return False
-    fold.fold(run)  # step by step: what dies half way goes on from there
-    read = _read(run, waiting)
+    try:
+        fold.fold(run)  # step by step: what dies half way goes on from there
+        read = _read(run, waiting)
+    except UNREADABLE as error:
+        read = _give_up(run, waiting, error)
     if read and run.campaign.stop:
         looks.look(run.campaign)
     return read
+
+
+def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
+    """What a host sent cannot be read, and would not be the next time: the run fails, and the others are read."""
+    log.exception("the results of run %s cannot be read", run.pk)
+    words = f"its results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
+    failed = WorkloadError(f"run {run.pk}", words, hint="its output is kept on the page of the run")
+    empty = {"checked": 0, "ok": 0, "lines": []}
+    ended = {"ingested_at": timezone.now(), "outcome": Run.Outcome.FAILED, "error": failed.as_dict(), "proof": empty}
+    if not waiting.update(**ended):
+        return False
+    run.refresh_from_db()
+    return True
 
 
 @transaction.atomic

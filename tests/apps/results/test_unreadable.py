@@ -1,0 +1,93 @@
+"""A host may seal anything: its run fails with the cause, and the results of all others are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.results import tasks
+from tests.factories import make_campaign
+
+pytestmark = pytest.mark.django_db
+MEASURED = {"step": "measure", "began": 1795273600.0, "ended": 1795273610.0, "costs": {}}
+SERIES: dict[str, Any] = {"source": "fio", "columns": {"t": [1795273601.0], "read_iops": [7.0]}, "spans": []}
+BAD_SERIES: list[Any] = [
+    b"",
+    b"[" * 100_000,
+    b"null",
+    b"[]",
+    b"\xff\xfe",
+    {},
+    {**SERIES, "columns": None},
+    {**SERIES, "columns": {"t": ["soon"]}},
+    {**SERIES, "columns": {"t": [1.0, 2.0], "read_iops": [1.0]}},
+    {**SERIES, "columns": {"read_iops": [1.0]}},
+    {**SERIES, "source": "x" * 5000},
+    {**SERIES, "source": "a\0b"},
+    {**SERIES, "spans": [{"name": 7}]},
+    {**SERIES, "spans": [{"name": "a\0", "began": 1.0, "ended": 2.0}]},
+    {**SERIES, "spans": [{"name": "far", "began": 1e308, "ended": -1e308}]},
+]
+BAD_EVENTS: list[tuple[str, Any]] = [
+    ("proof", {}),
+    ("proof", {"setting": 1, "subject": None, "found": {}, "phase": []}),
+    ("measured", {"step": 7, "began": "now"}),
+    ("sample", {"step": "measure", "source": "cpu", "t": "late", "values": {"busy": 1}}),
+    ("sample", {"step": "measure", "source": "cpu", "t": 1, "values": [1]}),
+    ("sample", {"step": None, "source": [], "t": 1, "values": {"busy": {}}}),
+]
+
+
+@pytest.fixture
+def runs() -> list[Run]:
+    """A run whose host is hostile, and one of another campaign: both ended, neither is read."""
+    found = []
+    for _ in range(2):
+        run = make_campaign(state=Campaign.State.RUNNING).runs.order_by("position")[0]
+        run.state, run.outcome, run.next_tick_at, run.manifest = Run.State.ENDED, Run.Outcome.OK, None, {"files": []}
+        run.started_at = run.ended_at = timezone.now()
+        run.save()
+        Run.objects.filter(campaign=run.campaign).exclude(pk=run.pk).update(ingested_at=timezone.now())
+        tell(run, 1, "measured", MEASURED)
+        found.append(run)
+    return found
+
+
+def tell(run: Run, seq: int, kind: str, data: Any) -> None:
+    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind=kind, data=data)
+
+
+def read_all(bad: Run, good: Run) -> None:
+    """As the beat does; whichever was first."""
+    tasks.fold_due()
+    tasks.ingest_due()
+    bad.refresh_from_db()
+    good.refresh_from_db()
+
+
+@pytest.mark.parametrize("content", BAD_SERIES, ids=lambda content: str(content)[:30])
+def test_one_bad_series_stops_nobody_elses_results(runs: list[Run], content: Any) -> None:
+    bad, good = runs
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    Artefact.objects.create(run=bad, path="out/measure/series.json", size=len(data), sha256="0" * 64, content=data)
+
+    read_all(bad, good)
+
+    assert good.ingested_at
+    assert bad.ingested_at
+    assert bad.error
+
+
+@pytest.mark.parametrize(("kind", "data"), BAD_EVENTS, ids=[str(event)[:50] for event in BAD_EVENTS])
+def test_one_bad_event_stops_nobody_elses_results(runs: list[Run], kind: str, data: Any) -> None:
+    bad, good = runs
+    tell(bad, 2, kind, data)
+
+    read_all(bad, good)
+
+    assert good.ingested_at
+    assert bad.ingested_at
