@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from . import protocol
+from . import load_role, protocol
 from .datasets import shelf
 from .errors import HostFailure, Unplannable
 from .instance import Target
@@ -40,29 +40,49 @@ _CARELESS = re.compile(
     r"^(?:fsync|full_page_writes) *= *'?(?:off|of|false|fals|fal|fa|f|no|n|0)\b", re.MULTILINE | re.IGNORECASE
 )
 
+ACCOUNTS = ("proving-load", "postgres")
+APART = 2_000_000_000  # no distribution, container or directory service gives it to anybody
+HINT = "useradd --system --shell /usr/sbin/nologin proving-load, and let it read bin_dir and the data directory"
+
 Execute = Callable[..., None]
 Spawn = Callable[..., Child]
 
 
 def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) -> Account:
-    """Who runs PostgreSQL, which refuses root: the named account, postgres where it can get at everything, or a
-    user namespace. HostFailure when none of them works."""
+    """Who runs PostgreSQL, which refuses root: the named account, or the first of ACCOUNTS that can get at everything,
+    else a uid without an account, else root in a user namespace. HostFailure when none of them works."""
     if system.euid() != 0:
         return Account(name=str(system.euid()))
-    candidate = _named(os_user or "postgres")
-    if candidate and _reaches(system, candidate, bin_dir, data_dir):
-        return candidate
+    if os_user == "root" or (os_user and getattr(_named(os_user), "user", None) == 0):
+        raise Unplannable("target.os_user", os_user, "an account that is not root")
+    for name in [os_user] if os_user else ACCOUNTS:
+        candidate = _named(name)
+        if candidate and _reaches(system, candidate, bin_dir, data_dir):
+            return candidate
     if os_user:
         problem = "cannot execute postgres there or reach the data directory" if candidate else "does not exist"
         raise HostFailure(f"account {os_user!r} {problem} ({bin_dir}, {data_dir})", "choose another account, or none")
+    return _namespace(system, bin_dir, data_dir)
+
+
+def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
+    """A uid that nobody has, or where that reaches too little root itself: in a namespace it is an ordinary uid."""
     uid = ordinary_uid()
-    namespace = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
-    if system.run([*namespace.wrapper, f"{bin_dir}/postgres", "--version"]).code:
-        raise HostFailure(
-            "PostgreSQL refuses to run as root, there is no usable account postgres, and user namespaces do not work",
-            "name an account in target.os_user that can read bin_dir and data_dir",
-        )
-    return namespace
+    apart = Account(name=f"uid {APART}", user=APART, group=APART, wrapper=as_uid(uid))
+    if _reaches(system, apart, bin_dir, data_dir) and _starts(system, apart, bin_dir):
+        return apart
+    rooted = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
+    if system.launcher():
+        words = "no account but root can run PostgreSQL here, and the launcher allows no program of others as root"
+        raise HostFailure(words, HINT)
+    if not _starts(system, rooted, bin_dir):
+        raise HostFailure("PostgreSQL refuses to run as root, and user namespaces do not work", HINT)
+    return rooted
+
+
+def _starts(system: System, account: Account, bin_dir: str) -> bool:
+    argv = [*account.wrapper, f"{bin_dir}/postgres", "--version"]
+    return system.run(argv, user=account.user, group=account.group).code == 0
 
 
 def _named(name: str) -> Optional[Account]:
@@ -77,7 +97,10 @@ def _named(name: str) -> Optional[Account]:
 
 def _reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
     tests = ["-x", f"{bin_dir}/postgres", "-a", "-x", f"{bin_dir}/initdb", "-a", "-x", data_dir]
-    return system.run(["test", *tests], user=account.user, group=account.group).code == 0
+    try:
+        return system.run(["test", *tests], user=account.user, group=account.group).code == 0
+    except HostFailure:  # a container may have no such uid
+        return False
 
 
 def initdb_options(major: int, wanted: Mapping[str, str]) -> list[str]:
@@ -115,7 +138,7 @@ class Cluster(Target):
         super().__init__(system, target["bin_dir"], account)
         self._execute, self._spawn = execute, spawn
         self._initdb = initdb_options(self.major, initdb or {})
-        self.key = protocol.digest([self.major, self._initdb, account.name])[:12]
+        self.key = protocol.digest([self.major, self._initdb, account.name, load_role.NAME])[:12]
         self.home = Path(target["data_dir"]).resolve() / self.key
         self.pgdata = self.home / "pgdata"
         self.socket_dir = self.home / "socket"
@@ -145,9 +168,25 @@ class Cluster(Target):
         self._execute(
             [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=1800.0
         )
+        self._make_load_role(fresh)
         with (fresh / "postgresql.conf").open("a") as file:
             file.write(f"\ninclude '{INCLUDE}'\n")
         os.rename(fresh, self.pgdata)
+
+    def _make_load_role(self, pgdata: Path) -> None:
+        """With the server of one user, before anybody can connect."""
+        argv = [str(self.bin_dir / "postgres"), "--single", "-D", str(pgdata), "-c", "exit_on_error=on", "postgres"]
+        done = self._run(argv, {}, "".join(f"{line}\n" for line in load_role.statements(self.major)))
+        if done.code:
+            raise HostFailure(f"the role of the load cannot be made: {done.stderr.strip()[-500:]}", "read the error")
+
+    @property
+    def load_env(self) -> dict[str, str]:
+        return {**self.env, "PGUSER": load_role.NAME}
+
+    @property
+    def owned_by(self) -> str:
+        return f" owner {load_role.NAME}"
 
     def _spoiled(self) -> bool:
         """Whether the host went down under a server that did not wait for its disk: nothing there can be believed."""

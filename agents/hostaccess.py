@@ -1,7 +1,7 @@
 """Where a script or SQL of a user's own reaches out of its database: shells of pgbench, programs of COPY. Pure.
 
 This gives a clear refusal before anything runs. It is no protection: SQL can hide such a command. Only users who may
-run commands bring scripts, because the load is superuser of its cluster.
+run commands bring scripts, because the load of an existing cluster is its superuser.
 """
 
 from __future__ import annotations

@@ -50,6 +50,16 @@ class Instance:
         }
 
     @property
+    def load_env(self) -> dict[str, str]:
+        """How the load finds it; by default with the rights that we have."""
+        return self.env
+
+    @property
+    def owned_by(self) -> str:
+        """Behind CREATE DATABASE: the role of the load, where it has one of its own."""
+        return ""
+
+    @property
     def options(self) -> list[str]:
         """What the server is started with, besides its programs."""
         return ["-D", str(self.pgdata)]

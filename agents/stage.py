@@ -204,10 +204,11 @@ def run_tool(
     out: Path,
     looks: Sequence[Look] = (),
     directory: str = "",
+    as_owner: bool = False,
 ) -> None:
     """Start, wait, and complain with the tool's own words when it failed."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(run, argv, purpose, files, directory=directory)
+    child = start_tool(run, argv, purpose, files, directory=directory, as_owner=as_owner)
     _finish(run, child, follow(run, child, limit_s, looks), argv, files)
 
 
@@ -218,8 +219,10 @@ def start_tool(
     files: tuple[Path, Path],
     stdin: int = DEVNULL,
     directory: str = "",
+    as_owner: bool = False,
 ) -> Child:
-    env = run.cluster.env if run.cluster else {}
+    """A program of the load; with `as_owner` it connects to PostgreSQL as we do."""
+    env = {} if run.cluster is None else run.cluster.env if as_owner else run.cluster.load_env
     account: Account = run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
     with files[0].open("wb") as stdout, files[1].open("wb") as stderr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
-from .cluster import MAX_SOCKET, SOCKET_NAME, Cluster, choose_account
+from .cluster import HINT, MAX_SOCKET, SOCKET_NAME, Cluster, choose_account
 from .processes import Child, environment, spawn
 from .settings import Plan
 from .stage import run_tool
@@ -26,6 +26,8 @@ def make(run: Run, plans: Mapping[str, Plan]) -> Target:
         return existing
     Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
     run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
+    if run.account.wrapper and run.account.user is None:
+        run.log("warning", f"PostgreSQL and the load run with root's rights over files: {HINT}")
     return {"private": _private, "standby": _standby, "remote": _remote}[target["kind"]](run, plans)
 
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
+from ..load_role import EXTENSIONS, RESET
 from ..protocol import REBOOT
 from ..spool import Record
 from ..workloads import WORKLOADS
@@ -155,7 +156,7 @@ class _Kept(Loan):
 
     def _drop(self, name: str) -> None:
         force = " with (force)" if self._cluster.major >= FORCE else ""
-        self._tools.psql("drop", "postgres", f"drop database if exists {name}{force}")
+        self._tools.own("drop", "postgres", f"drop database if exists {name}{force}")
 
     def _remove(self, begin: float) -> None:
         if self._entry:
@@ -188,7 +189,10 @@ class _Kept(Loan):
         else:
             self._drop(self._database)
             check_room(self._run, self.home, self._data.bytes(self._options), f"data set {self._name}")
-            self._tools.psql("create", "postgres", f"create database {self._database} template template0")
+            owner = self._cluster.owned_by
+            self._tools.own("create", "postgres", f"create database {self._database} template template0{owner}")
+            if owner:
+                self._tools.own("grant", self._database, EXTENSIONS, RESET)
         making.go()
         # Counters at zero, so that a write shows; what its relations are, so that a loss shows.
         found = contents.measured(self._cluster, self._database)
@@ -238,8 +242,8 @@ class _Kept(Loan):
         self._drop(self._work)
         self._shelf.put(self.fingerprint, work_of=self._run.job.run)
         self._tools.progress(0.0, None, f"copying {self._database}")
-        create = f"create database {self._work} template {self._database}{strategy}"
-        self._tools.psql("copy", "postgres", *["set file_copy_method = clone"] * clone, create)
+        create = f"create database {self._work} template {self._database}{self._cluster.owned_by}{strategy}"
+        self._tools.own("copy", "postgres", *["set file_copy_method = clone"] * clone, create)
 
     # What became of it
 

@@ -47,8 +47,14 @@ class Tools:
         self._out = run.job.path / "out" / STEP
         self._out.mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    def own(self, purpose: str, database: str, *commands: str) -> None:
+        """Commands of ours, however long they take. WorkloadFailure with the server's words."""
+        argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
+        argv += [part for command in commands for part in ("-c", command)]
+        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, as_owner=True)
+
     def psql(self, purpose: str, database: str, *commands: str, look: Optional[Callable[[float], None]] = None) -> None:
-        """Each command by itself, however long they take. WorkloadFailure with the server's words."""
+        """Each command by itself, as the load. WorkloadFailure with the server's words."""
         argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
         self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], look)
 
@@ -96,7 +102,7 @@ class Making:
                 self._do(step, estimate)
         self._tools.progress(1.0, 0.0, "made; a checkpoint writes it out")
         # As after a restore: what is measured must not pay for writing the fresh data out.
-        self._tools.psql("checkpoint", self._database, "checkpoint")
+        self._tools.own("checkpoint", self._database, "checkpoint")
 
     def _do(self, step: Step, estimate: Estimate) -> None:
         tools, system = self._tools, self._tools.run.system

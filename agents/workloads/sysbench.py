@@ -181,7 +181,7 @@ class Sysbench(Workload):
     def measure(self, options: Options, stage: Stage) -> None:
         own = stage.allowed(options["directory"]) if "directory" in options else ""
         context, seconds = Context(stage.tool("sysbench"), str(stage.out), own), self.duration(options)
-        connection = [f"--pgsql-{name}={value}" for name, value in _connection(stage.cluster.env).items()]
+        connection = [f"--pgsql-{name}={value}" for name, value in _connection(stage.cluster.load_env).items()]
 
         def line(action: str) -> list[str]:
             program, *rest = self.argv(options, context, action)
