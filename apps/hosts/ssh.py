@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import asyncssh
 from django.conf import settings
@@ -35,6 +35,7 @@ CONNECT_S = 15.0
 CALL_S = 20.0
 OPEN_S = 60.0  # with a push of the agent over a slow line
 CLOSE_S = 3.0
+MAX_STDERR = 1 << 18
 MAX_WORDS = 4000  # of an agent's error
 # Reads the zipapp on stdin, and puts it in place only when it is whole.
 PUSH = """
@@ -264,9 +265,11 @@ class Link:
             command = self._command(self.host.python, "-I", "-c", PUSH, path, digest)
             hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
         async with asyncio.timeout(CALL_S):
-            done = await self._connection.run(command, input=data, encoding=None)
-        if done.exit_status != 0:
-            said = cast(bytes, done.stderr).decode(errors="replace").strip()[-500:]
+            process = await self._connection.create_process(command, encoding=None, stdout=asyncssh.DEVNULL)
+            process.stdin.write(data)
+            process.stdin.write_eof()
+            said = await _words(process)
+        if process.exit_status != 0:
             raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
@@ -300,10 +303,20 @@ class Link:
                     return message
 
     async def _last_words(self) -> str:
-        stderr = await self._process.stderr.read()
-        await self._process.wait_closed()
-        said = stderr.decode(errors="replace").strip()[-500:]
+        said = await _words(self._process)
         return f"ended with status {self._process.exit_status}: {said or 'no message'}"
+
+
+async def _words(process: asyncssh.SSHClientProcess[bytes]) -> str:
+    """The end of what a process says on stderr until it ends; one that says more than MAX_STDERR is cut off."""
+    said = bytearray()
+    while data := await process.stderr.read(1 << 14):
+        said += data
+        if len(said) > MAX_STDERR:
+            process.close()
+            break
+    await process.wait_closed()
+    return said.decode(errors="replace").strip()[-500:]
 
 
 async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:

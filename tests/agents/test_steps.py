@@ -107,7 +107,7 @@ def test_samples_come_while_the_query_still_runs(agent: Connection, steps: Steps
 def test_nothing_that_was_typed_is_a_command_of_psql(
     agent: Connection, steps: Steps, tmp_path: Path, shell: str
 ) -> None:
-    tmp_path.chmod(0o777)
+    tmp_path.chmod(0o1777)
     typed = shell.format(file=tmp_path / "touched")
 
     run = agent.submit(steps(("measure", "sql", {"statements": typed})))

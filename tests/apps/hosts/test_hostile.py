@@ -1,0 +1,61 @@
+"""A hostile host behind the real SSH door: each lie ends in words, within its time, and in bounded memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.models import AuditEntry
+from apps.hosts import contact, ssh
+from apps.hosts.models import Host
+from tests import hostile, remote
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.fast]
+Register = Callable[..., Host]
+LIMIT_S = 3.0
+MAX_MIB = 120  # the largest frame, its text, and its objects
+
+
+def peak_mib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+@pytest.fixture
+def lying(register: Register, server: remote.Server, tmp_path: Path) -> Callable[[str], Host]:
+    def lying(lie: str) -> Host:
+        host = register(server)
+        tmp_path.chmod(0o755)
+        program = tmp_path / "python"
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} {hostile.__file__} '{lie}' \"$@\"\n")
+        program.chmod(0o755)
+        Host.objects.filter(pk=host.pk).update(python=str(program))
+        host.refresh_from_db()
+        return host
+
+    return lying
+
+
+@pytest.mark.parametrize("lie", hostile.LIES)
+def test_a_lie_makes_the_host_unreachable_and_nothing_else(
+    lying: Callable[[str], Host], lie: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CALL_S", "OPEN_S"):
+        monkeypatch.setattr(ssh, name, LIMIT_S)
+    host, before, began = lying(lie), peak_mib(), time.monotonic()
+
+    contact.check_host(host)
+
+    took, grown = time.monotonic() - began, peak_mib() - before
+    host.refresh_from_db()
+    told = sum(len(str(entry.after)) for entry in AuditEntry.objects.filter(action__startswith="host."))
+    assert host.state == Host.State.UNREACHABLE
+    assert len(host.state_reason) < 10_000
+    assert not host.facts
+    assert took < 10 * LIMIT_S
+    assert grown < MAX_MIB
+    assert told < 1_000_000
