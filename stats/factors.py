@@ -36,17 +36,38 @@ Levels = Mapping[str, Sequence[str]]  # factor -> its levels, the first one bein
 @dataclass(frozen=True)
 class Crossed:
     """Logs of a full factorial, of shape (blocks, levels of the first factor, levels of the second ...); `left_out`
-    counts runs of blocks that are not whole. `s` is the standard deviation within blocks, with `df`."""
+    counts runs of blocks that are not whole. `s` is the standard deviation within blocks, with `df`. `plots`: factors
+    for whose levels the server starts anew; runs with the same levels of them share a start (a split plot)."""
 
     levels: dict[str, list[str]]
     logs: Floats
     left_out: int
     s: float
     df: int
+    plots: frozenset[str] = frozenset()
 
     @property
     def blocks(self) -> int:
         return len(self.logs)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a start holds several runs, of which there are several starts in a block."""
+        varied = {name for name, own in self.levels.items() if len(own) > 1}
+        return bool(varied & self.plots) and bool(varied - self.plots)
+
+    def error_of(self, *names: str) -> Crossed:
+        """With the error for effects of these factors: that of whole plots where only their levels change, else that
+        within a start. `s` is of one run."""
+        if not self.is_split:
+            return self
+        starts = self.logs.mean(axis=tuple(n for n, name in enumerate(self.levels, 1) if name not in self.plots))
+        s, df = _spread(starts)
+        runs = self.logs.size / starts.size
+        if set(names) <= self.plots:
+            return replace(self, s=s * math.sqrt(runs), df=df)
+        left = max(0.0, self.s**2 * self.df - runs * s**2 * df)
+        return replace(self, s=math.sqrt(left / (self.df - df)), df=self.df - df)
 
     def means(self, *names: str) -> Floats:
         """Over blocks and all other factors; its axes are in the order of the design."""
@@ -57,7 +78,12 @@ class Crossed:
         return self.logs.take(place, axis=1 + list(self.levels).index(name)).ravel()
 
 
-def crossed(levels: Levels, cells: Mapping[str, Sequence[str]], rows: Sequence[Observation]) -> Crossed:
+def crossed(
+    levels: Levels,
+    cells: Mapping[str, Sequence[str]],
+    rows: Sequence[Observation],
+    plots: frozenset[str] = frozenset(),
+) -> Crossed:
     """The runs of whole blocks by their cells; `cells` says which labels of the factors a row's level stands for.
 
     PlanError where the combinations are not all of them, or fewer than three blocks have them all.
@@ -78,7 +104,7 @@ def crossed(levels: Levels, cells: Mapping[str, Sequence[str]], rows: Sequence[O
         have = "none" if not len(whole) else f"only {len(whole)}"
         raise PlanError("blocks", f"{have} of its blocks have every combination", hint="three at least are needed")
     s, df = _spread(whole)
-    return Crossed({name: list(own) for name, own in levels.items()}, whole, len(rows) - whole.size, s, df)
+    return Crossed({name: list(own) for name, own in levels.items()}, whole, len(rows) - whole.size, s, df, plots)
 
 
 def _spread(whole: Floats) -> tuple[float, int]:
@@ -94,9 +120,12 @@ def main_effects(found: Crossed, metric: Metric, delta: float) -> list[tuple[str
 
 
 def _effects_of(found: Crossed, name: str, metric: Metric, delta: float) -> list[Comparison]:
+    found = found.error_of(name)
     labels, means = found.levels[name], found.means(name)
     se = found.s * math.sqrt(2 * len(labels) / found.logs.size)
     method = "means of a full factorial, within blocks" + (", Bonferroni" if len(labels) > 2 else "")
+    if found.is_split:
+        method += ", error between starts" if name in found.plots else ", error within a start"
     return [
         judged(
             found.of_level(name, 0),
@@ -188,6 +217,7 @@ def interactions(found: Crossed, delta: float) -> list[Interaction]:
 
 
 def _interaction(found: Crossed, pair: tuple[str, str], delta: float) -> Interaction:
+    found = found.error_of(*pair)
     means = found.means(*pair)
     rows, columns = means.shape
     each = found.logs.size // means.size  # runs of each pair of levels

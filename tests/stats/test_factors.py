@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -159,3 +160,34 @@ def test_runs_without_any_spread_have_effects_and_no_p() -> None:
 
     assert (found.p, found.ratio_percent) == (None, pytest.approx(100 * (4 / 3 / 2 - 1)))
     assert "nan" not in found.sentence()
+
+
+# Logs of 4 blocks: two starts of the server (A), two runs after each (B).
+SPLIT = (
+    ((9.50, 9.53), (9.56, 9.60)),
+    ((9.47, 9.52), (9.58, 9.61)),
+    ((9.52, 9.54), (9.55, 9.60)),
+    ((9.49, 9.53), (9.60, 9.62)),
+)
+
+
+def test_an_effect_of_starts_has_the_error_between_starts() -> None:
+    """F(A) 32.393 on 1 and 3 degrees of freedom, p 0.01075; F(B) 58.8 on 1 and 6, p 0.000257; pooled, A has 79.3."""
+    levels = {"a": ("off", "on"), "b": ("low", "high")}
+    cells = {f"{a}, {b}": (a, b) for a in levels["a"] for b in levels["b"]}
+    rows = [
+        Observation(f"{levels['a'][i]}, {levels['b'][j]}", block, math.exp(y), 0)
+        for block, starts in enumerate(SPLIT)
+        for i, runs in enumerate(starts)
+        for j, y in enumerate(runs)
+    ]
+
+    found = crossed(levels, cells, rows, frozenset({"a"}))
+    effects = dict(main_effects(found, TPS, DELTA))
+
+    assert effects["a"].p == pytest.approx(0.01075, abs=2e-5)
+    assert effects["b"].p == pytest.approx(0.000257, abs=2e-6)
+    assert effects["a"].method.endswith("error between starts")
+    assert found.error_of("a").df == 3
+    assert found.error_of("a", "b").df == 6
+    assert dict(main_effects(crossed(levels, cells, rows), TPS, DELTA))["a"].p == pytest.approx(9e-6, abs=1e-6)

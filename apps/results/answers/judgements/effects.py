@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import stats
+from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
+from apps.campaigns.models import Campaign
 from apps.results.answers.judgements.asked import Asked, and_of, counted
 from apps.results.answers.sentences import Judgement, Tone, tone_of
 from common.errors import PlanError
@@ -31,7 +33,15 @@ def _crossed(asked: Asked) -> stats.Crossed:
     levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in asked.campaign.factors}
     known = {level.label for level in asked.table.levels}
     names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in asked.design}
-    return stats.crossed(levels, {label: cell for label, cell in names.items() if label in known}, asked.rows)
+    cells = {label: cell for label, cell in names.items() if label in known}
+    return stats.crossed(levels, cells, asked.rows, _plots(asked.campaign))
+
+
+def _plots(campaign: Campaign) -> frozenset[str]:
+    """The factors for which the cluster or the server starts anew, where runs share a start."""
+    if campaign.order != "fewest_restarts":
+        return frozenset()
+    return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))
 
 
 def _interactions(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
