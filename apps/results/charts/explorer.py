@@ -20,13 +20,25 @@ from apps.results.charts.themes import (
     origin_note,
     value_range,
 )
-from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, sizes, title
+from apps.results.explore.explorer import (
+    BLOCK,
+    MOST_STRIP,
+    ORDER,
+    Explored,
+    Group,
+    Seen,
+    doubling,
+    ideal_scaling,
+    numeric,
+    title,
+)
 
-HEIGHT_PX, STACKED_PX = 520, 360
+HEIGHT_PX, STACKED_PX = 460, 360
 NARROW_PX = 700  # below this facets stand one below the other
 GAP, STACKED_GAP = 0.04, 0.07
 DECADES = 5  # a shorter logarithmic axis would have one tick
 MOST_JOINED = 12  # blocks: more lines than these are a thicket
+MOST_BESIDE_LINES, BESIDE_LINES = 200, -0.25  # runs drawn beside lines of means, and how far
 MOST_COLOURS, MOST_FACETS = 6, 12
 MOST_CELLS = 150  # of a heat map with its figures written in
 OUTSIDE = 400  # outliers that are drawn of all boxes
@@ -85,30 +97,39 @@ def _axes(found: Explored, place: int, count: int, stacked: bool, drawn: Figure,
 
 
 def _x_axis(found: Explored) -> Figure:
-    """Sizes on a logarithmic axis of two, other levels in their order; boxes need one step for each level."""
+    """Numbers on an axis of numbers, logarithmic where they double; other levels in their order. Boxes need one step
+    for each level."""
     if found.view.x in (ORDER, BLOCK):
         return {}
-    numbers = sizes(found.xs) if found.view.shape in ("strip", "lines") else None
-    if numbers:
+    numbers = _numbers(found)
+    if numbers and doubling(numbers):
         span = math.log10(max(numbers)), math.log10(min(numbers))
         pad = 0.06 * (span[0] - span[1])
         return {
             "type": "log",
             "tickvals": numbers,
-            "ticktext": _apart(found.xs, numbers),
+            "ticktext": _apart(found.xs, [math.log(number) for number in numbers]),
             "range": [span[1] - pad, span[0] + pad],
         }
+    if numbers:
+        pad = 0.06 * (max(numbers) - min(numbers))
+        texts = _apart(found.xs, numbers)
+        return {"tickvals": numbers, "ticktext": texts, "range": [min(numbers) - pad, max(numbers) + pad]}
     return {"tickvals": list(range(len(found.xs))), "ticktext": found.xs, "range": [-0.6, len(found.xs) - 0.4]}
 
 
-def _apart(labels: Sequence[str], numbers: Sequence[float]) -> list[str]:
+def _numbers(found: Explored) -> list[float] | None:
+    return numeric(found.xs) if found.view.shape in ("strip", "lines") else None
+
+
+def _apart(labels: Sequence[str], places: Sequence[float]) -> list[str]:
     """Labels that would stand on each other are left out of the axis; every point still says its own."""
-    last, least = math.inf, (math.log(max(numbers)) - math.log(min(numbers))) / 24
-    by_size = dict.fromkeys(numbers, "")
-    for number in sorted(numbers, reverse=True):
-        if last - math.log(number) >= least or last == math.inf:
-            by_size[number], last = labels[list(numbers).index(number)], math.log(number)
-    return [by_size[number] for number in numbers]
+    last, least = math.inf, (max(places) - min(places)) / 24
+    texts = dict.fromkeys(places, "")
+    for place in sorted(places, reverse=True):
+        if last - place >= least:
+            texts[place], last = labels[list(places).index(place)], place
+    return [texts[place] for place in places]
 
 
 def _y_axis(found: Explored, first: bool) -> Figure:
@@ -148,10 +169,13 @@ def _coloured(found: Explored, own: list[Group], colours: list[str], axes: dict[
 
 
 def _at(found: Explored, group: Group, aside: float) -> float:
-    """Where a group stands: beside those of other colours, a share of a step, or of a twentieth of a size."""
-    numbers = sizes(found.xs)
-    place = found.xs.index(group.x)
-    return numbers[place] * (1 + aside / 8) if numbers else place + aside
+    """Where a group stands: beside those of other colours, by a share of a step, of a size, or of the axis."""
+    numbers, place = _numbers(found), found.xs.index(group.x)
+    if not numbers:
+        return place + aside
+    if doubling(numbers):
+        return numbers[place] * (1 + aside / 8)
+    return numbers[place] + aside * (max(numbers) - min(numbers)) / 24
 
 
 def _strip(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> list[Figure]:
@@ -280,7 +304,26 @@ def _interval(group: Group) -> str:
 
 
 def _lines(found: Explored, groups: list[Group], _aside: float, number: int, look: Theme) -> list[Figure]:
-    return _means(found, groups, 0.0, number, look, "lines+markers")
+    """Means joined, with the runs to their left where there are few, and a dashed line of ideal scaling from the fewest
+    cpus where the axis counts them."""
+    means = _means(found, groups, 0.0, number, look, "lines+markers")
+    if len(found.runs) <= MOST_BESIDE_LINES:
+        runs = _points(found, groups, BESIDE_LINES, number, look)
+        means = [runs | {"opacity": 0.45, "showlegend": False}, *means]
+    numbers, first = _numbers(found), groups[0]
+    if number or not numbers or first.mean is None or not ideal_scaling(found.view, found.better):
+        return means
+    least = numbers[found.xs.index(first.x)]
+    ideal: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "ideal scaling",
+        "x": sorted(numbers),
+        "y": [first.mean * value / least for value in sorted(numbers)],
+        "line": {"color": look.text, "dash": "dash", "width": 1},
+        "hovertemplate": f"ideal: %{{y:,.5g}} {found.unit}<extra></extra>",
+    }
+    return [*means, ideal]
 
 
 def _boxes(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> list[Figure]:

@@ -363,18 +363,29 @@ BYTES = {
     for power, letter in enumerate(("", "k", "m", "g", "t"))
     for word in (f"{letter}b", f"{letter}ib")
 }
+COUNTS_CPUS = re.compile(r"\b(?:cpus?|cores?)\b", re.IGNORECASE)
 SPREAD = 8  # from the smallest to the largest: where doubling is the step
 
 
-def sizes(labels: Sequence[str]) -> list[float] | None:
-    """The labels as numbers where all are sizes, or counts of one thing, that double rather than add up; None
-    otherwise. PostgreSQL's kB is 1024 bytes."""
+def numeric(labels: Sequence[str]) -> list[float] | None:
+    """Three or more labels as numbers where all are sizes, or counts of one thing; None otherwise. PostgreSQL's kB is
+    1024 bytes."""
     found = [SIZE.match(label) for label in labels]
     words = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in found if match}
     if len(found) < 3 or not all(found) or len({word.removesuffix("s") for word in words}) > 1:
         return None
     values = [float(match[1]) * BYTES.get(match[2].lower(), 1) for match in found if match]
-    return values if min(values) > 0 and max(values) >= SPREAD * min(values) else None
+    return values if len(set(values)) == len(values) else None
+
+
+def doubling(values: Sequence[float]) -> bool:
+    """Whether they double rather than add up, so that a logarithmic axis shows them best."""
+    return min(values) > 0 and max(values) >= SPREAD * min(values)
+
+
+def ideal_scaling(view: View, better: str) -> bool:
+    """Whether the x-axis counts cpus, so that a throughput can be held against one that grows with them."""
+    return bool(COUNTS_CPUS.search(view.x)) and better == "higher" and view.scale == "absolute"
 
 
 HEAD = ("run", "host", "block", "position")

@@ -36,6 +36,7 @@ from apps.results.answers.summary import HEAD
 from apps.results.charts import shades
 from apps.results.exchange import downloads, exports
 from apps.results.exchange.transfer import download
+from apps.results.explore.by_design import DIFFERENCES, DesignChart, charts_of
 from apps.results.live import news
 from apps.results.models import Mark
 from apps.results.pages import spread_views
@@ -45,7 +46,6 @@ from apps.results.runs import latencies, observed, story, timeline, within
 from apps.results.store import samples, series
 from apps.results.store.keeper import Keeper
 
-DIFFERENCES = "differences"
 PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
@@ -89,7 +89,10 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
     if table:
-        context["card"] = _card(campaign, table, context["retriable"])
+        card = _card(campaign, table, context["retriable"])
+        best = card.level.label if card.level else table.baseline
+        context |= {"card": card, "best": card.level.name if card.level else table.baseline}
+        context |= {"key_figures": keeper.key_figures(best), **_design_charts(request, campaign, table, host)}
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
     return page(request, template, context | ({} if planned else story.design_of(campaign)))
 
@@ -103,6 +106,36 @@ def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCar
         run_s=median_s(campaign.runs.all()) if ended else None,
         planned=0 if campaign.kind == Campaign.Kind.IMPORTED else campaign.repetitions,
     )
+
+
+def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTable, host: int | None) -> dict[str, Any]:
+    """The charts that fit the design, and the one that ?chart= asks for. The explorer draws all hosts together, so that
+    a page of one host has only what the campaign draws."""
+    offered = [each for each in charts_of(campaign.factors) if not (host and each.view)]
+    if not any(level.verdict for level in table.levels):
+        offered = [each for each in offered if each.key != DIFFERENCES]
+    asked = request.GET.get("chart", "")
+    shown = next((each for each in offered if each.key == asked), offered[0])
+    of_host = {"host": host} if host else {}
+    state = urlencode({**of_host, "chart": shown.key})
+    return {"design_charts": offered, "shown_chart": shown, "state": state, **_drawn_by(campaign, shown, of_host)}
+
+
+def _drawn_by(campaign: Campaign, shown: DesignChart, of_host: dict[str, int]) -> dict[str, Any]:
+    """The address that draws a chart, that of its CSV, and how it is pinned."""
+    if shown.view:
+        asked = urlencode(shown.view)
+        return {
+            "chart_figure": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{asked}",
+            "chart_csv": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{asked}",
+            "pinned": {"chart": "explorer", "here": reverse("campaign_explore", args=[campaign.pk]), "chosen": asked},
+        }
+    asked = urlencode({**of_host, **({"chart": DIFFERENCES} if shown.key == DIFFERENCES else {})})
+    return {
+        "chart_figure": reverse("campaign_figure", args=[campaign.pk]) + (f"?{asked}" if asked else ""),
+        "chart_csv": reverse("campaign_csv", args=[campaign.pk]),
+        "pinned": {"chart": shown.key, "here": "", "chosen": urlencode(of_host)},
+    }
 
 
 def _rule(campaign: Campaign) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Break, Progress, breaks, progress
 from apps.results import charts, queries
 from apps.results.answers.judgements import judgements
+from apps.results.answers.key_figures import KeyFigure, key_figures
 from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.models import Kept
@@ -71,6 +72,12 @@ class Keeper:
     def summary(self) -> SummaryTable:
         told = self._get("summary", lambda: summary_table(self.campaign, self.host))
         return cast(SummaryTable, revived(SummaryTable, orjson.loads(told)))
+
+    def key_figures(self, label: str) -> list[KeyFigure]:
+        """Of the level with this label."""
+        name = f"key figures {digest(label)[:16]}"
+        rows = self._get(name, lambda: key_figures(self.campaign, label, self.host))
+        return cast(list[KeyFigure], revived(list[KeyFigure], orjson.loads(rows)))
 
     def progress(self) -> Progress:
         """How far it is; what is left of it, as it was when the last run began or ended."""

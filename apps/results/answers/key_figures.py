@@ -1,0 +1,53 @@
+"""SELECT only: the figures of a campaign's best level that a DBA looks for first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.campaigns.design import steps
+from apps.campaigns.models import Campaign, Run
+from apps.results.models import Measurement
+from apps.results.queries import runs_on
+
+# Name of a measurement -> what people call it, in the order of the strip.
+TITLES: Mapping[str, str] = {
+    "tps": "TPS",
+    "tpmC": "tpmC",
+    "iops": "IOPS",
+    "latency_avg": "mean latency",
+    "latency_p50": "p50 latency",
+    "latency_p95": "p95 latency",
+    "latency_p99": "p99 latency",
+    "failed": "failed transactions",
+    "skipped": "skipped transactions",
+    "ignored_errors": "ignored errors",
+}
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """The arithmetic mean of one figure over the ok runs of a level; `unit` is empty where the title says it."""
+
+    title: str
+    value: float
+    unit: str
+
+
+def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list[KeyFigure]:
+    """Of the step that the campaign's metric is of, at the level with this label; two queries."""
+    step = steps.metric(campaign.steps, campaign.metric).step
+    ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK).only("campaign", "cell")
+    runs = [run.pk for run in ok if run.label == label]
+    rows = Measurement.objects.filter(run__in=runs, step=step, name__in=TITLES).order_by()
+    values: dict[tuple[str, str], list[float]] = {}
+    for name, unit, value in rows.values_list("name", "unit", "value"):
+        values.setdefault((name, unit), []).append(value)
+    shown = sorted(values, key=lambda each: list(TITLES).index(each[0]))
+    return [KeyFigure(TITLES[name], float(np.mean(values[name, unit])), _unit(unit)) for name, unit in shown]
+
+
+def _unit(unit: str) -> str:
+    return unit if unit in ("ms", "us", "s") else ""
