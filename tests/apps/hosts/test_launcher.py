@@ -26,6 +26,7 @@ real = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "sshd
 @pytest.fixture
 def server() -> Iterator[remote.Server]:
     with remote.short_dir() as state, remote.openssh(state) as found:
+        state.chmod(0o755)  # an account that is not root runs PostgreSQL in it
         yield found
 
 
