@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -82,6 +83,7 @@ NEEDS = {
         Need("docker", lambda: bool(find_program("docker") and find_program("dockerd")), "apt-get install docker.io"),
         Need("compose", _has_compose, "apt-get install docker-compose-v2 docker-buildx"),
         Need("postgresql-15", POSTGRESQL_15.is_dir, "apt-get install postgresql-15"),
+        Need("x86-64", lambda: platform.machine() == "x86_64", "run it on an x86-64 machine"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
         Need("user namespaces", _may_make_namespaces, "sysctl -w kernel.unprivileged_userns_clone=1"),
     )

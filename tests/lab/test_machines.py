@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import socket
 from collections.abc import Iterator
@@ -95,7 +94,7 @@ def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> N
     assert nodes("cpu-only")[1] == "node,nodeid=1,cpus=2-3"
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the time stamp counter is that of x86")
+@pytest.mark.needs("x86-64")
 def test_an_emulated_machine_is_given_the_frequency_of_its_time_stamp_counter(tmp_path: Path) -> None:
     """Otherwise Linux measures it at boot, and on a busy host the guest's clock ran six times too fast."""
     words = " ".join(emulator.arguments(DEFAULT, tmp_path, "tcg", 22000))
