@@ -10,6 +10,7 @@ VERDICTS: Mapping[str, str] = {
     "direction_better": "likely better",
     "direction_worse": "likely worse",
     "undetectable": "inconclusive",
+    "better_failing": "better, but more failures",
 }
 
 

@@ -9,8 +9,16 @@
   const STREAM_AGAIN_MS = 30000;
   const REFRESH_MS = 3000;
   const LINES = 400;
+  const LEAVING_MS = 5000;
   const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
   const LOST = "connection lost, trying again";
+
+  // A reload would undo the navigation that somebody has just begun; a download begins like one, and the page stays.
+  let left = 0;
+  window.addEventListener("beforeunload", () => { left = Date.now(); });
+  function renew() {
+    setTimeout(() => location.reload(), Math.max(0, left + LEAVING_MS - Date.now()));
+  }
 
   // Calls hear(news) for all that is new after place(), and lost(words) when nobody answers, lost("") when somebody does.
   // A hidden page hears nothing: it would keep one of the few connections that a browser has for a server.
@@ -111,7 +119,7 @@
     }
 
     async function hear(news) {
-      if (news.state !== page.dataset.state) { stop(); location.reload(); return; }
+      if (news.state !== page.dataset.state) { stop(); renew(); return; }
       // What another process of the server had told already may come again.
       const since = after;
       const isNew = (each) => each.seq > since;

@@ -2,6 +2,7 @@
 
 from stats.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
+from stats.failures import fails_more
 from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
 from stats.model import (
     Better,
@@ -62,6 +63,7 @@ __all__ = [
     "dip_depth",
     "dips",
     "drift",
+    "fails_more",
     "half_width_percent",
     "holm",
     "interactions",

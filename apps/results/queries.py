@@ -16,15 +16,17 @@ from apps.campaigns.design import plan, steps
 from apps.campaigns.design.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import looks
-from apps.results.answers.headline import headline, missing
+from apps.results.answers.headline import BETTER_FAILING, headline, missing
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
 from apps.results.answers.overheads import tracer_overheads
 from apps.results.models import Measurement
 from apps.results.store import fold
+from common.wording import percent
 from stats.model import POINTS_ONLY_BELOW
 
 # Fewer runs than this say nothing of a trend.
 DRIFT_FROM = 6
+FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
 
 
@@ -47,7 +49,9 @@ class LevelRow:
     Percentages are relative to the baseline; None where the data carry no such figure.
 
     A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
-    of theirs with the least and the largest, where there are any."""
+    of theirs with the least and the largest, where there are any. `zeros`: ok runs left out because their figure is 0,
+    which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
+    they are clearly more than at the baseline."""
 
     label: str
     points: list[Point]
@@ -71,6 +75,9 @@ class LevelRow:
     ok: int = 0
     quartiles: list[float] = field(default_factory=list)
     name: str = ""
+    failed_percent: float | None = None
+    failures: str = ""
+    zeros: int = 0
 
     @property
     def not_ok(self) -> int:
@@ -163,12 +170,18 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     latencies = values.get("latency_avg", {})
     readable = {run.label: readable_name(campaign.factors, run.cell) for run in runs}
     levels = [
-        _level(label, readable, rows[label], measured[label], means.get(label), compared.get(label), latencies)
+        _level(
+            *(label, readable, rows[label], measured[label], means.get(label), compared.get(label), latencies),
+            zeros=sum(values.get(chosen.name, {}).get(run.pk, 1.0) <= 0 for run in rows[label]),
+        )
         for label in labels
     ]
     costs = tracer_overheads(campaign, chosen.step)
     if newest and newest.found:
         levels = [_as_seen(level, baseline, newest.found) for level in levels]
+    levels = _with_failures(levels, _failed_shares(values), baseline, metric.label)
+    best = headline(levels, metric.better)
+    seen = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
     return CampaignTable(
         metric=metric.name,
         unit=metric.unit,
@@ -178,7 +191,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         delta=campaign.delta,
         baseline=baseline,
         levels=levels,
-        sentence=newest.found["sentence"] if newest and newest.found else _sentence(levels, baseline, metric.better),
+        sentence=seen or _sentence(levels, baseline, metric.better),
         method=_method(spread, list(of_host.values()), identical) if spread else "",
         drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
         look=newest.as_dict() if newest else None,
@@ -292,17 +305,47 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
 
 
 def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:
-    """measurement name -> run -> value, of the ok runs' chosen step, for the metric and the mean latency."""
+    """measurement name -> run -> value, of the ok runs' chosen step, for the metric, the mean latency and FAILURES."""
     wanted = Measurement.objects.filter(
         run__campaign=campaign,
         run__outcome=Run.Outcome.OK,
         step=chosen.step,
-        name__in={chosen.name, "latency_avg"},
+        name__in={chosen.name, "latency_avg", *FAILURES, "transactions"},
     )
     found: dict[str, dict[UUID, float]] = {}
     for name, run, value in wanted.values_list("name", "run_id", "value"):
         found.setdefault(name, {})[run] = value
     return found
+
+
+def _failed_shares(values: Mapping[str, Mapping[UUID, float]]) -> dict[UUID, float]:
+    """run -> share of its transactions that failed, 0 to 1; of those that count both."""
+    succeeded = values.get("transactions", {})
+    failed = {run: count for name in FAILURES for run, count in values.get(name, {}).items() if run in succeeded}
+    return {run: count / max(1.0, count + succeeded[run]) for run, count in failed.items()}
+
+
+def _with_failures(levels: list[LevelRow], shares: Mapping[UUID, float], baseline: str, metric: str) -> list[LevelRow]:
+    """With the shares of failed transactions; a better level that fails clearly more often says so in its verdict."""
+    of_level = {level.label: [shares[point.run] for point in level.points if point.run in shares] for level in levels}
+    name = next((level.name for level in levels if level.label == baseline), "") or baseline
+    return [_failing(level, of_level[level.label], of_level.get(baseline, []), name, metric) for level in levels]
+
+
+def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str, metric: str) -> LevelRow:
+    if not own:
+        return level
+    level = replace(level, failed_percent=100 * float(np.mean(own)))
+    if not stats.fails_more(own, base):
+        return level
+    text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
+    against = f"against {100 * np.mean(base):.3g} % at {baseline}"
+    failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
+    if level.verdict not in ("better", "direction_better"):
+        return replace(level, failures=failures)
+    size = f"{metric} {percent(level.relative_percent or 0.0)}"
+    sentence = f"{level.name} is better than {baseline}, but more of its transactions failed: {size}. {failures}"
+    return replace(level, failures=failures, verdict=BETTER_FAILING, sentence=sentence)
 
 
 def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
@@ -311,10 +354,11 @@ def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
 
 
 def _points(runs: list[Run], values: dict[UUID, float], retries: Mapping[UUID, int]) -> list[Point]:
+    """Of the runs whose figure can be compared: a ratio needs one above 0."""
     return [
         Point(run.pk, run.block, run.position, values[run.pk], run.host.name, retries[run.pk])
         for run in runs
-        if run.pk in values
+        if values.get(run.pk, 0.0) > 0
     ]
 
 
@@ -337,6 +381,7 @@ def _level(
     spread: stats.Level | None,
     compared: stats.Comparison | None,
     latencies: dict[UUID, float],
+    zeros: int,
 ) -> LevelRow:
     proofs = [run.proof for run in runs if run.outcome == Run.Outcome.OK and run.proof]
     measured = [latencies[point.run] for point in points if point.run in latencies]
@@ -364,6 +409,7 @@ def _level(
         proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
         proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
         ok=len(points),
+        zeros=zeros,
         quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
     )
 

@@ -16,6 +16,7 @@ WORDS = {
     "direction_better": "likely better",
     "direction_worse": "likely worse",
     "undetectable": "inconclusive",
+    "better_failing": "better, but more failures",
 }
 
 

@@ -34,7 +34,7 @@ CAMPAIGNS: dict[str, tuple[dict[str, tuple[float, ...]], str, str]] = {
     "preliminary": ({"off": A[:3], "on": tuple(1.3 * value for value in A[:3])}, "Better", "Add 2 repetitions"),
     "interaction": (CROSSED, "Better", "Add 1 repetition"),
     "half-failed": ({"off": A, "on": (11500, 11600, 11400)}, "Better", "Retry 2 failed runs"),
-    "cancelled": ({"off": A[:3], "on": (11500, 11600, 11400)}, "Better", "Read the findings"),
+    "cancelled": ({"off": A, "on": tuple(1.118 * value for value in A)}, "Better", "Write a decision"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.campaigns.models import Campaign, Run, RunEvent
 from tests import populate
@@ -94,6 +95,29 @@ def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], te
 
     expect(page.locator("#measurements-title")).to_be_visible(timeout=5000)
     expect(page.locator("[data-live]")).to_have_count(0)
+
+
+def test_a_run_that_ends_while_somebody_leaves_its_page_does_not_call_them_back(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    run = team["live_run"]
+    page = open_as(team["operator"])
+    page.goto(reverse("run_detail", args=[run.pk]))
+    expect(page.locator("[data-live-clock]:not(.stale)")).to_be_visible()
+
+    def slowly(route: Route) -> None:
+        run.events.all().delete()
+        populate.end_well(run, timezone.now() - timedelta(seconds=9), 9800.0)
+        time.sleep(2)
+        route.continue_()
+
+    page.route(f"**{reverse('campaign_detail', args=[run.campaign_id])}", slowly)
+    page.evaluate(f"location.href = '{reverse('campaign_detail', args=[run.campaign_id])}'")
+
+    page.wait_for_url("**/campaigns/**")
+    page.wait_for_selector("[data-figure][data-drawn]")
+    assert "/campaigns/" in page.url
+    page.goto("about:blank")  # ends its streams
 
 
 def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], team: dict[str, Any]) -> None:

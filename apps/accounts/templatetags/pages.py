@@ -74,6 +74,7 @@ VERDICTS = {
     "worse": ("worse", "▼"),
     "direction_worse": ("worse", "▽"),
     "equivalent": ("same", "="),
+    "better_failing": ("warn", "!"),
     "warning": ("warn", "!"),
     "note": ("unknown", "·"),
 }

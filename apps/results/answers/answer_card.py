@@ -91,6 +91,9 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
         badges.append(f"{failed} of {failed + sum(measured)} runs failed or were cancelled")
     if table.unplanned_look and not (table.look and table.look["met"]):
         badges.insert(0, "unplanned look")
+    zeros = sum(level.zeros for level in table.levels)
+    if zeros:
+        badges.append(f"{zeros} {'runs' if zeros > 1 else 'run'} with {table.metric} 0 left out")
     if table.look:
         badges.append(f"interim analysis {table.look['number']}")
     if not ended:
@@ -121,6 +124,9 @@ def _others(table: CampaignTable) -> str:
     verdicts = [level.verdict for level in table.levels if level.verdict]
     if len(verdicts) > 1 and all(verdict.endswith("worse") for verdict in verdicts):
         return "Every other level is worse: the baseline is best."
+    failing = next((level.failures for level in table.levels if level.failures), "")
+    if failing:
+        return failing
     unlike = [verdict for verdict in verdicts if not verdict.endswith("better")]
     if len(verdicts) > 1 and 0 < len(unlike) < len(verdicts):
         return f"{len(verdicts) - len(unlike)} of {len(verdicts)} levels are better than the baseline."

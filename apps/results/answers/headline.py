@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apps.results.queries import LevelRow
 
-# The verdict that comes first: a sure gain before a likely one, a loss before what is not known.
-ORDER = ("better", "direction_better", "worse", "direction_worse", "undetectable", "equivalent", "points_only")
+# The verdict that comes first: a sure gain before a likely one, a loss before what is not known. A level that is better
+# but whose transactions fail more often is BETTER_FAILING.
+BETTER_FAILING = "better_failing"
+ORDER = (
+    *("better", "direction_better", BETTER_FAILING, "worse", "direction_worse"),
+    *("undetectable", "equivalent", "points_only"),
+)
 
 
 def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
@@ -27,6 +32,8 @@ def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
 
 def missing(levels: Sequence[LevelRow], baseline: str) -> str:
     """Why there is no comparison."""
+    if not any(level.ok for level in levels) and any(level.zeros for level in levels):
+        return "the figure of every run is 0, which has no ratio to others"
     if not any(level.ok for level in levels):
         return "every run failed or was cancelled" if any(level.not_ok for level in levels) else "no run has ended yet"
     base = next(level for level in levels if level.label == baseline)

@@ -13,6 +13,7 @@ TONES: Mapping[str, Tone] = {
     "worse": "worse",
     "direction_worse": "worse",
     "equivalent": "equivalent",
+    "better_failing": "warning",
 }
 
 
@@ -35,7 +36,10 @@ def tone_of(verdict: str) -> Tone:
 
 
 # The topics that a reader needs first; each contributes one finding.
-KEY_TOPICS = ("data", "failed", "extension", "interaction", "comparison", "best", "latency", "sensitivity", "drift")
+KEY_TOPICS = (
+    *("data", "failed", "failures", "zeros", "extension", "interaction", "comparison", "best"),
+    *("latency", "sensitivity", "drift"),
+)
 MOST_KEY = 5
 
 

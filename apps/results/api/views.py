@@ -57,6 +57,9 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     quartiles = serializers.ListField(
         child=serializers.FloatField(), help_text="of the ok runs: least, 25 %, 50 %, 75 %, largest"
     )
+    zeros = serializers.IntegerField(help_text="ok runs that are left out because their figure is 0")
+    failed_percent = serializers.FloatField(allow_null=True, help_text="transactions that failed, mean of the runs")
+    failures = serializers.CharField(allow_blank=True, help_text="a sentence where more fail than at the baseline")
 
 
 class HostLevelSerializer(serializers.Serializer[Any]):

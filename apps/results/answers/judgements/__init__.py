@@ -17,6 +17,7 @@ from apps.results.queries import CampaignTable
 TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     levels.too_few,
     levels.comparisons,
+    levels.failures,
     levels.best,
     effects.effects,
     latency.latency,
@@ -26,6 +27,7 @@ TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     certainty.drift,
     runs.within,
     runs.failed,
+    runs.zeros,
     runs.unlike,
     levels.many,
     others.scan,
@@ -44,5 +46,5 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
         table = queries.campaign_table(campaign, host)
     asked = Asked(campaign, table, host)
     if not asked.rows:
-        return [Judgement("data", asked.table.sentence, "unknown"), *runs.failed(asked)]
+        return [Judgement("data", asked.table.sentence, "unknown"), *runs.failed(asked), *runs.zeros(asked)]
     return [each for topic in TOPICS for each in topic(asked)]

@@ -36,6 +36,14 @@ def comparisons(asked: Asked) -> Iterator[Judgement]:
             yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
 
 
+def failures(asked: Asked) -> Iterator[Judgement]:
+    """Levels whose transactions fail more often than the baseline's."""
+    for level in asked.others:
+        if level.failures:
+            figures = {"level": level.label, "failed_percent": level.failed_percent}
+            yield Judgement("failures", level.failures, "warning", figures)
+
+
 def _figures(level: LevelRow) -> dict[str, Any]:
     names = ("relative_percent", "relative_low", "relative_high", "verdict", "preliminary", "method")
     return {"level": level.label, **{name: getattr(level, name) for name in names}}

@@ -37,6 +37,16 @@ def failed(asked: Asked) -> Iterator[Judgement]:
     yield Judgement("failed", sentence, "warning", {"failed": lost, "ended": ended})
 
 
+def zeros(asked: Asked) -> Iterator[Judgement]:
+    """Runs that achieved nothing: their level looks better than it is without them."""
+    counts = {level.label: level.zeros for level in asked.table.levels if level.zeros}
+    if counts:
+        total, metric = sum(counts.values()), asked.table.metric
+        verb = "are" if total > 1 else "is"
+        sentence = f"{counted(total, 'run')} with {metric} 0 cannot be compared and {verb} excluded."
+        yield Judgement("zeros", sentence, "warning", {"zeros": counts})
+
+
 def unlike(asked: Asked) -> Iterator[Judgement]:
     """Changes of the host between runs, and runs that were added because of what others had shown."""
     for each in breaks(asked.campaign.pk):
