@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from statsmodels.regression.linear_model import OLS
+from scipy.stats import t
+from statsmodels.regression.linear_model import GLS, OLS
 
 import stats
 from stats import Observation
@@ -27,11 +28,10 @@ def design(levels: int, blocks: int, lost: float = 0.0, again: int = 1, seed: in
     return [row for row in rows if chance.random() >= lost]
 
 
-def solved(rows: list[Observation], *, blocked: bool, order: bool = False) -> tuple[OLS, list[str]]:
+def solved(rows: list[Observation], *, blocked: bool) -> tuple[OLS, list[str]]:
     levels, blocks = list(by_level(rows)), sorted({row.block for row in rows})[1:] if blocked else []
     columns = [[row.level == level for row in rows] for level in levels]
     columns += [[row.block == block for row in rows] for block in blocks]
-    columns += [[row.order for row in rows]] if order else []
     return OLS(logs([row.value for row in rows]), np.array(columns, dtype=float).T).fit(method="qr"), levels
 
 
@@ -83,16 +83,39 @@ def test_figures_without_any_spread_have_no_p() -> None:
     assert found.contrast("a", "b") == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
-def test_drift_is_the_slope_of_the_whole_model() -> None:
-    rows = design(6, 20, lost=0.1)
-    whole, _ = solved(rows, blocked=False, order=True)
+def slopes_by_block_variance(rows: list[Observation], ratios: list[float]) -> list[tuple[float, float, float]]:
+    """(restricted log likelihood, slope over the order, its standard error) of the whole model, by generalised least
+    squares, for each variance of blocks in units of a run's."""
+    levels = list(by_level(rows))
+    columns = [[row.level == level for row in rows] for level in levels] + [[row.order for row in rows]]
+    design, y = np.array(columns, dtype=float).T, logs([row.value for row in rows])
+    same_block = np.array([[one.block == other.block for other in rows] for one in rows], dtype=float)
+    solved = []
+    for ratio in ratios:
+        covariance = np.eye(len(rows)) + ratio * same_block
+        whole = GLS(y, design, sigma=covariance).fit()
+        sizes = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(whole.normalized_cov_params)[1]
+        likelihood = -(sizes + whole.df_resid * np.log(whole.ssr)) / 2
+        solved.append((float(likelihood), float(whole.params[-1]), float(whole.bse[-1])))
+    return solved
+
+
+def test_drift_of_few_runs_averages_the_slopes_of_the_whole_model_over_the_variance_of_blocks() -> None:
+    rows = design(2, 5, seed=11)
+    ratios = np.concatenate([[0.0], np.geomspace(0.03, 300, 24)])
+    likelihood, slopes, errors = map(np.array, zip(*slopes_by_block_variance(rows, list(ratios)), strict=True))
+    weights = np.exp(likelihood - likelihood.max()) * np.gradient(ratios) / (1 + ratios)
+    weights /= weights.sum()
+    df = len(rows) - 3
 
     found = stats.drift(rows, 0.02)
 
-    low, high = whole.conf_int()[-1]
-    assert found.per_run_percent == pytest.approx(100 * np.expm1(whole.params[-1]), rel=1e-9)
-    assert found.interval == pytest.approx((100 * np.expm1(low), 100 * np.expm1(high)), rel=1e-9)
-    assert found.p == pytest.approx(float(whole.pvalues[-1]), rel=1e-6)
+    assert found.per_run_percent == pytest.approx(100 * np.expm1(weights @ slopes), rel=1e-9)
+    ends = np.log1p(np.array(found.interval) / 100)
+    for end, share in zip(ends, (0.025, 0.975), strict=True):
+        assert weights @ t.cdf((end - slopes) / errors, df) == pytest.approx(share, abs=1e-9)
+    below = float(weights @ t.cdf(-slopes / errors, df))
+    assert found.p == pytest.approx(2 * min(below, 1 - below), rel=1e-6)
 
 
 def test_levels_that_ran_one_after_the_other_have_no_drift_of_their_own() -> None:

@@ -132,6 +132,7 @@ class TestTransitions:
 def hello_of(host: Host) -> dict[str, Any]:
     return HELLO | {
         "machine_id": host.machine_id,
+        "boot_id": "b" * 32,
         "level": "user",
         "supervisor": "detached",
         "agent": "a" * 64,
