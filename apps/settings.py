@@ -299,15 +299,16 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# All periodic work. `manage.py tick` does the same, in this order.
 CELERY_BEAT_SCHEDULE = {
-    "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
     "what to forget": {"task": "accounts.forget", "schedule": 3600.0, "options": {"expires": 3600}},
-    "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
-    "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
-    "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "series to thin": {"task": "results.thin_due", "schedule": 3600.0, "options": {"expires": 3600}},
+    "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
+    "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
+    "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
+    "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
 }
 
 LOG_FORMAT: str = env.str("PROVING_LOG_FORMAT", default="line")

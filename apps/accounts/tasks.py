@@ -1,4 +1,4 @@
-"""Take an id, make one call."""
+"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def forgot(email: str) -> None:
 def deliver_due() -> None:
     """What failed before, and what had its word lost on the way."""
     for channel_id in notify.channels_due(timezone.now()):
-        waking.send("accounts.deliver", str(channel_id))
+        waking.carry_out(deliver, str(channel_id))
 
 
 @shared_task(name="accounts.forget")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from celery import current_app
+from celery import Task, current_app, current_task
 from kombu.exceptions import OperationalError
 
 log = logging.getLogger(__name__)
@@ -16,3 +16,17 @@ def send(task: str, *args: str, after_s: float = 0) -> None:
         current_app.send_task(task, args, retry=False, countdown=after_s or None)
     except (OperationalError, OSError) as error:
         log.warning("no broker for %s %s: %s; the next beat will find it", task, args, error)
+
+
+def is_at_once() -> bool:
+    """Whether the task that is under way was started by `manage.py tick`: it carries out what is due, for there may be
+    no worker to wake."""
+    return bool(current_task) and bool(current_task.request.is_eager)
+
+
+def carry_out(task: Task[..., None], key: int | str) -> None:
+    """Have a worker carry out a task; at once where `manage.py tick` asks."""
+    if is_at_once():
+        task(key)
+    else:
+        send(task.name, str(key))

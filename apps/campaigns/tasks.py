@@ -1,10 +1,11 @@
-"""Take an id, make one call."""
+"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
 
 from __future__ import annotations
 
 from celery import shared_task
 from django.utils import timezone
 
+from apps.accounts import waking
 from apps.campaigns.execution import dispatch, queue
 from apps.campaigns.models import Run
 
@@ -18,5 +19,8 @@ def tick(run_id: str) -> None:
 def enqueue_due() -> None:
     """Everything that should be going on and is not: Redis may have been emptied, a worker may have died."""
     queue.arm_idle_hosts()
-    for run_id in Run.objects.due(timezone.now()).values_list("pk", flat=True):
-        queue.wake_again(run_id)
+    for run_id in list(Run.objects.due(timezone.now()).values_list("pk", flat=True)):
+        if waking.is_at_once():
+            tick(str(run_id))
+        else:
+            queue.wake_again(run_id)

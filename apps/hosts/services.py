@@ -8,11 +8,12 @@ from django.db import transaction
 from django.db.models import CASCADE
 from django.utils import timezone
 
+from apps.accounts import waking
 from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
-from apps.hosts import contact, keys, machines, ssh, tasks, windows
+from apps.hosts import contact, keys, machines, ssh, windows
 from apps.hosts.models import Host, HostKey, Identity, Trouble
 from common.errors import HostError, PlanError
 
@@ -167,7 +168,7 @@ def request_check(host: Host, *, by: User) -> None:
     if host.pinned_key is None:
         raise PlanError("host", f"the host key of {host} is not approved", hint="fetch it, compare it, approve it")
     Host.objects.filter(pk=host.pk).update(check_requested_at=timezone.now())
-    transaction.on_commit(lambda: tasks.check.delay(host.pk))
+    transaction.on_commit(lambda: waking.send("hosts.check", str(host.pk)))
 
 
 def accept_machine(host: Host, *, by: User) -> None:
@@ -184,7 +185,7 @@ def release_host(host: Host, *, by: User) -> None:
         raise PlanError("host", f"{host} is not in quarantine")
     Host.objects.filter(pk=host.pk).update(release_requested_at=timezone.now(), release_requested_by=by)
     audit(by, "host.release", host, before={"reason": host.state_reason})
-    transaction.on_commit(lambda: tasks.release.delay(host.pk))
+    transaction.on_commit(lambda: waking.send("hosts.release", str(host.pk)))
 
 
 @transaction.atomic

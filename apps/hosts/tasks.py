@@ -1,10 +1,11 @@
-"""Take an id, make one call."""
+"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
 
 from __future__ import annotations
 
 from celery import shared_task
 from django.utils import timezone
 
+from apps.accounts import waking
 from apps.hosts import contact
 from apps.hosts.models import Host
 
@@ -22,9 +23,8 @@ def release(host_id: int) -> None:
 @shared_task(name="hosts.enqueue_checks")
 def enqueue_checks() -> None:
     """Checks that are due, and checks and releases whose word got lost on the way."""
-    for host_id in contact.claim_checks(timezone.now()):
-        check.delay(host_id)
-    for host_id in Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True):
-        check.delay(host_id)
-    for host_id in Host.objects.exclude(release_requested_at=None).values_list("pk", flat=True):
-        release.delay(host_id)
+    asked = Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True)
+    for host_id in {*contact.claim_checks(timezone.now()), *asked}:
+        waking.carry_out(check, host_id)
+    for host_id in list(Host.objects.exclude(release_requested_at=None).values_list("pk", flat=True)):
+        waking.carry_out(release, host_id)
