@@ -51,7 +51,7 @@ RUN PROVING_SECRET_KEY=$(python -c "import secrets; print(secrets.token_urlsafe(
     PROVING_BROKER_URL=redis://localhost/0 \
     PROVING_CACHE_URL=redis://localhost/9 \
     python manage.py collectstatic --noinput \
-    && python -m compileall -q agents apps \
+    && python -m compileall -q agents apps common readers stats \
     && python -c "import pyarrow.parquet, statsmodels.api, scipy.stats" \
     && /opt/postgresql/bin/pg_dump --version
 USER 10001:10001

@@ -1,12 +1,13 @@
 """Makes .venv from the hashed locks, with nothing but Python: python3 embedded/bootstrap.py runtime embedded dev
 
 Runs before any package is there, and on a Python that may be too old, which it then says. uv does the installing,
-because it needs a fraction of pip's time; where it cannot (no build for this machine, a mirror that only pip is set up
-for), pip does.
+because it needs a fraction of pip's time. It gets the certificate authorities and indexes that pip is configured with.
+Where it cannot install (no build for this machine, a setting that only pip knows), pip does.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ VENV = CHECKOUT / ".venv"
 STAMP = VENV / "locks.json"
 FLOOR = (3, 11)
 TIMEOUT_S = 1800
+# A setting of pip and the variable by which uv is given the same.
+OF_UV = {"cert": "SSL_CERT_FILE", "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 
 
 def lock_file(group: str) -> Path:
@@ -40,16 +43,24 @@ def installed() -> dict[str, str]:
     return found
 
 
-def _call(*argv: str) -> int:
-    return subprocess.run(argv, cwd=CHECKOUT, env=_environment(), timeout=TIMEOUT_S, check=False).returncode
+def _call(*argv: str, **settings: str) -> int:
+    environment = {**settings, **_environment()}
+    return subprocess.run(argv, cwd=CHECKOUT, env=environment, timeout=TIMEOUT_S, check=False).returncode
 
 
 def _environment() -> dict[str, str]:
-    """uv is to use this Python and to believe the same certificate authorities as pip."""
-    certificates = os.environ.get("PIP_CERT")
-    trust = {"SSL_CERT_FILE": certificates} if certificates else {}
+    """uv is to use this Python, and pip is to say nothing of itself."""
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "UV_PYTHON_DOWNLOADS": "never"}
-    return {**trust, **os.environ, **quiet}
+    return {**os.environ, **quiet}
+
+
+def uv_settings(pip: list[str]) -> dict[str, str]:
+    """Variables that give uv the CAs and indexes of pip's configuration files and environment."""
+    done = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    shown = [line.partition("=") for line in done.stdout.splitlines() if "=" in line]
+    shown.sort(key=lambda line: line[0].startswith(":env:"))  # the environment has the last word
+    known = {name.rpartition(".")[2]: " ".join(ast.literal_eval(value).split()) for name, _, value in shown}
+    return {OF_UV[name]: value for name, value in known.items() if name in OF_UV}
 
 
 def make_venv() -> str:
@@ -72,7 +83,7 @@ def install(groups: list[str]) -> str:
     pip = [python, "-m", "pip", "install", "-q", "--require-hashes"]
     if _call(*pip, "-r", str(lock_file("uv"))) == 0:
         uv = [python, "-m", "uv", "pip", "install", "-q", "--compile-bytecode", "--python", python]
-        if _call(*uv, *wanted) == 0:
+        if _call(*uv, *wanted, **uv_settings([python, "-m", "pip"])) == 0:
             return ""
         print("uv could not install the packages; trying pip", file=sys.stderr)
     return "pip could not install the packages; see above" if _call(*pip, *wanted[1:]) else ""

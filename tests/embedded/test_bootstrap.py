@@ -1,5 +1,6 @@
 """make_venv and install, up to the point where packages would be fetched."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, *statuses: int) -> list[str]:
     noted: list[str] = []
     left = list(statuses)
 
-    def note(*argv: str) -> int:
+    def note(*argv: str, **settings: str) -> int:
         noted.append(" ".join(argv[2:5]))
         return left.pop(0) if left else 0
 
@@ -56,6 +57,26 @@ def test_pip_does_what_uv_cannot(venv: Path, monkeypatch: pytest.MonkeyPatch) ->
     noted = calls(monkeypatch, 0, 0, 1)
     assert bootstrap.main(["runtime"]) == 0
     assert noted == [f"venv --clear {venv}", "pip install -q", "uv pip install", "pip install -q"]
+
+
+def test_uv_gets_the_cas_and_indexes_that_pip_is_configured_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = tmp_path / "pip.conf"
+    configuration.write_text(
+        "[global]\ncert = /etc/ssl/company.pem\nindex-url = https://index.example.org/simple\n"
+        "extra-index-url =\n  https://a.example.org/simple\n  https://b.example.org/simple\ntimeout = 60\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://nearer.example.org/simple")
+
+    assert bootstrap.uv_settings([sys.executable, "-m", "pip"]) == {
+        "SSL_CERT_FILE": "/etc/ssl/company.pem",
+        "UV_DEFAULT_INDEX": "https://nearer.example.org/simple",
+        "UV_INDEX": "https://a.example.org/simple https://b.example.org/simple",
+    }
 
 
 def test_what_failed_is_tried_again_at_the_next_start(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:

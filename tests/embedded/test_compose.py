@@ -105,6 +105,17 @@ def test_one_service_builds_the_image_of_all() -> None:
     assert {SERVICES[name]["image"] for name in (*SERVER, "backup")} == {"${PROVING_IMAGE:-proving-ground}"}
 
 
+def test_every_package_of_the_image_is_compiled_while_its_files_can_be_written() -> None:
+    packages = {
+        name
+        for name in re.findall(r"^COPY (\w+) \1$", IMAGE, re.MULTILINE)
+        if list((places.CHECKOUT / name).rglob("*.py"))
+    }
+    (compiled,) = re.findall(r"compileall -q ([\w ]+) \\\n", IMAGE)
+
+    assert set(compiled.split()) == packages
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_is_confined_limited_and_its_log_rotated(service: str) -> None:
     told = SERVICES[service]
