@@ -22,9 +22,17 @@ def bucket_of(value: int, bits: int = BITS) -> int:
 
 def middle_of(bucket: int, bits: int = BITS) -> float:
     """The middle of what a bucket holds."""
-    shift = max(0, (bucket >> bits) - 1)
-    low = (bucket - (shift << bits)) << shift
-    return low + ((1 << shift) - 1) / 2
+    return low_of(bucket, bits) + ((1 << _shift_of(bucket, bits)) - 1) / 2
+
+
+def low_of(bucket: int, bits: int = BITS) -> int:
+    """The lowest value that a bucket holds."""
+    shift = _shift_of(bucket, bits)
+    return (bucket - (shift << bits)) << shift
+
+
+def _shift_of(bucket: int, bits: int) -> int:
+    return max(0, (bucket >> bits) - 1)
 
 
 LARGEST = bucket_of(1 << 64)

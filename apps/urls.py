@@ -17,6 +17,7 @@ from apps.results.pages import explorer_views as explorer
 from apps.results.pages import import_views as imports
 from apps.results.pages import live_views as live
 from apps.results.pages import pin_views as pins
+from apps.results.pages import run_views as runs
 from apps.results.pages import spread_views as spreads
 from apps.results.pages import views as results
 from apps.tuning import views as tuning
@@ -36,6 +37,7 @@ urlpatterns = [
     *tuning.urlpatterns,
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
+    *runs.urlpatterns,
     *explorer.urlpatterns,
     *spreads.urlpatterns,
     *compare.urlpatterns,

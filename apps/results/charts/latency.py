@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
 from apps.results.runs import thin
@@ -13,6 +14,10 @@ from apps.results.runs.timeline import Axis
 
 TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
 MOST_CURVES, MOST_COLUMNS = 6, 1000
+# Of a heat map: the share of transactions at either end that may count as outliers, and how far the plot goes beyond
+# the others, as a share of their height, and at least as a logarithm. Outliers have a row after a gap.
+TAIL, BESIDE, LEAST_ROOM = 0.001, 0.15, 0.05
+GAP_SHARE, ROW_SHARE = 0.03, 0.06
 # Names of statements beside their bars: a share of the width, by letters of this size.
 LABEL_SHARE, LETTER_PX, LEAST_LETTERS, LONGEST_SQL = 0.42, 6.5, 20, 46
 
@@ -53,28 +58,62 @@ def _nine(percent: float) -> float:
 
 def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
     """Transactions by time and latency; the more, the lighter, on a logarithmic scale: a band is a mode of its own. Who
-    looks closer asks again with a part of the time."""
-    columns = [thin.peaks(row, MOST_COLUMNS) for row in heat.counts]
-    times = thin.begins(np.asarray(heat.t, dtype=np.float64), MOST_COLUMNS)
-    counts = np.asarray(columns)
-    with np.errstate(divide="ignore"):
-        z = np.where(counts > 0, np.log10(np.maximum(counts, 1)), np.nan).astype(np.float32)
-    most = int(np.ceil(np.nanmax(z))) if np.isfinite(z).any() else 0
-    bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
-    bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
-    trace = {
-        "type": "heatmap",
-        "colorscale": look.heat,
-        "x": times,
-        "y": heat.edges,
-        "z": z,
-        "text": counts,
-        "colorbar": bar,
-        "hovertemplate": "at %{x} s, about %{y:.3g} ms: %{text:,.0f} transactions<extra></extra>",
-    }
+    looks closer asks again with a part of the time. Outliers far from all others share a row at the edge."""
     down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
     across = {"title": {"text": axis.title}, **shown(axis)}
-    return {"data": [trace], "layout": layout(look, xaxis=across, yaxis=down) | {"height": 360}}
+    drawn = layout(look, xaxis=across, yaxis=down) | {"height": 360}
+    if not heat.t:
+        return {"data": [{"type": "heatmap", "x": [], "y": [], "z": []}], "layout": drawn}
+    low, high = _bulk(heat)
+    times = [*thin.begins(np.asarray(heat.t, dtype=np.float64), MOST_COLUMNS), heat.t[-1] + heat.width_s]
+    data = [_cells(times, heat.edges[low : high + 1], heat.counts[low:high], "%{y:.3g} ms")]
+    bottom, top = heat.edges[low], heat.edges[high]
+    height = np.log10(top / bottom)
+    ticks = {at: text for at, text in zip(*_ticks(), strict=True) if bottom <= at <= top}
+    for name, rows, at, way, far in (
+        ("longer", heat.counts[high:], top, 1, heat.edges[-1]),
+        ("shorter", heat.counts[:low], bottom, -1, heat.edges[0]),
+    ):
+        if rows.sum():
+            ends = sorted(float(at * 10 ** (way * share * height)) for share in (GAP_SHARE, GAP_SHARE + ROW_SHARE))
+            ticks[float(np.sqrt(ends[0] * ends[1]))] = f"{'>' if way > 0 else '<'} {at:.3g}"
+            told = f"{name} than {at:.3g} ms, down to {far:.3g} ms".replace("down", "up" if way > 0 else "down")
+            data.append(_cells(times, ends, rows.sum(axis=0, keepdims=True), told))
+            foot(drawn["xaxis"], f"{rows.sum():,.0f} of {heat.counts.sum():,.0f} transactions took {told}")
+    drawn["yaxis"] |= {"tickvals": list(ticks), "ticktext": list(ticks.values())}
+    return {"data": data, "layout": drawn | {"coloraxis": _counted(data, look)}}
+
+
+def _ticks() -> tuple[list[float], list[str]]:
+    return LOGARITHMIC["tickvals"], LOGARITHMIC["ticktext"]
+
+
+def _bulk(heat: Heat) -> tuple[int, int]:
+    """The rows from `low` to before `high` that get the plot: all but TAIL at either end, and beyond that as much as
+    takes no more than BESIDE of their height."""
+    share = np.cumsum(heat.counts.sum(axis=1)) / heat.counts.sum()
+    low, high = int(np.searchsorted(share, TAIL, side="right")), int(np.searchsorted(share, 1 - TAIL)) + 1
+    edges = np.log(heat.edges)
+    room = max(BESIDE * (edges[high] - edges[low]), LEAST_ROOM)
+    return int(np.searchsorted(edges, edges[low] - room)), int(np.searchsorted(edges, edges[high] + room, "right")) - 1
+
+
+def _cells(times: Sequence[float], edges: Sequence[float], counts: NDArray[np.float64], where: str) -> Figure:
+    """Cells between edges, each where its second lies."""
+    shown = np.asarray([thin.peaks(row, MOST_COLUMNS) for row in counts])
+    with np.errstate(divide="ignore"):
+        z = np.where(shown > 0, np.log10(np.maximum(shown, 1)), np.nan).astype(np.float32)
+    hover = f"at %{{x:.1f}} s, {where}: %{{text:,.0f}} transactions<extra></extra>"
+    cells = {"x": times, "y": edges, "z": z, "text": shown}
+    return {"type": "heatmap", **cells, "coloraxis": "coloraxis", "hovertemplate": hover}
+
+
+def _counted(data: Sequence[Figure], look: Theme) -> Figure:
+    """One scale for all rows."""
+    most = max((int(np.ceil(np.nanmax(each["z"]))) for each in data if np.isfinite(each["z"]).any()), default=0)
+    bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
+    bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
+    return {"colorscale": look.heat, "cmin": 0, "cmax": max(most, 1), "colorbar": bar}
 
 
 def statement_chart(statements: Sequence[Statement], look: Theme, width: int = WIDTH_PX) -> Figure:

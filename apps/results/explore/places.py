@@ -22,8 +22,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.answers import compare
 from apps.results.answers.baselines import baselines
-from apps.results.explore import explorer
-from apps.results.runs import latencies, spreads, timeline
+from apps.results.explore import explorer, run_charts
+from apps.results.runs import spreads, timeline
 from apps.results.store import series
 from common.errors import PlanError
 
@@ -209,13 +209,14 @@ def _of_run(key: Key, query: QueryDict, chart: str) -> Asked:
     of = f"run {run.position + 1} of {run.campaign}, {run.label}"
     if chart == "time":
         return _of_time(run, query, of)
-    steps = latencies.steps_of(run)
-    step = query.get("step", "")
-    for name, lacks in (("heat", "log of latencies"), ("spread", "report of fio")):
-        if chart == name and step not in steps[name]:
-            raise PlanError("address", f"step={step!r} has no {lacks}", hint=_accepted("step=", steps[name]))
-    title = PAGES["run_detail"].charts[chart].title
-    return Asked({"step": step} if chart in ("heat", "spread") else {}, f"{title}, {of}")
+    drawn = run_charts.BY_NAME[chart]
+    if not drawn.per_step:
+        return Asked({}, f"{drawn.title}, {of}")
+    steps, step = drawn.steps(run_charts.available(run, [])), query.get("step", "")
+    if step not in steps:
+        lacks = f"step={step!r} has no {drawn.title.lower()}"
+        raise PlanError("address", lacks, hint=_accepted("step=", steps))
+    return Asked({"step": step}, f"{drawn.title}, {of}")
 
 
 def _of_time(run: Run, query: QueryDict, of: str) -> Asked:
@@ -291,10 +292,10 @@ PAGES: dict[str, Page] = {
         "/runs/ID/",
         {
             "time": Chart("Over time", "run_figure", csv="run_csv"),
-            "nines": Chart("Latency by percentile", "run_latency", ("nines",)),
-            "heat": Chart("Latency over time", "run_latency", ("heat",)),
-            "spread": Chart("Distribution of latencies", "run_spread", csv="run_spread_csv"),
-            "statements": Chart("Latency by statement", "run_latency", ("statements",), low=True),
+            **{
+                each.name: Chart(each.title, each.figure, each.args, csv=each.csv, low=each.low)
+                for each in run_charts.RUN_CHARTS
+            },
         },
         _of_run,
         Run,

@@ -1,4 +1,4 @@
-"""How long fio's I/Os took, as a figure and as rows: of a run section by section, of a campaign level by level."""
+"""How long fio's I/Os took, section by section in a run, level by level in a campaign."""
 
 from __future__ import annotations
 
@@ -18,21 +18,14 @@ from apps.accounts.web.pages import needs
 from apps.campaigns.models import Campaign, Run
 from apps.results import charts
 from apps.results.exchange import exports
-from apps.results.pages.figures import as_json
 from apps.results.runs import spreads
 from apps.results.runs.spreads import Spreads
 from apps.results.store.keeper import Keeper
 
 
 @needs(Role.VIEWER)
-@cache_control(no_cache=True)
-def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Of the step that ?step= names."""
-    return as_json(charts.spread_chart(_of_run(request, pk), charts.theme(request.GET.get("theme", ""))))
-
-
-@needs(Role.VIEWER)
 def run_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """Of the step that ?step= names."""
     return _csv(_of_run(request, pk), "section", f"latency-{pk}.csv")
 
 
@@ -92,7 +85,6 @@ def _csv(found: Spreads, row: str, name: str) -> HttpResponseBase:
 
 
 urlpatterns = [
-    path("runs/<uuid:pk>/fio.json", run_spread, name="run_spread"),
     path("runs/<uuid:pk>/fio.csv", run_spread_csv, name="run_spread_csv"),
     path("campaigns/<uuid:pk>/fio.json", campaign_spread, name="campaign_spread"),
     path("campaigns/<uuid:pk>/fio.csv", campaign_spread_csv, name="campaign_spread_csv"),

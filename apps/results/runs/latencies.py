@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.histogram import middle_of
+from agents.histogram import low_of
 from apps.campaigns.models import Run
 from apps.results.runs.timeline import Axis, began_of
 from common.errors import ProvingError
@@ -18,6 +18,7 @@ from readers.measure import fio
 
 FILES = r"^out/[^/]+/(latency|fio)\.json$"
 SLOT_BITS = 4
+LEAST_US = 0.5  # for what took less than 1 us, on a logarithmic axis
 NINES = 5  # 99.999 %: beyond that no run here has enough to count
 EVEN = (1, 5, 10, 25, 50, 75)
 REST = (10, 7, 5, 2)  # of what lies beyond one nine, tenths
@@ -35,7 +36,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Heat:
-    """Transactions by the time that they ended, in seconds on the run's axis, and by latency; `edges` in ms."""
+    """Transactions by the time that they ended and by latency. `t`: where each column begins, in seconds on the run's
+    axis; it is `width_s` wide. `edges`: between the rows, in ms, one more than there are rows."""
 
     t: list[float]
     edges: list[float]
@@ -48,17 +50,6 @@ class Statement:
     name: str
     sql: str
     ms: float
-
-
-def steps_of(run: Run) -> dict[str, list[str]]:
-    """What can be drawn of a run -> the steps that have it: percentiles, a heat map over time, fio's distributions."""
-    found: dict[str, list[str]] = {"nines": [], "heat": [], "spread": []}
-    paths = run.artefacts.filter(path__regex=FILES).exclude(content=None).order_by("path")
-    for path in paths.values_list("path", flat=True):
-        _, step, name = path.split("/")
-        found["nines"].append(step)
-        found["heat" if name == "latency.json" else "spread"].append(step)
-    return found
 
 
 def curves_of(run: Run) -> list[Curve]:
@@ -136,7 +127,7 @@ def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis)
     for second, row in slots:
         for bucket, times in row:
             counts[bucket - low, (second - first) // report.slot_s] += times
-    edges = [max(middle_of(bucket, SLOT_BITS), 0.5) / 1000 for bucket in range(low, high + 1)]
+    edges = [max(low_of(bucket, SLOT_BITS), LEAST_US) / 1000 for bucket in range(low, high + 2)]
     return Heat([first - zero + place * report.slot_s for place in range(columns)], edges, counts, report.slot_s)
 
 

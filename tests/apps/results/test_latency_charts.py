@@ -20,6 +20,7 @@ from apps.results import charts
 from apps.results.models import Measurement
 from apps.results.runs import latencies
 from apps.results.runs.timeline import Axis
+from readers.latency import parse_latency
 from tests.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
@@ -94,7 +95,8 @@ def test_the_heat_map_has_every_transaction_once(run: Run) -> None:
 
     assert heat is not None and heat.counts.sum() == 4
     assert [column.sum() for column in heat.counts.T] == [3, 0, 1]
-    assert heat.edges[int(np.argmax(heat.counts[:, 2]))] == pytest.approx(1.0, rel=0.07)
+    row = int(np.argmax(heat.counts[:, 2]))
+    assert len(heat.edges) == len(heat.counts) + 1 and heat.edges[row] <= 1.0 < heat.edges[row + 1]
 
 
 def test_the_heat_map_stands_on_the_time_axis_of_the_run(client: Client, run: Run, viewer: User) -> None:
@@ -111,8 +113,8 @@ def test_the_heat_map_stands_on_the_time_axis_of_the_run(client: Client, run: Ru
     )
 
     assert whole["steps"]["measure"] == 57.5 and whole["data"][0]["x"][0] == 60.0
-    assert len(whole["data"][0]["x"]) == 1000 and "range" not in whole["layout"]["xaxis"]
-    assert closer["data"][0]["x"] == [99.0 + place for place in range(12)]
+    assert len(whole["data"][0]["x"]) == 1001 and "range" not in whole["layout"]["xaxis"]
+    assert closer["data"][0]["x"] == [99.0 + place for place in range(13)]  # edges of 12 cells
     assert closer["layout"]["xaxis"]["range"] == [99.9, 110.0]
 
 
@@ -122,7 +124,43 @@ def test_a_part_of_the_time_in_which_nothing_ended_is_empty(run: Run) -> None:
     heat = latencies.heat_of(run, "measure", Axis((), 50.0, 60.0))
 
     assert heat is not None and heat.t == []
-    assert charts.heat_chart(heat, WHOLE, charts.LIGHT)["data"][0]["x"].size == 0
+    assert charts.heat_chart(heat, WHOLE, charts.LIGHT)["data"][0]["x"] == []
+
+
+def heat_figure(*seconds: list[int]) -> charts.Figure:
+    told = latencies._heat(parse_latency(report(*seconds)), FIRST, 0.0, WHOLE)
+    assert told is not None
+    return charts.heat_chart(told, WHOLE, charts.LIGHT)
+
+
+def test_a_cell_lies_from_the_beginning_of_its_second_to_its_end() -> None:
+    cells = heat_figure([1000], [1000], [2000])["data"][0]
+
+    assert cells["x"] == [0.0, 1.0, 2.0, 3.0]
+    assert cells["z"].shape == (len(cells["y"]) - 1, len(cells["x"]) - 1)
+
+
+def test_a_few_outliers_leave_the_plot_to_the_others() -> None:
+    usual = list(range(900, 2000)) * 3
+    cells, slow, quick = heat_figure(usual, [*usual, 4_000_000], [*usual, 20])["data"]
+
+    bulk = np.log10(2.0 / 0.9)
+    whole = np.log10(slow["y"][-1] / quick["y"][0])
+    assert bulk > 0.6 * whole
+    assert [each["text"].sum() for each in (slow, quick)] == [1, 1]
+    assert slow["text"][0].tolist() == [0, 1, 0] and "longer than" in slow["hovertemplate"]
+    assert sum(each["text"].sum() for each in (cells, slow, quick)) == 3 * len(usual) + 2
+
+
+def test_rows_of_outliers_are_named_on_the_axis_and_counted_below_it() -> None:
+    drawn = heat_figure([*list(range(900, 2000)) * 3, 4_000_000])["layout"]
+
+    (label,) = (text for text in drawn["yaxis"]["ticktext"] if text.startswith(">"))
+    assert f"1 of 3,301 transactions took longer than {label[2:]} ms, up to" in drawn["xaxis"]["title"]["text"]
+
+
+def test_latencies_near_each_other_have_no_row_of_outliers() -> None:
+    assert len(heat_figure(list(range(900, 2000)))["data"]) == 1
 
 
 def test_the_charts_are_ones_that_plotly_accepts(run: Run) -> None:

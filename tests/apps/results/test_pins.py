@@ -88,7 +88,7 @@ def test_what_is_not_there_is_refused_by_what_is_asked_for(campaign: Campaign, r
         (f"{reverse('compare')}?of=host:nowhere&of=host:there", ""): "'host:nowhere' is not known",
         (f"{ran}?from=9&to=2", ""): "from=9 is not before to=2",
         (f"{ran}?panel=gpu", ""): "panel='gpu' is not of that run",
-        (f"{ran}?step=measure", "heat"): "step='measure' has no log of latencies",
+        (f"{ran}?step=measure", "heat"): "step='measure' has no latency over time",
         ("/hosts/nowhere/", ""): "there is no host nowhere",
         (f"/hosts/{run.host}/?baseline=abc", ""): f"baseline='abc' was not run again and again on {run.host}",
     }

@@ -1,0 +1,174 @@
+"""The charts of a run's page beside that over time: the one list of them, which page, addresses and pins all read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from apps.campaigns.models import Run
+from apps.results import charts
+from apps.results.charts.themes import Figure, Theme
+from apps.results.models import Measurement
+from apps.results.runs import latencies, spreads
+from apps.results.runs.timeline import Axis
+
+
+@dataclass(frozen=True)
+class Available:
+    """What a run has that can be drawn: its output files, as (step, name), and its measurements."""
+
+    files: Sequence[tuple[str, str]]
+    measurements: Sequence[Measurement]
+
+    def steps_with(self, *names: str) -> list[str]:
+        """The steps that have such a file."""
+        return list(dict.fromkeys(step for step, name in self.files if name in names))
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide."""
+
+    step: str
+    axis: Axis
+    look: Theme
+    width: int
+
+
+@dataclass(frozen=True)
+class RunChart:
+    """One chart. `steps`: which steps of a run have it; one that is not `per_step` shows them all at once. `draw`
+    answers None where there is nothing. `figure` and `csv` are URL names, of which `figure` takes the chart's name
+    where it is that of all charts. `heard`: measurements with this in their name are read out beside `label`."""
+
+    name: str
+    title: str
+    steps: Callable[[Available], list[str]]
+    draw: Callable[[Run, Drawing], Figure | None]
+    label: str
+    empty: str
+    per_step: bool = False
+    over_time: bool = False
+    low: bool = False
+    figure: str = "run_latency"
+    csv: str = ""
+    help: str = ""
+    heard: str = ""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        return (self.name,) if self.figure == "run_latency" else ()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A chart as a page shows it, of one step or of all."""
+
+    chart: RunChart
+    id: str
+    title: str
+    label: str
+    figure: str
+    csv: str
+    chosen: str
+
+
+def available(run: Run, measurements: Sequence[Measurement]) -> Available:
+    """One query."""
+    paths = run.artefacts.filter(path__startswith="out/").exclude(content=None).order_by("path")
+    parts = [path.split("/") for path in paths.values_list("path", flat=True)]
+    return Available([(part[1], part[2]) for part in parts if len(part) == 3], measurements)
+
+
+def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
+    """Every chart that a run has, step by step where it is one of a step; `part`: the time that is looked at."""
+    found = []
+    for chart in RUN_CHARTS:
+        steps = chart.steps(has)
+        for place, step in enumerate(steps if chart.per_step else steps[:1], 1):
+            alone = not chart.per_step or len(steps) == 1
+            chosen = urlencode({"step": step}) if chart.per_step else ""
+            asked = "&".join(filter(None, (chosen, urlencode(part) if chart.over_time else "")))
+            found.append(
+                Shown(
+                    chart,
+                    f"run-{chart.name}-{place}",
+                    chart.title if alone else f"{chart.title}, {step}",
+                    chart.label + _heard(chart, has, step),
+                    _with(reverse(chart.figure, args=[run.pk, *chart.args]), asked),
+                    _with(reverse(chart.csv, args=[run.pk]), chosen) if chart.csv else "",
+                    chosen,
+                )
+            )
+    return found
+
+
+def _heard(chart: RunChart, has: Available, step: str) -> str:
+    rows = [row for row in has.measurements if chart.heard and row.step == step and chart.heard in row.name]
+    return "".join(f"; {row.name} {row.value:.5g} {row.unit}" for row in rows)
+
+
+def _with(path: str, query: str) -> str:
+    return f"{path}?{query}" if query else path
+
+
+def _statements(has: Available) -> list[str]:
+    return ["all"] if any("statement:" in row.name for row in has.measurements) else []
+
+
+def _draw_heat(run: Run, asked: Drawing) -> Figure | None:
+    heat = latencies.heat_of(run, asked.step, asked.axis)
+    return charts.heat_chart(heat, asked.axis, asked.look) | {"steps": asked.axis.offsets()} if heat else None
+
+
+def _draw_spread(run: Run, asked: Drawing) -> Figure | None:
+    found = spreads.of_run(run, asked.step)
+    return charts.spread_chart(found, asked.look) if found.found else None
+
+
+RUN_CHARTS: tuple[RunChart, ...] = (
+    RunChart(
+        "nines",
+        "Latency by percentile",
+        lambda has: has.steps_with("latency.json", "fio.json"),
+        lambda run, asked: charts.nines_chart(latencies.curves_of(run), asked.look),
+        "Latency by percentile, on an axis of nines; the figures are among the measurements below",
+        "No transaction was logged.",
+    ),
+    RunChart(
+        "spread",
+        "Distribution of latencies",
+        lambda has: has.steps_with("fio.json"),
+        _draw_spread,
+        "How many I/Os took how long",
+        "fio counted no I/O.",
+        per_step=True,
+        figure="run_spread",
+        csv="run_spread_csv",
+        help="The area of an outline between two latencies is the share of the I/Os that took so long.",
+        heard="clat_p",
+    ),
+    RunChart(
+        "heat",
+        "Latency over time",
+        lambda has: has.steps_with("latency.json"),
+        _draw_heat,
+        "How many transactions took how long, second by second",
+        "No transaction was logged.",
+        per_step=True,
+        over_time=True,
+    ),
+    RunChart(
+        "statements",
+        "Latency by statement",
+        _statements,
+        lambda run, asked: charts.statement_chart(latencies.statements_of(run), asked.look, asked.width),
+        "Mean latency of each statement; the figures are among the measurements below",
+        "No statement was timed.",
+        low=True,
+    ),
+)
+BY_NAME = {chart.name: chart for chart in RUN_CHARTS}

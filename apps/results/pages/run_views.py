@@ -1,0 +1,229 @@
+"""Pages of a run, while it goes on and afterwards: its charts, its tabs, and what can be downloaded of it."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.cache import cache_control
+
+from apps.accounts.models import Role
+from apps.accounts.web.pages import needs, page
+from apps.campaigns.design import steps
+from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
+from apps.campaigns.queries import breaks_at
+from apps.results import charts
+from apps.results.answers.sentences import by_topic
+from apps.results.charts import shades
+from apps.results.exchange import downloads, exports
+from apps.results.exchange.transfer import download
+from apps.results.explore import run_charts
+from apps.results.live import news
+from apps.results.models import Mark
+from apps.results.pages.figures import as_json, width_of
+from apps.results.runs import latencies, observed, story, timeline, within
+from apps.results.store import samples, series
+
+TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
+HOSTS = "hosts"  # a further tab of runs over several
+
+
+@needs(Role.VIEWER)
+def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = _run_or_part(pk)
+    tab, tabs = request.GET.get("tab", "chart"), (*TABS, *((HOSTS,) if run.campaign.roles else ()))
+    if tab not in tabs:
+        raise Http404(f"{tab} is not one of {', '.join(tabs)}")
+    run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
+    context = {"run": run, "tab": tab, "tabs": tabs, "now": timezone.now(), **_around(run), **_tab(run, tab)}
+    if tab == HOSTS:
+        context |= story.hosts_of(run, request.GET.get("part", ""))
+    context["breaks"] = breaks_at(run)
+    context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
+    context["as_table"] = request.GET.get("view") == "table"
+    if tab == "chart":
+        context["silent_s"] = news.silent_after(run)
+        context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
+        part = {} if context["step"] else context["part"]
+        context["charts"] = run_charts.shown(run, context["has"], part)
+    return page(request, "results/run.html", context)
+
+
+def _run_or_part(pk: UUID) -> Run:
+    """Leases and troubles of a host name the job that it had, which may be another host's run."""
+    runs = Run.objects.select_related("campaign__dataset", "campaign__host", "host", "facts")
+    return runs.filter(pk=pk).first() or get_object_or_404(runs, parts=pk)
+
+
+def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
+    """What the chart tab shows besides measurements: which panels there are, and of the chosen ones the samples."""
+    panels, keys, steps = series.panels_of(run), request.GET.getlist("panel"), timeline.steps_of(run)
+    shown = series.chosen(panels, keys)
+    sources: dict[str, list[tuple[series.Panel, bool]]] = {}
+    for panel in panels:
+        sources.setdefault(panel.source, []).append((panel, panel in shown))
+    context = {"sources": sources, "panels": panels, "shown": shown, "steps": steps}
+    kept = {name: request.GET[name] for name in ("step", "from", "to") if request.GET.get(name)}
+    chosen = urlencode({"panel": keys, **kept}, doseq=True)
+    context |= {"step": kept.get("step", ""), "part": {name: kept[name] for name in ("from", "to") if name in kept}}
+    context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
+    figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
+    context |= {"chosen": chosen, "figure": figure}
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
+    return context | ({"rows": story.samples_of(run, shown, _axis(request, steps))} if as_table else {})
+
+
+def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
+    """The marks of the steps as they followed each other."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
+
+
+def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
+    """As ?step=, ?from= and ?to= ask for; what is no time asks for nothing."""
+    try:
+        window = timeline.window(request.GET)
+    except ValueError:
+        window = (None, None)
+    return timeline.axis_of(steps, request.GET.get("step", ""), *window)
+
+
+def _around(run: Run) -> dict[str, Any]:
+    near = run.campaign.runs.filter(position__in=(run.position - 1, run.position + 1)).only("pk", "position")
+    by_place = {each.position: each for each in near}
+    return {"previous": by_place.get(run.position - 1), "following": by_place.get(run.position + 1)}
+
+
+def _tab(run: Run, tab: str) -> dict[str, Any]:
+    """Only what the tab shows is read."""
+    if tab == "chart":
+        measures = run.campaign.kind != Campaign.Kind.PREPARATION
+        drawn = measures and (run.ingested_at is None or run.series.exists())
+        closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
+        found = sorted(run.measurements.all(), key=lambda row: (row.step, latencies.natural_key(row.name)))
+        return {
+            "measurements": found,
+            "sentence": story.sentence_of(run),
+            "drawn": drawn,
+            "closed": closed,
+            "within": by_topic(within.told(run.within.all(), found)),
+            "has": run_charts.available(run, found),
+        }
+    if tab == "settings":
+        return {"proof": story.proof_of(run)}
+    if tab == "commands":
+        return {"commands": story.commands_of(run)}
+    if tab == "log":
+        return {"events": run.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]}
+    if tab == "artefacts":
+        return {"artefacts": story.artefacts_of(run)}
+    return {"timings": story.timings_of(run)}
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The panels named by ?panel=, or those that are shown unasked; of the steps and the time that are asked for."""
+    run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
+    panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
+    axis = _axis(request, timeline.steps_of(run))
+    columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, width_of(request))
+    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, look))
+    # What a page needs to add newer samples: of which event the newest is that can be here, when its step began, and
+    # which of the rows are means of others.
+    figure |= {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
+    return as_json(figure)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_latency(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
+    """A chart of run_charts.py by its name, of the step that ?step= names where it is one of a step."""
+    chart = run_charts.BY_NAME.get(name)
+    if chart is None:
+        raise Http404(f"{name} is not one of {', '.join(run_charts.BY_NAME)}")
+    return _drawn(request, get_object_or_404(Run, pk=pk), chart)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The same of fio's distributions."""
+    return _drawn(request, get_object_or_404(Run, pk=pk), run_charts.BY_NAME["spread"])
+
+
+def _drawn(request: HttpRequest, run: Run, chart: run_charts.RunChart) -> HttpResponse:
+    step, part = request.GET.get("step", ""), _axis(request, [])
+    whole = timeline.steps_of(run) if chart.over_time else []
+    axis = timeline.axis_of(whole, "", part.begin, part.end)
+    look = charts.theme(request.GET.get("theme", ""))
+    figure = chart.draw(run, run_charts.Drawing(step, axis, look, width_of(request)))
+    if figure is None:
+        raise Http404(f"{chart.title}: step {step[:40]!r} of this run has nothing to draw")
+    return as_json(figure)
+
+
+@needs(Role.VIEWER)
+def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
+    run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
+    panels, keys = series.panels_of(run), request.GET.getlist("panel")
+    shown = series.chosen(panels, keys) if keys else panels
+    axis = _axis(request, timeline.steps_of(run))
+    head, rows, _ = story.table_of(samples.run_columns(run, shown, axis), axis)
+    response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
+    return response
+
+
+@needs(Role.VIEWER)
+def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
+    """The raw bytes, as a download that no browser interprets."""
+    run = get_object_or_404(Run, pk=pk)
+    return _file(request, run, get_object_or_404(run.artefacts, pk=artefact))
+
+
+@needs(Role.VIEWER)
+def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
+    """The same of what another host's tools wrote for this run."""
+    run = get_object_or_404(Run, pk=pk)
+    return _file(request, run, get_object_or_404(PartArtefact, part__run=run, pk=artefact))
+
+
+def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
+    if found.content is None:
+        messages.error(request, f"{found.path} was not fetched: it is damaged, or too large ({found.size} bytes).")
+        return redirect("run_detail", run.pk)
+    name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
+    response = HttpResponse(bytes(found.content), content_type="application/octet-stream")
+    response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+@needs(Role.VIEWER)
+def run_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBase:
+    if name not in downloads.RUN:
+        raise Http404(f"{name} is not one of {', '.join(downloads.RUN)}")
+    return download(downloads.RUN[name], get_object_or_404(Run, pk=pk), name)
+
+
+urlpatterns = [
+    path("runs/<uuid:pk>/", run_detail, name="run_detail"),
+    path("runs/<uuid:pk>/export/<str:name>", run_export, name="run_export"),
+    path("runs/<uuid:pk>/chart.json", run_figure, name="run_figure"),
+    path("runs/<uuid:pk>/latency/<slug:name>.json", run_latency, name="run_latency"),
+    path("runs/<uuid:pk>/fio.json", run_spread, name="run_spread"),
+    path("runs/<uuid:pk>/samples.csv", run_csv, name="run_csv"),
+    path("runs/<uuid:pk>/artefacts/<int:artefact>/", run_artefact, name="run_artefact"),
+    path("runs/<uuid:pk>/parts/<int:artefact>/", part_artefact, name="part_artefact"),
+]
