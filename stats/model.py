@@ -6,6 +6,7 @@ A run is the unit everywhere: an Observation is one figure of one run, never a s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 
 POINTS_ONLY_BELOW = 3
 PRELIMINARY_BELOW = 5
+ABBREVIATIONS = re.compile(r"\b(?:cpu|ipc|wal|dtlb|llc)\b")
 # Below this a standard deviation of logs is rounding of the arithmetic, not spread of the runs.
 NO_SPREAD = 1e-12
 
@@ -37,7 +39,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        return self.name.replace("_", " ")
+        return ABBREVIATIONS.sub(lambda found: found[0].upper(), self.name.replace("_", " "))
 
     def __post_init__(self) -> None:
         if self.better not in ("higher", "lower"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
 from .. import tracer
+from ..collectors.per_transaction import PER_TRANSACTION
 from ..columns import Columns
 from ..errors import PlanFailure, Unplannable
 from ..paths import Named
@@ -112,6 +113,8 @@ FIGURES: Schema = {
 }
 # What a traced step yields besides its own figures.
 TRACED = {"tracer ns per event": Metric("ns", "lower")}
+# What a step yields that counts transactions, beside collectors.
+OF_TRANSACTIONS = {name: Metric(each.unit, each.better) for name, each in PER_TRANSACTION.items() if each.better}
 
 
 @dataclass(frozen=True)

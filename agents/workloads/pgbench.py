@@ -11,7 +11,7 @@ from ..columns import Columns, columns
 from ..errors import PlanFailure, WorkloadFailure
 from ..sqlscan import may_write
 from . import pgbench_options, pgbench_scripts
-from .base import DAY_S, TRACED, Context, Options, Trace, Workload
+from .base import DAY_S, OF_TRANSACTIONS, TRACED, Context, Options, Trace, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
@@ -56,7 +56,7 @@ class PgBench(Workload):
     title = "pgbench"
     help = "PostgreSQL's own load generator: TPC-B like, read-only, or your script"
     tools = ("pgbench",)
-    metrics = {**METRICS, **TRACED}
+    metrics = {**METRICS, **OF_TRANSACTIONS, **TRACED}
     since = SINCE
     main = ("tps", "latency_avg")
     samples = SAMPLES

@@ -9,7 +9,7 @@ from .. import tracer
 from ..columns import Columns, columns
 from ..errors import Unplannable
 from ..paths import PATH, Named
-from .base import DAY_S, TRACED, Context, Metric, Options, Trace, Workload
+from .base import DAY_S, OF_TRANSACTIONS, TRACED, Context, Metric, Options, Trace, Workload
 
 if TYPE_CHECKING:
     from .base import Stage
@@ -59,6 +59,7 @@ class Sysbench(Workload):
         "ignored_errors_per_s": Metric("errors/s", "lower"),
         "ignored_errors": Metric("errors", "lower"),
         "reconnects": Metric("reconnects", "lower"),
+        **OF_TRANSACTIONS,
         **TRACED,
     }
     main = ("tps", "tpmC", "latency_avg", "latency_p95", "ignored_errors_per_s")

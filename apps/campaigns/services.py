@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.collectors import COLLECTORS
+from agents.collectors.per_transaction import PER_TRANSACTION
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import recipes
@@ -67,7 +68,8 @@ def create_campaign(
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
         raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
-    steps.metric(workload.steps, metric)
+    collectors = list(COLLECTORS) if sources is None else sources
+    _check_collector(steps.metric(workload.steps, metric).name, collectors)
     campaign = Campaign(
         name=name,
         question=question,
@@ -86,7 +88,7 @@ def create_campaign(
         delta=delta,
         target=target or {},
         interval_s=interval_s,
-        sources=list(COLLECTORS) if sources is None else sources,
+        sources=collectors,
         design=design,
         cells=cells or [],
         sample=sample,
@@ -112,6 +114,14 @@ def create_campaign(
     after |= {"cloned_from": str(cloned_from.pk)} if cloned_from else {}
     audit(by, "campaign.create", campaign, after=after)
     return campaign
+
+
+def _check_collector(metric: str, collectors: Sequence[str]) -> None:
+    """PlanError where the metric is made of what a collector counts that the campaign leaves out."""
+    figure = PER_TRANSACTION.get(metric)
+    if figure and figure.collector not in collectors:
+        hint = f"add {figure.collector} to the collectors, or choose another metric"
+        raise PlanError("metric", f"{metric} needs the collector {figure.collector}", hint=hint)
 
 
 def check_permission(planned: Sequence[plan.Planned], by: User) -> None:

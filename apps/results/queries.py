@@ -12,10 +12,11 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 import stats
+from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import plan, steps
 from apps.campaigns.design.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers import looks
+from apps.results.answers import cpu, looks
 from apps.results.answers.headline import BETTER_FAILING, headline, missing
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
 from apps.results.answers.overheads import tracer_overheads
@@ -51,7 +52,8 @@ class LevelRow:
     A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
     of theirs with the least and the largest, where there are any. `zeros`: ok runs left out because their figure is 0,
     which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
-    they are clearly more than at the baseline."""
+    they are clearly more than at the baseline. `cpu`: a sentence where the verdict is inconclusive and that on CPU time
+    per transaction is sure."""
 
     label: str
     points: list[Point]
@@ -78,6 +80,7 @@ class LevelRow:
     failed_percent: float | None = None
     failures: str = ""
     zeros: int = 0
+    cpu: str = ""
 
     @property
     def not_ok(self) -> int:
@@ -180,6 +183,10 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     if newest and newest.found:
         levels = [_as_seen(level, baseline, newest.found) for level in levels]
     levels = _with_failures(levels, _failed_shares(values), baseline, metric.label)
+    costly = _costs(measured, values.get(CPU, {}), identical)
+    by_cpu = {one.b: one for one in _compared(costly, baseline, cpu.METRIC, campaign.delta, looked)}
+    base = readable.get(baseline, baseline)
+    levels = [cpu.with_cpu(level, by_cpu.get(level.label), metric.label, base) for level in levels]
     best = headline(levels, metric.better)
     seen = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
     return CampaignTable(
@@ -305,17 +312,28 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
 
 
 def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:
-    """measurement name -> run -> value, of the ok runs' chosen step, for the metric, the mean latency and FAILURES."""
+    """measurement name -> run -> value, of the ok runs' chosen step: the metric, mean latency, CPU time, FAILURES."""
     wanted = Measurement.objects.filter(
         run__campaign=campaign,
         run__outcome=Run.Outcome.OK,
         step=chosen.step,
-        name__in={chosen.name, "latency_avg", *FAILURES, "transactions"},
+        name__in={chosen.name, "latency_avg", *FAILURES, "transactions", CPU},
     )
     found: dict[str, dict[UUID, float]] = {}
     for name, run, value in wanted.values_list("name", "run_id", "value"):
         found.setdefault(name, {})[run] = value
     return found
+
+
+def _costs(
+    measured: Mapping[str, list[Point]], cpu_ms: Mapping[UUID, float], identical: bool
+) -> list[stats.Observation]:
+    """The same runs with their CPU time per transaction, of those that have it."""
+    own = {
+        label: [replace(point, value=cpu_ms[point.run]) for point in points if cpu_ms.get(point.run, 0.0) > 0]
+        for label, points in measured.items()
+    }
+    return stats.of_hosts(list(of_points(own).values()), identical=identical)
 
 
 def _failed_shares(values: Mapping[str, Mapping[UUID, float]]) -> dict[UUID, float]:

@@ -142,6 +142,7 @@ def _inconclusive(
     detectable = (
         "" if level.mde_percent is None else f"Minimum detectable effect: {level.mde_percent:.3g} % (80 % power)."
     )
+    detectable = " ".join(filter(None, [level.cpu, detectable]))
     if level.runs_needed is None or level.runs_needed <= have:
         return replace(card, note=detectable, step="decide")
     seconds = _seconds(table, level.runs_needed, run_s)

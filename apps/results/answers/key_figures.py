@@ -21,6 +21,13 @@ TITLES: Mapping[str, str] = {
     "latency_p50": "p50 latency",
     "latency_p95": "p95 latency",
     "latency_p99": "p99 latency",
+    "cpu_per_transaction": "CPU per transaction",
+    "wal_per_transaction": "WAL per transaction",
+    "blocks_read_per_transaction": "blocks read per transaction",
+    "blocks_hit_per_transaction": "blocks hit per transaction",
+    "fsyncs_per_transaction": "fsyncs per transaction",
+    "context_switches_per_transaction": "context switches per transaction",
+    "page_faults_per_transaction": "page faults per transaction",
     "failed": "failed transactions",
     "skipped": "skipped transactions",
     "ignored_errors": "ignored errors",
@@ -50,4 +57,4 @@ def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list
 
 
 def _unit(unit: str) -> str:
-    return unit if unit in ("ms", "us", "s") else ""
+    return unit if unit in ("ms", "us", "s", "B") else ""

@@ -60,6 +60,9 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     zeros = serializers.IntegerField(help_text="ok runs that are left out because their figure is 0")
     failed_percent = serializers.FloatField(allow_null=True, help_text="transactions that failed, mean of the runs")
     failures = serializers.CharField(allow_blank=True, help_text="a sentence where more fail than at the baseline")
+    cpu = serializers.CharField(
+        allow_blank=True, help_text="a sentence where the verdict is inconclusive, but not that on CPU per transaction"
+    )
 
 
 class HostLevelSerializer(serializers.Serializer[Any]):

@@ -17,6 +17,7 @@ from apps.campaigns.models import Run, RunPart
 from apps.results.answers import looks
 from apps.results.models import Mark, Measurement, Within
 from apps.results.runs import within
+from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
 from apps.results.store import fold
 from common.errors import WorkloadError
 from readers import measure
@@ -85,6 +86,8 @@ def _measurements(run: Run) -> list[Measurement]:
             row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
             row.better, row.definition = found.better, found.definition
             rows.append(row)
+            if found.name == TRANSACTIONS:
+                rows += per_transaction(run, step["name"], found.value)
     return rows
 
 

@@ -107,6 +107,7 @@ def test_a_client_on_one_host_measures_the_server_on_another(hosts: Hosts, admin
     assert (run.outcome, run.error, run.host) == ("ok", None, hosts["client"])
     assert (part.outcome, part.role, part.host) == ("ok", "server", hosts["server"])
     assert run.measurements.filter(name="tps").exists()
+    assert 0 < run.measurements.get(name="cpu_per_transaction").value < 100  # seen by the server's collectors
     assert {proof["phase"] for proof in of(part, "proof", subject="work_mem", ok=True)} == {"before", "after"}
     seen = sum(series.samples for series in run.series.filter(step="@server"))
     assert seen > 0

@@ -18,6 +18,7 @@ TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     levels.too_few,
     levels.comparisons,
     levels.failures,
+    levels.cpu,
     levels.best,
     effects.effects,
     latency.latency,

@@ -44,6 +44,13 @@ def failures(asked: Asked) -> Iterator[Judgement]:
             yield Judgement("failures", level.failures, "warning", figures)
 
 
+def cpu(asked: Asked) -> Iterator[Judgement]:
+    """Levels whose CPU time per transaction tells what the metric does not."""
+    for level in asked.others:
+        if level.cpu:
+            yield Judgement("cpu", level.cpu, "note", {"level": level.label})
+
+
 def _figures(level: LevelRow) -> dict[str, Any]:
     names = ("relative_percent", "relative_low", "relative_high", "verdict", "preliminary", "method")
     return {"level": level.label, **{name: getattr(level, name) for name in names}}

@@ -7,13 +7,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
+from agents.collectors.per_transaction import PER_TRANSACTION
 from apps.campaigns.models import Run
-from apps.results.models import Kept, Series, Within
+from apps.results.models import Kept, Measurement, Series, Within
 from apps.results.runs import within
+from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
 
 
 class Command(BaseCommand):
-    help = "Find warm-up, trend, stalls and checkpoints in the samples of runs that were read before that was done."
+    help = "Find warm-up, trend, stalls and figures per transaction of runs that were read by an older release."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--all", action="store_true", help="again, of every run")
@@ -27,10 +29,14 @@ class Command(BaseCommand):
         for key in keys:
             self._judge(Run.objects.select_related("campaign").get(pk=key))
         # What is kept of a campaign has a key of its runs, which are what they were.
-        Kept.objects.filter(name__startswith="judgements").delete()
+        Kept.objects.all().delete()
         self.stdout.write(f"{len(keys)} runs were looked at")
 
     @transaction.atomic
     def _judge(self, run: Run) -> None:
         run.within.all().delete()
         Within.objects.bulk_create(within.judge(run))
+        counted = list(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
+        run.measurements.filter(name__in=PER_TRANSACTION).delete()
+        for step, transactions in counted:
+            Measurement.objects.bulk_create(per_transaction(run, step, transactions))

@@ -1,0 +1,29 @@
+"""CPU time per transaction beside the verdict on throughput: which may be sure where that is not. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import stats
+from agents.collectors.per_transaction import CPU, PER_TRANSACTION
+from common.wording import p_value, percent, signed
+
+if TYPE_CHECKING:
+    from apps.results.queries import LevelRow
+
+METRIC = stats.Metric(CPU, PER_TRANSACTION[CPU].unit, "lower")
+
+
+def with_cpu(level: LevelRow, compared: stats.Comparison | None, metric: str, baseline: str) -> LevelRow:
+    """The row with a sentence on CPU time where its own verdict is inconclusive and that of CPU time is sure. `metric`
+    and `baseline` are what people call them."""
+    if level.verdict != "undetectable" or compared is None or compared.verdict not in ("better", "worse"):
+        return level
+    more = "less" if compared.verdict == "better" else "more"
+    low, high = compared.interval or (math.nan, math.nan)
+    certainty = f"95 % CI {signed(low)} to {signed(high)} %" + (f", {p_value(compared.p)}" if compared.p else "")
+    needs = f"{level.name or level.label} needs {more} CPU time per transaction than {baseline}"
+    sentence = f"{metric} is inconclusive, but {needs}: {percent(compared.ratio_percent)} ({certainty})."
+    return replace(level, cpu=sentence)
