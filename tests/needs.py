@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 POSTGRESQL_15 = Path("/usr/lib/postgresql/15/bin")
+MACHINE_ID = Path("/etc/machine-id")
 DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -83,6 +84,7 @@ NEEDS = {
         Need("docker", lambda: bool(find_program("docker") and find_program("dockerd")), "apt-get install docker.io"),
         Need("compose", _has_compose, "apt-get install docker-compose-v2 docker-buildx"),
         Need("postgresql-15", POSTGRESQL_15.is_dir, "apt-get install postgresql-15"),
+        Need("machine-id", MACHINE_ID.exists, f"tr -d - </proc/sys/kernel/random/uuid >{MACHINE_ID}"),
         Need("x86-64", lambda: platform.machine() == "x86_64", "run it on an x86-64 machine"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
         Need("user namespaces", _may_make_namespaces, "sysctl -w kernel.unprivileged_userns_clone=1"),
