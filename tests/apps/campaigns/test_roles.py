@@ -36,7 +36,7 @@ SYNCHRONOUS = {
     "settings.postgresql.synchronous_commit": "remote_write",
 }
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "machine-id")]
 
 
 @pytest.fixture(scope="module")

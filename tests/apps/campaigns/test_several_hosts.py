@@ -19,7 +19,7 @@ from tests.remote import Server
 
 LEVELS = [{"label": mb, "set": {"settings.postgresql.work_mem": mb}} for mb in ("4MB", "8MB")]
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "machine-id")]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tests import machines, remote
 from tests.campaigns import PGBENCH
 from tests.remote import Server
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "machine-id")]
 
 # Each commit waits so long for others, of whom there are none: an effect that no noise hides.
 DELAY = {

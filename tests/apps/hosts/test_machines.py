@@ -34,7 +34,7 @@ def with_key(name: str, key: str) -> Host:
 
 
 @pytest.mark.fast
-@pytest.mark.needs("root")
+@pytest.mark.needs("root", "machine-id")
 @pytest.mark.django_db(transaction=True)
 class TestRealHosts:
     @pytest.fixture
