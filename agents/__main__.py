@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def _check_spool(spool: Path) -> None:
-    from . import policy
     from .errors import Failure
-    from .system import System
+    from .host import policy
+    from .host.system import System
 
     try:
         policy.check_spool(System(), str(spool.absolute()))
@@ -68,9 +68,9 @@ def _rpc(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from .session import Session
-    from .spool import Spool
-    from .system import System
+    from .host.system import System
+    from .records.spool import Spool
+    from .run.session import Session
 
     spool = Spool(args.spool.absolute(), System())
     if spool.wait_host(HAND_OVER_S) is None:
@@ -85,7 +85,8 @@ def _console(args: argparse.Namespace) -> None:
 
 
 def _version(args: argparse.Namespace) -> None:
-    from . import protocol, version
+    from . import version
+    from .wire import protocol
 
     built = f"version {version.VERSION or 'unknown'} commit {version.COMMIT or 'unknown'}"
     sys.stdout.write(f"protocol {protocol.VERSION} agent {agent_id()} {built}\n")

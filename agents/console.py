@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import Callable
 
-from . import reboot, units
 from .errors import Failure
-from .journal import Journal
-from .recover import told
+from .host.system import System
+from .records.journal import Journal
+from .records.spool import Job, Record, Spool
+from .recovery import reboot, units
+from .recovery.recover import told
 from .rpc import Agent, launch
-from .spool import Job, Record, Spool
-from .system import System
 
 
 def _say(*lines: str) -> None:

@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from . import policy, protocol, reboot, units, version
+from . import version
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
-from .spool import Job, Record, Spool
-from .system import System
-from .wire import Wire
+from .host import policy
+from .host.system import System
+from .records.spool import Job, Record, Spool
+from .recovery import reboot, units
+from .wire import protocol
+from .wire.frames import Wire
 
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
@@ -92,27 +95,27 @@ class Agent:
         return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
 
     def health(self, paths: Sequence[str]) -> Record:
-        from . import health
+        from .host import health
 
         return health.look(self.system, paths)
 
     def discover(self, settings: Record) -> Record:
         """Look, change nothing: what is there now, and whether what is wanted could be."""
         from . import facts
-        from .discover import look
+        from .run.discover import look
 
         known = facts.core(self.system)
         return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
 
     def parameters(self, clusters: Sequence[Record], names: Sequence[str]) -> list[Record]:
         """What PostgreSQL's clusters here have in effect."""
-        from . import parameters
+        from .postgres import parameters
 
         return parameters.look(self.system, clusters, names)
 
     def check(self, steps: Sequence[Record], bin_dir: str = "") -> Record:
         """What the tools here say against the scripts of these steps."""
-        from . import scripts
+        from .run import scripts
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
@@ -123,7 +126,7 @@ class Agent:
         if protocol.digest(spec) != digest:
             raise PlanFailure(f"the digest of run {run} is not that of its spec", "send digest(spec)")
         from . import facts
-        from .planning import check_spec
+        from .run.planning import check_spec
 
         check_spec(facts.core(self.system), spec)
         with self.spool.verbs():
@@ -212,8 +215,8 @@ class Agent:
         return done
 
     def _put_back(self, job: Job) -> Record:
-        from .journal import Journal
-        from .recover import recover, told
+        from .records.journal import Journal
+        from .recovery.recover import recover, told
 
         before = Journal(job, self.system).log.seq
         recover(self.spool, job, self._id)
@@ -313,8 +316,8 @@ class Agent:
 
     def _again(self, job: Job) -> Record:
         """Another try at a run that was sealed dirty."""
-        from .journal import Journal
-        from .recover import clean_again, told
+        from .records.journal import Journal
+        from .recovery.recover import clean_again, told
 
         before = Journal(job, self.system).log.seq
         unproven = clean_again(self.spool, job)
@@ -370,7 +373,7 @@ def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
     Forked without exec: loading the agent a second time would cost a tenth of a second of every run. Loaded before the
     fork, the parent has it for the next run, too.
     """
-    from .session import Session
+    from .run.session import Session
 
     pid = os.fork()
     if pid:

@@ -262,7 +262,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
-        "StepRole": "agents.protocol.ROLES",
+        "StepRole": "agents.wire.protocol.ROLES",
         "UserRole": "apps.accounts.models.Role",
         "HostState": "apps.hosts.models.Host.State",
         "HostKeyState": "apps.hosts.models.HostKey.State",

@@ -19,7 +19,8 @@ HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 BUNDLE = "proving/bundled"
 # Below the checkout: what `proving parse` and `proving stat` import.
-BUNDLED = ("common/*.py", "readers/**/*.py", "stats/*.py", "agents/__init__.py", "agents/histogram.py")
+_HISTOGRAM = ("agents/__init__.py", "agents/wire/__init__.py", "agents/wire/histogram.py")
+BUNDLED = ("common/*.py", "readers/**/*.py", "stats/*.py", *_HISTOGRAM)
 OLDEST = 315532800  # 1980-01-01, the first time that a zip can tell
 
 

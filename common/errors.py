@@ -25,7 +25,7 @@ class ProvingError(Exception):
         super().__init__(f"{subject}: {message}" + (f" ({hint})" if hint else ""))
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape of a Failure in agents/protocol.py."""
+        """The shape of a Failure in agents/wire/protocol.py."""
         return {"blame": self.blame, "subject": self.subject, "message": self.message, "hint": self.hint}
 
 

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
-from agents.processes import as_uid, ordinary_uid
+from agents.records.processes import as_uid, ordinary_uid
 from embedded import places
 from embedded.errors import StackError
 from embedded.supervisor import Service

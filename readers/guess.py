@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from common.errors import FormatError
 from readers.formats import FORMATS
 from readers.text import Rows

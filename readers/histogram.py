@@ -1,7 +1,7 @@
 """Latencies counted in bins, as fio's JSON+ gives them.
 
-The agent counts transactions in bins of its own (agents/histogram.py). These keep fio's, so that a percentile of one
-job is the very figure that fio prints.
+The agent counts transactions in bins of its own (agents/wire/histogram.py). These keep fio's, so that a percentile of
+one job is the very figure that fio prints.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What the agent tells of a pgbench step beside its output: latency.json, histograms made of the per-transaction logs,
-and load.json, what was drawn or found before it ran. agents/protocol.py has their shapes."""
+and load.json, what was drawn or found before it ran. agents/wire/protocol.py has their shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from common.errors import FormatError
 
 VERSION = 1

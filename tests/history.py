@@ -311,7 +311,7 @@ def _outcome(place: int, ended: int, lost: bool, state: str) -> str:
 
 def _spec(shape: Shape, cell: Mapping[str, str]) -> tuple[str, str, str]:
     """(cell, spec and digest as COPY reads them, the cell in words) of one combination."""
-    from agents.protocol import digest
+    from agents.wire.protocol import digest
 
     told: dict[str, Any] = {}
     steps = shape.steps

@@ -11,7 +11,7 @@ import numpy as np
 from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Channel, Delivery, Role, Team, User
 from apps.accounts.operation import vault
 from apps.accounts.team import teams

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agents.planning import plan_settings
+from agents.run.planning import plan_settings
 from agents.settings import SETTINGS, Plan, Setting
 
 ROOT = Path(__file__).resolve().parent.parent

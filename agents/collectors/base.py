@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
-from ..columns import Column, Columns
-from ..system import Reader, System
+from ..host.system import Reader, System
+from ..wire.columns import Column, Columns
 
 if TYPE_CHECKING:
-    from ..instance import Target
-    from ..processes import Child
+    from ..postgres.instance import Target
+    from ..records.processes import Child
 
 
 class NotAvailable(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector, Rates
 
 Times = tuple[int, int, int, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector
 
 SECTOR = 512  # /proc/diskstats counts these, whatever the disk's own are

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector, NotAvailable
 
 CPUS, ZONES = "/sys/devices/system/cpu", "/sys/class/thermal"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector, Fields, Rates
 
 # Scanning and stealing are told by who does it; kernels add to the list (khugepaged, proactive).

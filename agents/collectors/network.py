@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector, Rates
 
 # bytes, packets, errs, drop: the first columns of each direction

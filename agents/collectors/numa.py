@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..columns import Column, columns
 from ..facts.memory import NODES, node_ids
+from ..wire.columns import Column, columns
 from .base import Collector, Rates
 
 COUNTERS = {

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any, Optional
 
-from ..columns import Columns, columns
+from ..wire.columns import Columns, columns
 from . import pg_stat
 from .base import Collector, NotAvailable, Rates
 from .psql import ARGV, Psql

@@ -7,7 +7,7 @@ was compiled in and not switched on.
 
 from __future__ import annotations
 
-from ..columns import columns
+from ..wire.columns import columns
 from .base import Collector, NotAvailable
 
 RESOURCES = ("cpu", "memory", "io", "irq")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Collection, Optional
 
-from ..columns import columns
-from ..system import CLOCK_TICKS, PAGE_KB, System
+from ..host.system import CLOCK_TICKS, PAGE_KB, System
+from ..wire.columns import columns
 from .base import Collector, NotAvailable, rounded
 
 POSTMASTER, BACKENDS, OTHERS = "postmaster", "client backends", "others"

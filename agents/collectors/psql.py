@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .base import NotAvailable
 
 if TYPE_CHECKING:
-    from ..processes import Child
-    from ..system import System
+    from ..host.system import System
+    from ..records.processes import Child
 
 ARGV = ("-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-f", "-")
 END_S = 2.0

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from .. import protocol
+from ..wire import protocol
 
 Options = dict[str, Any]
 Schema = dict[str, Any]

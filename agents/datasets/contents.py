@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
-from ..spool import Record
-from ..system import System
+from ..host.system import System
+from ..records.spool import Record
 
 if TYPE_CHECKING:
-    from ..instance import Target
+    from ..postgres.instance import Target
 
 STATS_S = 1.0  # before 15 a collector takes the counters of a session that has ended, when it comes to it
 SHARED_STATS = 15

@@ -11,18 +11,18 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
-from ..load_role import EXTENSIONS, RESET
-from ..protocol import REBOOT
-from ..spool import Record
+from ..postgres.load_role import EXTENSIONS, RESET
+from ..records.shelf import PREFIX, WORK, Shelf, database_of
+from ..records.spool import Record
+from ..wire.protocol import REBOOT
 from ..workloads import WORKLOADS
 from . import DATASETS, contents, reset
 from .base import ABSENT, DIRTY, PREPARING, PRISTINE, STEP
 from .making import Making, Tools, check_room
-from .shelf import PREFIX, WORK, Shelf, database_of
 
 if TYPE_CHECKING:
-    from ..instance import Target
-    from ..run import Run
+    from ..postgres.instance import Target
+    from ..run.running import Run
 
 SHOWN = 50  # relations told to the server; a partitioned table has thousands
 STRATEGIES = 15  # CREATE DATABASE knows them; before, it always copied files

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from ..errors import HostFailure, Unplannable
-from ..stage import Lines, run_tool
+from ..measure.stage import Lines, run_tool
 from ..workloads.base import DAY_S
 from .base import STEP, Data, Options, Step
 from .progress import Estimate, rows_of
 
 if TYPE_CHECKING:
-    from ..instance import Target
-    from ..run import Run
+    from ..postgres.instance import Target
+    from ..run.running import Run
 
 LIMIT_S = 7 * DAY_S
 TOLD_S = 5.0  # between two reports; pgbench -q prints as often

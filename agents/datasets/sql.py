@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .. import hostaccess
 from ..errors import Unplannable
-from ..sqltext import bare, statements
+from ..sql import hostaccess
+from ..sql.text import bare, statements
 from .base import Data, Options, Step
 
 _TRANSACTION = re.compile(r"\s*(begin|start|commit|end|rollback|abort|prepare\s+transaction)\b", re.IGNORECASE)

@@ -49,8 +49,8 @@ import platform
 from pathlib import Path
 from typing import Any, Callable, Iterable, Optional
 
-from .. import policy
-from ..system import System
+from ..host import policy
+from ..host.system import System
 from .cpu import caches, cpus
 from .kernel import distribution, firmware, kernel, sysctls, virtualization
 from .memory import THP, huge_pages, meminfo, memory, numa, transparent_huge_pages

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
-from ..system import Process, System
+from ..host.system import Process, System
 from .postgresql import major
 
 DEBIAN = "/etc/postgresql"

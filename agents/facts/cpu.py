@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any, Optional
 
-from .. import cpulist
-from ..system import System
+from ..host import cpulist
+from ..host.system import System
 from .read import flag, known, number
 
 CPUS = "/sys/devices/system/cpu"

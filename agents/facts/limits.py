@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Optional
 
-from ..system import System
+from ..host.system import System
 from .cpu import online
 from .memory import NODES
 from .read import known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..system import System
+from ..host.system import System
 from .read import known, number
 
 NET = "/sys/class/net"

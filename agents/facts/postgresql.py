@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Iterable
 
-from ..system import System
+from ..host.system import System
 from .tools import PG_HOME, Versions
 
 SERVER_TOOLS = (

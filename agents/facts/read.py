@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Optional
 
-from ..system import System
+from ..host.system import System
 
 
 def number(system: System, path: str) -> Optional[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..system import System
+from ..host.system import System
 from .read import bracketed, choices, flag, known, number
 
 BLOCK = "/sys/block"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..errors import HostFailure
-from ..system import System
+from ..host.system import System
 
 TOOLS = (
     "pgbench", "psql", "fio", "sysbench", "numactl", "numastat", "taskset", "unshare", "systemctl", "bpftrace", "stap",

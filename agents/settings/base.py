@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Optional
 
-from ..system import Process, System
+from ..host.system import Process, System
 
 Facts = dict[str, Any]
 Schema = dict[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import NotApplied, Unplannable
-from ..system import System
+from ..host.system import System
 from .base import Facts, Plan, Scene, Setting, Write, current
 
 BLOCK = "/sys/block"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import NotApplied, Unplannable
 from ..facts import meminfo
-from ..system import System
+from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting
 
 DROP = "/proc/sys/vm/drop_caches"

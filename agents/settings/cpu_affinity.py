@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import cpulist
 from ..errors import Unplannable
-from ..system import CLOCK_TICKS, Process
+from ..host import cpulist
+from ..host.system import CLOCK_TICKS, Process
 from .base import Facts, Plan, Proof, Scene, Setting
 
 _CPUS = {"type": "string", "pattern": cpulist.PATTERN, "description": cpulist.GRAMMAR}
@@ -109,7 +109,7 @@ def _tasks(scene: Scene, side: str) -> list[Process]:
 
 
 def _threads(scene: Scene, process: Process) -> list[Process]:
-    from ..system import parse_stat
+    from ..host.system import parse_stat
 
     found = []
     for name in scene.system.names(f"/proc/{process.pid}/task"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from .. import cpulist
 from ..errors import Unplannable
-from ..system import System
+from ..host import cpulist
+from ..host.system import System
 from .base import Facts, Hold, Plan, Proof, Scene, Setting, Write
 
 CPUS = "/sys/devices/system/cpu"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..facts import meminfo
 from ..facts.memory import HUGE, NODES, node_ids
-from ..system import System
+from ..host.system import System
 from .base import Proof, Scene
 from .numa_maps import parse
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import NotApplied, Unplannable
 from ..facts import meminfo
 from ..facts.memory import HUGE, NODES
-from ..system import System
+from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting, Write
 from .huge_page_proofs import prove
 
@@ -143,7 +143,7 @@ def shown(kb: int) -> str:
 
 def _nodes(size: dict[str, Any], wanted: Any) -> list[int]:
     """Nodes whose pools are set one by one; none when the kernel is asked for a total."""
-    from .. import cpulist
+    from ..host import cpulist
 
     known = sorted(int(node) for node in size["per_node"])
     per_node, text = wanted.get("per_node", {}), wanted.get("nodes", "")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import cpulist
 from ..errors import Unplannable
 from ..facts.memory import WEIGHTS
-from ..system import System
+from ..host import cpulist
+from ..host.system import System
 from . import numa_proofs
 from .base import Facts, Plan, Proof, Scene, Setting, Write
 

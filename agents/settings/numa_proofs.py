@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .. import cpulist
 from ..errors import Failure
 from ..facts.memory import NODES, node_ids
-from ..system import Process, System
+from ..host import cpulist
+from ..host.system import Process, System
 from . import numa_maps
 from .base import Facts, Proof, Scene
 from .numa_maps import Mapping, PerNode

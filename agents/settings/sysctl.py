@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .. import sysctls
 from ..errors import NotApplied, Unplannable
 from ..facts import meminfo
-from ..sysctls import BY_NAME, KNOBS, Knob
-from ..system import System
+from ..host import sysctls
+from ..host.sysctls import BY_NAME, KNOBS, Knob
+from ..host.system import System
 from .base import Facts, Plan, Scene, Setting, Write, current
 
 SCHED = "/sys/kernel/debug/sched"

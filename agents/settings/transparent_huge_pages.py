@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import Unplannable
 from ..facts import THP
-from ..system import System
+from ..host.system import System
 from .base import Facts, Plan, Setting, Write, current
 
 # The kernel keeps another amount of memory free when it has huge pages to make.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..paths import Named
+from ..host.paths import Named
 from .base import Context, Metric, Trace, Workload
 from .command import Command
 from .fio import Fio

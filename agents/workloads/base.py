@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence
 
-from .. import tracer
 from ..collectors.per_transaction import PER_TRANSACTION
-from ..columns import Columns
 from ..errors import PlanFailure, Unplannable
-from ..paths import Named
+from ..host.paths import Named
+from ..measure import tracer
+from ..wire.columns import Columns
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ..bench import Bench
-    from ..instance import Target
+    from ..postgres.instance import Target
+    from ..run.bench import Bench
 
     class Stage(Protocol):
         """A step of a run, as its workload sees it (stage.py)."""

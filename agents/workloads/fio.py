@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from ..columns import Columns, columns
 from ..errors import Unplannable
-from ..paths import Named
+from ..host.paths import Named
+from ..wire.columns import Columns, columns
 from . import fio_jobs, fio_logs
 from .base import DAY_S, Context, Metric, Options, Workload
 from .fio_jobs import ENGINES, JobFile, Section

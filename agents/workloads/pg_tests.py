@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..paths import PATH, Named
+from ..host.paths import PATH, Named
 from .base import Context, Metric, Options, Workload
 
 if TYPE_CHECKING:

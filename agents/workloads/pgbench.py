@@ -6,17 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Iterable, Optional
 
-from .. import tracer
-from ..columns import Columns, columns
 from ..errors import PlanFailure, WorkloadFailure
-from ..sqlscan import may_write
+from ..measure import tracer
+from ..sql.scan import may_write
+from ..wire.columns import Columns, columns
 from . import pgbench_options, pgbench_scripts
 from .base import DAY_S, OF_TRANSACTIONS, TRACED, Context, Options, Trace, Workload
 from .pgbench_options import BUILTINS, METRICS, SINCE
 from .transaction_log import LogFiles, Reduction
 
 if TYPE_CHECKING:
-    from ..bench import Bench
+    from ..run.bench import Bench
     from .base import Stage
 
 # What a warm-up of the same load does without: its end by number, its logs, its tracer.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator
 
-from .. import hostaccess
 from ..errors import Unplannable
+from ..sql import hostaccess
 from .base import Context, Metric, Options
 
 BUILTINS = ("tpcb-like", "simple-update", "select-only")

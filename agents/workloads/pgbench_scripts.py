@@ -12,7 +12,7 @@ from . import pgbench_options
 from .base import Context, Options
 
 if TYPE_CHECKING:
-    from ..bench import Bench
+    from ..run.bench import Bench
 
 # pgbench: error: /tmp/x/script.sql:2: syntax error in command "set"; before 13 without the first words
 _COMPLAINT = re.compile(r"^(?:pgbench: )?(?:error: |fatal: )?(?:.*\.sql:(?P<line>\d+): )?(?P<words>.*)", re.DOTALL)

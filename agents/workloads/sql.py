@@ -9,11 +9,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional
 
-from .. import hostaccess, tracer
-from ..columns import Columns, columns
 from ..errors import HostFailure, Unplannable
-from ..sqlscan import may_write
-from ..sqltext import quoted, statements
+from ..measure import tracer
+from ..sql import hostaccess
+from ..sql.scan import may_write
+from ..sql.text import quoted, statements
+from ..wire.columns import Columns, columns
 from .base import DAY_S, FIGURES, TRACED, Context, Metric, Options, Trace, Workload, declared
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Optional
 
-from .. import tracer
-from ..columns import Columns, columns
 from ..errors import Unplannable
-from ..paths import PATH, Named
+from ..host.paths import PATH, Named
+from ..measure import tracer
+from ..wire.columns import Columns, columns
 from .base import DAY_S, OF_TRANSACTIONS, TRACED, Context, Metric, Options, Trace, Workload
 
 if TYPE_CHECKING:

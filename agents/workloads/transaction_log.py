@@ -20,7 +20,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from ..histogram import Histogram, bucket_of, middle_of
+from ..wire.histogram import Histogram, bucket_of, middle_of
 
 VERSION = 1
 CHUNK = 1 << 20

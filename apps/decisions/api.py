@@ -15,7 +15,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment

@@ -53,8 +53,8 @@ def rows(
 
 
 def asked(facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range) -> dict[str, Any]:
-    """What the host is asked of PostgreSQL, as `parameters` of agents/protocol.py takes it: the cluster in `data_dir`,
-    which was measured, else each of these versions. Those that do not run only where none does."""
+    """What the host is asked of PostgreSQL, as `parameters` of agents/wire/protocol.py takes it: the cluster in
+    `data_dir`, which was measured, else each of these versions. Those that do not run only where none does."""
     known = facts.get("clusters", [])
     meant = [each for each in known if each["data_dir"] == data_dir]
     fitting = meant or [each for each in known if not versions or versions.holds(str(each["major"]))]

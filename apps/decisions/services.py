@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign

@@ -14,7 +14,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment, attempt, blame, needs, page, spoken

@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any
 
-from agents import cpulist
+from agents.host import cpulist
 from apps.hosts import changes, topology
 from common.errors import HostError
 
@@ -42,7 +42,7 @@ _NEEDED = ("level", "cpus", "numa", "memory", "huge_pages", "kernel", "sysctls",
 
 
 def hello(subject: object, said: Any) -> dict[str, Any]:
-    """The Hello of agents/protocol.py, with at most MAX_RECOVERED entries of what was recovered."""
+    """The Hello of agents/wire/protocol.py, with at most MAX_RECOVERED entries of what was recovered."""
     if not isinstance(said, dict):
         raise _error(subject, "hello: it is no object")
     for name, pattern in _TEXTS.items():

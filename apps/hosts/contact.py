@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
@@ -39,7 +39,7 @@ def check_host(host: Host) -> None:
 
 
 def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(facts, what the agent finds of each setting now); see discover in agents/protocol.py. Nothing is written."""
+    """(facts, what the agent finds of each setting now); discover in agents/wire/protocol.py. Nothing is written."""
     with ssh.Link(host) as link:
         return _facts(host, link), link.call("discover", settings=settings)
 
@@ -48,7 +48,7 @@ def discover_all(
     host: Host, settings: dict[str, Any], wanted: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
     """The same, and what clusters that are there already say of PostgreSQL's parameters. `wanted` makes of the facts
-    what to ask: the arguments of parameters in agents/protocol.py."""
+    what to ask: the arguments of parameters in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
         facts, found = _facts(host, link), link.call("discover", settings=settings)
         asked = wanted(facts)
@@ -65,7 +65,7 @@ def _not_now(run: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:
-    """What the tools there say against the scripts of these steps; see check in agents/protocol.py."""
+    """What the tools there say against the scripts of these steps; see check in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
         failures: list[dict[str, Any]] = link.call("check", steps=steps, bin_dir=bin_dir)["failures"]
         return failures

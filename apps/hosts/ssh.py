@@ -22,7 +22,8 @@ import asyncssh
 from django.conf import settings
 from django.db import connection as database
 
-from agents import build, launcher, protocol
+from agents import build, launcher
+from agents.wire import protocol
 from apps.accounts.operation import vault
 from apps.accounts.web import addresses
 from apps.hosts import answers, models, signing

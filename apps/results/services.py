@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.accounts.web.asked import whole
@@ -182,7 +182,7 @@ def _write_runs(campaign: Campaign, found: Sequence[FoundRun], digests: Mapping[
 
 
 def _spec(run: FoundRun, digests: Mapping[str, str]) -> dict[str, Any]:
-    """In the shape of agents/protocol.py, and nothing that an agent would take: what is known of a run elsewhere."""
+    """In the shape of agents/wire/protocol.py, but no agent would take it: what is known of a run elsewhere."""
     listed = [
         {"name": name, "role": "measure", "kind": step.kind, "options": dict(step.options)}
         for name, step in run.steps.items()

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents import planning
 from agents.errors import Unplannable
+from agents.run import planning
 from agents.settings import SETTINGS, Plan, Setting
 from agents.settings.base import conf_line
 from apps.tuning import gucs

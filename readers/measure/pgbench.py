@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from readers.latency import Latencies, LatencyReport, parse_latency, parse_load
 from readers.measure.figures import Measurement, Options, Outputs, distinct, incomplete
 from readers.percentiles import fewest

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from common.errors import FormatError
 from readers.text import check_text, shown
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agents import protocol
-from agents.protocol import FrameReader
+from agents.wire import protocol
+from agents.wire.protocol import FrameReader
 
 
 class Refused(Exception):

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents import journal
+from agents.host.system import System
+from agents.postgres.service import Service
+from agents.records import journal
+from agents.records.spool import Job, Log, Spool
 from agents.rpc import Agent
-from agents.service import Service
-from agents.session import Session
+from agents.run.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
-from agents.spool import Job, Log, Spool
-from agents.system import System
 
 LOOK_S = 0.0005
 DUE, DONE = 1, 2

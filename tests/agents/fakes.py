@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.system import Reader, Stat, System
+from agents.host.system import Reader, Stat, System
 
 
 class FakeReader(Reader):

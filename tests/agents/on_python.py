@@ -29,7 +29,7 @@ def imported(program: str) -> list[str]:
 
 def plans(cases: Path) -> dict[str, Any]:
     from agents.errors import Unplannable
-    from agents.planning import plan_settings
+    from agents.run.planning import plan_settings
     from agents.settings import SETTINGS
 
     facts, found = json.loads((cases / "facts.json").read_text()), {}
@@ -44,7 +44,7 @@ def plans(cases: Path) -> dict[str, Any]:
 
 
 def wire() -> dict[str, Any]:
-    from agents import protocol
+    from agents.wire import protocol
 
     message = {"verb": "hello", "args": {"umlaut": "ü", "number": 1e-7, "null": None}}
     frame = protocol.encode(message)

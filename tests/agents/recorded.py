@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents import cpulist
-from agents.system import Finished
+from agents.host import cpulist
+from agents.host.system import Finished
 
 from .fakes import FakeSystem
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from agents import build, cpulist
+from agents import build
 from agents.collectors import COLLECTORS, NotAvailable, Subject
 from agents.collectors.base import Rates, rounded
 from agents.collectors.cpu import parse as parse_cpu
 from agents.collectors.processes import kind_of
-from agents.system import PAGE_KB, System, parse_stat
+from agents.host import cpulist
+from agents.host.system import PAGE_KB, System, parse_stat
 
 from .fakes import FakeSystem, stat_line
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agents import console, protocol, units
-from agents.journal import Journal
-from agents.spool import Job, Spool
+from agents import console
+from agents.records.journal import Journal
+from agents.records.spool import Job, Spool
+from agents.recovery import units
+from agents.wire import protocol
 
 from .dying import RUN, Machine
 

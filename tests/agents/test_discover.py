@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agents.host.system import System
 from agents.settings.base import current
-from agents.system import System
 
 from .driver import Connection, Refused
 

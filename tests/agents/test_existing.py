@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
 from agents.facts.clusters import include_path
-from agents.journal import Journal
+from agents.host.system import System
+from agents.records.journal import Journal
+from agents.records.spool import Spool
 from agents.rpc import Agent
-from agents.spool import Spool
-from agents.system import System
+from agents.wire import protocol
 
 from .conftest import Connect
 from .driver import Connection, Refused, of

@@ -13,7 +13,7 @@ from agents import build, facts
 from agents.errors import HostFailure
 from agents.facts.clusters import read_config
 from agents.facts.tools import Versions
-from agents.system import Finished, Stat, System
+from agents.host.system import Finished, Stat, System
 
 from . import recorded
 from .fakes import FakeSystem

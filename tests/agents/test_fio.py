@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from agents import devices
 from agents.errors import HostFailure
-from agents.system import System
+from agents.host import devices
+from agents.host.system import System
 
 from .conftest import Connect
 from .driver import Connection, Refused, of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents import gucs
-from agents.cluster import initdb_options
 from agents.errors import Unplannable
-from agents.system import System
+from agents.host.system import System
+from agents.postgres import gucs
+from agents.postgres.cluster import initdb_options
 
 from .theirs import DEBIANS
 

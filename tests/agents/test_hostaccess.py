@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents import hostaccess
 from agents.errors import Unplannable
+from agents.sql import hostaccess
 
 REACHING = [
     "\\shell id",

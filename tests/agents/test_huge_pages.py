@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agents.errors import NotApplied, Unplannable
-from agents.journal import Journal
+from agents.records.journal import Journal
+from agents.records.spool import Job
 from agents.settings import SETTINGS, Scene, Write
 from agents.settings.huge_page_proofs import prove, shared_mapping_kb
-from agents.spool import Job
 
 from .fakes import FakeSystem, stat_line
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agents.errors import NotApplied
-from agents.journal import Journal
+from agents.host.system import System
+from agents.records.journal import Journal
+from agents.records.spool import Job, read_log
 from agents.settings import Write
-from agents.spool import Job, read_log
-from agents.system import System
 
 from .fakes import FakeSystem
 

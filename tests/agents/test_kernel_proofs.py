@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agents.errors import NotApplied
-from agents.pagecache import resident
+from agents.host.pagecache import resident
+from agents.host.system import System
 from agents.settings import SETTINGS, Plan, Scene, Write
 from agents.settings.block_device import spread
 from agents.settings.cache import drop, in_memory, left, prewarm
 from agents.settings.cpu_power import QOS
-from agents.system import System
 from embedded.places import CHECKOUT
 
 from .fakes import FakeSystem

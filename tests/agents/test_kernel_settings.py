@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from agents.host.sysctls import BY_NAME, KNOBS, nested
+from agents.host.system import System
 from agents.settings import SETTINGS
 from agents.settings.base import current
 from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
-from agents.sysctls import BY_NAME, KNOBS, nested
-from agents.system import System
 from tests.needs import require
 
 from .driver import Connection, Refused, of

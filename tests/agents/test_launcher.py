@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agents import launcher, protocol
-from agents.protocol import FrameReader
+from agents import launcher
+from agents.wire import protocol
+from agents.wire.protocol import FrameReader
 from tests import launched, remote
 from tests.launched import Installed, Signer
 

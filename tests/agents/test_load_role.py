@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agents import cluster
-from agents.cluster import APART, choose_account
 from agents.errors import HostFailure, Unplannable
-from agents.system import System
+from agents.host.system import System
+from agents.postgres import cluster
+from agents.postgres.cluster import APART, choose_account
 from tests import remote
 
 from .driver import Connection, of

@@ -13,11 +13,11 @@ import pytest
 
 from agents.errors import Unplannable
 from agents.facts.memory import numa
-from agents.journal import Journal
+from agents.host.system import System
+from agents.records.journal import Journal
+from agents.records.spool import Job
 from agents.settings import SETTINGS, Scene, Write
 from agents.settings.base import current
-from agents.spool import Job
-from agents.system import System
 from tests.needs import POSTGRESQL_15
 
 from .conftest import Connect, postgres_processes

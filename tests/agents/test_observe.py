@@ -16,8 +16,8 @@ import pytest
 from agents.collectors import COLLECTORS, NotAvailable, Subject, pg_stat, postgresql
 from agents.collectors.postgresql import PostgreSQL, flatten
 from agents.collectors.psql import Psql
-from agents.processes import Child
-from agents.system import System
+from agents.host.system import System
+from agents.records.processes import Child
 
 from .conftest import postgres_processes
 from .driver import Connection, of

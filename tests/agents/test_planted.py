@@ -13,9 +13,9 @@ import pytest
 
 from agents.facts.clusters import clusters
 from agents.facts.tools import Versions
-from agents.instance import Instance
-from agents.processes import Account
-from agents.system import System
+from agents.host.system import System
+from agents.postgres.instance import Instance
+from agents.records.processes import Account
 
 pytestmark = [pytest.mark.needs("root"), pytest.mark.fast]
 MALLORY, OTHER = 54321, 54322

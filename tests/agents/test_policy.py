@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agents import policy
 from agents.errors import HostFailure, Unplannable
-from agents.planning import check_spec
+from agents.host import policy
+from agents.host.system import System
+from agents.records.spool import Spool
 from agents.rpc import Agent, launch
-from agents.spool import Spool
-from agents.system import System
+from agents.run.planning import check_spec
 from tests import machine
 
 Spec = Callable[..., dict[str, Any]]
@@ -97,7 +97,7 @@ def test_the_agent_itself_refuses_what_a_hostile_server_submits(spec: Spec, tmp_
     spool = Spool(tmp_path / "spool", Narrowed(json.dumps({"forbid": ["pgbench", "units"]})))
     spool.prepare()
     agent, wanted = Agent(spool, "test", launch), spec()
-    from agents.protocol import digest
+    from agents.wire.protocol import digest
 
     run = "11111111-2222-3333-4444-555555555555"
     order = {"run": run, "epoch": 1, "digest": digest(wanted), "spec": wanted}

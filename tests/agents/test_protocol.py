@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
-from agents.protocol import FrameReader, WireError, encode
+from agents.wire import protocol
+from agents.wire.protocol import FrameReader, WireError, encode
 
 
 def read(*chunks: bytes) -> list[Any]:

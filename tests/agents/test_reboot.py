@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from agents import protocol, reboot
 from agents.errors import Unplannable
-from agents.planning import plan_steps
+from agents.records.spool import Job, Spool, read_log
+from agents.recovery import reboot
 from agents.rpc import Agent
-from agents.session import Session
+from agents.run.planning import plan_steps
+from agents.run.session import Session
 from agents.settings import SETTINGS
-from agents.spool import Job, Spool, read_log
+from agents.wire import protocol
 
 from .dying import RUN, Death, Knobs, Machine, around_all
 

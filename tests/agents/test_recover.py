@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
+from agents.records.spool import Job, Spool, read_log
 from agents.rpc import Agent
-from agents.spool import Job, Spool, read_log
+from agents.wire import protocol
 
 from .dying import RUN, Machine, die
 

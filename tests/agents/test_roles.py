@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
+from agents.wire import protocol
 from tests.agents.conftest import postgres_processes
 from tests.agents.driver import Connection, of
 

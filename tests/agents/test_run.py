@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
 from agents.facts import bracketed
-from agents.system import System
+from agents.host.system import System
+from agents.wire import protocol
 
 from .conftest import Connect, postgres_processes
 from .driver import Connection, Refused, of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.errors import Unplannable
-from agents.planning import check_spec, plan_settings
+from agents.run.planning import check_spec, plan_settings
 from agents.settings import SETTINGS
 
 CASES = Path(__file__).parent / "cases"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agents import spool as spool_module
 from agents.errors import HostFailure, PlanFailure
-from agents.spool import Log, Spool, read_log
+from agents.records import spool as spool_module
+from agents.records.spool import Log, Spool, read_log
 
 from .fakes import FakeSystem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.sqlscan import may_write
+from agents.sql.scan import may_write
 
 READS = [
     "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.sqltext import quoted, statements
+from agents.sql.text import quoted, statements
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents import steady
 from agents.errors import Unplannable
-from agents.planning import plan_steps
+from agents.measure import steady
+from agents.run.planning import plan_steps
 from stats import within
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.histogram import Histogram, bucket_of, middle_of
+from agents.wire.histogram import Histogram, bucket_of, middle_of
 from agents.workloads import transaction_log
 from agents.workloads.transaction_log import LogFiles, Reduction, Slots
 

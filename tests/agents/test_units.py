@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from agents import protocol, units
 from agents.errors import HostFailure, PlanFailure
+from agents.host.system import Finished, System
+from agents.records.spool import Spool
+from agents.recovery import units
 from agents.rpc import Agent, launch
-from agents.spool import Spool
-from agents.system import Finished, System
+from agents.wire import protocol
 
 RUN = "11111111-2222-3333-4444-555555555555"
 SPEC: dict[str, Any] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agents import tracer
 from agents.errors import HostFailure, Unplannable
-from agents.planning import check_spec
-from agents.schema import check
+from agents.measure import tracer
+from agents.run.planning import check_spec
+from agents.wire.schema import check
 from agents.workloads import WORKLOADS, Context, fio_jobs
 from agents.workloads.base import Metric
 from agents.workloads.fio import job_of, rates

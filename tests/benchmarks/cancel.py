@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.processes import MARK
+from agents.records.processes import MARK
 from tests.ground import Ground, prepare
 
 LEVELS = [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]

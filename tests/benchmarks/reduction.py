@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from agents.workloads.transaction_log import WORDS, LogFiles, Reduction
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)

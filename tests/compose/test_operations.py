@@ -35,7 +35,7 @@ def test_an_upgrade_during_a_campaign_loses_no_run_and_ends_with_the_new_version
     agents = host.agents()
     campaign = Campaign.start(host, repetitions=10, seconds=5)
     campaign.wait_for_runs(ended=1)
-    with (stack.folder / "agents" / "protocol.py").open("a") as source:
+    with (stack.folder / "agents" / "wire" / "protocol.py").open("a") as source:
         source.write("# A new version of the agent.\n")
 
     with pages_away(stack, figures):

@@ -16,8 +16,8 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
-from agents.protocol import checksum
-from agents.spool import Job, read_log
+from agents.records.spool import Job, read_log
+from agents.wire.protocol import checksum
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from tests.faults.findings import Found

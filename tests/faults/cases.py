@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from agents.host.sysctls import BY_NAME, KNOBS, Knob, nested
+from agents.host.system import System
 from agents.settings.base import current
-from agents.sysctls import BY_NAME, KNOBS, Knob, nested
-from agents.system import System
 
 SYSTEM = System()
 THP = "/sys/kernel/mm/transparent_hugepage"

@@ -14,11 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agents import facts, protocol
-from agents.planning import plan_settings
+from agents import facts
+from agents.host.system import System
+from agents.records.spool import Spool
 from agents.rpc import Agent
-from agents.spool import Spool
-from agents.system import System
+from agents.run.planning import plan_settings
+from agents.wire import protocol
 from embedded.postgres import bin_dir
 from tests import remote, snapshot
 from tests.agents.dying import Death, around_the_journal, run

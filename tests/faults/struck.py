@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.build import build_zipapp
-from agents.spool import Job, Spool, read_log
-from agents.system import Process, System
+from agents.host.system import Process, System
+from agents.records.spool import Job, Spool, read_log
 from embedded.postgres import bin_dir
 from tests import leftovers, remote, snapshot
 from tests.agents.driver import Connection

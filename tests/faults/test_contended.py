@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from agents.spool import read_log
+from agents.records.spool import read_log
 from embedded.postgres import bin_dir
 from tests import remote
 from tests.faults.findings import Found

@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from agents import protocol
 from agents.datasets.making import Making, Tools
-from agents.datasets.shelf import Shelf
-from agents.processes import working_in
+from agents.host.system import System
+from agents.measure.stage import Stage
+from agents.records.processes import working_in
+from agents.records.shelf import Shelf
+from agents.records.spool import Spool, read_log
 from agents.rpc import Agent
-from agents.spool import Spool, read_log
-from agents.stage import Stage
-from agents.system import System
+from agents.wire import protocol
 from tests.agents.dying import Death, run
 from tests.faults.matrix import bin_dir
 

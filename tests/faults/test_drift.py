@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from agents import protocol
-from agents.session import Session
-from agents.spool import Spool, read_log
-from agents.system import System
+from agents.host.system import System
+from agents.records.spool import Spool, read_log
+from agents.run.session import Session
+from agents.wire import protocol
 from tests.agents.driver import of
 from tests.faults.ledger import Ledger, often
 from tests.faults.struck import KNOB_FILE, Field, struck

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agents.build import build_zipapp
-from agents.system import System
+from agents.host.system import System
 from tests.agents.driver import Connection, of
 from tests.faults.matrix import loop_device
 from tests.needs import require

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from agents import protocol
+from agents.wire import protocol
 from apps.accounts.models import User
 from apps.campaigns.execution import claims, dispatch
 from apps.campaigns.models import Campaign, Run

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from agents.spool import read_log
+from agents.records.spool import read_log
 from apps.accounts.models import User
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run

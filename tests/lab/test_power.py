@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from agents import cpulist, protocol
-from agents.spool import parse_line
+from agents.host import cpulist
+from agents.records.spool import parse_line
+from agents.wire import protocol
 from apps.accounts.models import User
 from apps.campaigns.design.targets import target
 from apps.hosts import consents, contact, ssh

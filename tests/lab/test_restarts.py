@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.design import previews

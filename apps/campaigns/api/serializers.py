@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
-from agents.protocol import ROLES
+from agents.wire.protocol import ROLES
 from apps.accounts.models import Team
 from apps.campaigns import queries
 from apps.campaigns.design import words

@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.datasets import DATASETS, RESETS
 from agents.errors import Unplannable
-from agents.planning import plan_dataset
+from agents.run.planning import plan_dataset
 from apps.campaigns.design.steps import Step
 from apps.tuning import rules
 from common.errors import PlanError

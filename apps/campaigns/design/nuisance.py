@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.protocol import MEASURE, REBOOT
+from agents.wire.protocol import MEASURE, REBOOT
 from agents.workloads import WORKLOADS
 from apps.campaigns.design.steps import CHECKPOINT, Step
 from apps.tuning import rules

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.protocol import canonical
 from agents.settings import SETTINGS
+from agents.wire.protocol import canonical
 from apps.campaigns.design.cells import drawing, square_of
 from apps.campaigns.design.factors import Cell, Factor
 from apps.tuning import gucs

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.protocol import REBOOT, digest
+from agents.wire.protocol import REBOOT, digest
 from apps.campaigns.design import data, nuisance, orders, steps
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import ROOTS, Cell, Factor, Level, text_of
@@ -121,7 +121,7 @@ def restarts(spec: Mapping[str, Any]) -> int:
 
 
 def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
-    """The spec of one cell, in the shape of agents/protocol.py, valid against the catalogue."""
+    """The spec of one cell, in the shape of agents/wire/protocol.py, valid against the catalogue."""
     by_root: dict[str, dict[str, Any]] = {root: {} for root in ROOTS}
     for level in levels:
         for path, value in level.set.items():

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents import planning
 from agents.collectors import COLLECTORS
 from agents.errors import Unplannable
-from agents.protocol import REBOOT
+from agents.run import planning
 from agents.settings import SETTINGS
+from agents.wire.protocol import REBOOT
 from agents.workloads import WORKLOADS
 from apps.campaigns import queries
 from apps.campaigns.design import data, placement, plan, roles, steps, targets

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.collectors import COLLECTORS
-from agents.protocol import REBOOT, digest
-from agents.roles import LATE, OLDEST
+from agents.postgres.roles import LATE, OLDEST
+from agents.wire.protocol import REBOOT, digest
 from agents.workloads import WORKLOADS
 from apps.accounts.web import addresses
 from apps.campaigns.design import plan

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents import planning
 from agents.errors import Unplannable
-from agents.protocol import COOL, MEASURE, REBOOT, ROLES
+from agents.run import planning
+from agents.wire.protocol import COOL, MEASURE, REBOOT, ROLES
 from agents.workloads import WORKLOADS, Named
 from agents.workloads import Metric as Declared
 from apps.tuning import rules

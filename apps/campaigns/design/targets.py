@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agents import planning
+from agents.run import planning
 from apps.hosts import consents
 from apps.hosts.models import Host
 from apps.tuning import gucs

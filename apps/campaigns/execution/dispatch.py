@@ -15,7 +15,7 @@ from typing import Any
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
-from agents.paths import needed
+from agents.host.paths import needed
 from apps import logs
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, giving_up, halts, nudges, parts, queue, received

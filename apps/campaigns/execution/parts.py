@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from agents.paths import needed
+from agents.host.paths import needed
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, queue, received
 from apps.campaigns.library import code, copies

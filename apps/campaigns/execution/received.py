@@ -1,4 +1,4 @@
-"""What an agent sends about a run, checked in one place: in bounds, storable, and as agents/protocol.py describes it.
+"""What an agent sends about a run, checked in one place: bounded, storable, as agents/wire/protocol.py has it.
 
 A host may send anything. A line that breaks the rules is a lost event; a manifest that does ends the run as failed.
 """
@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.protocol import OUTCOMES, STATES, checksum
+from agents.wire.protocol import OUTCOMES, STATES, checksum
 from common.errors import AgentError
 
 HINT = "the host is quarantined: look at its spool before you release it"

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.design import data

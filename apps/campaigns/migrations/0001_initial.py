@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
                 ("position", models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")),
                 ("block", models.PositiveIntegerField(help_text="repetition, from 0")),
                 ("cell", models.JSONField(help_text="factor -> level label")),
-                ("spec", models.JSONField(help_text="resolved and immutable; see agents/protocol.py")),
+                ("spec", models.JSONField(help_text="resolved and immutable; see agents/wire/protocol.py")),
                 ("digest", models.CharField(max_length=64)),
                 (
                     "state",
@@ -123,7 +123,7 @@ class Migration(migrations.Migration):
                         max_length=13,
                     ),
                 ),
-                ("error", models.JSONField(blank=True, help_text="a Failure of agents/protocol.py", null=True)),
+                ("error", models.JSONField(blank=True, help_text="a Failure of agents/wire/protocol.py", null=True)),
                 ("agent_state", models.CharField(blank=True, max_length=20)),
                 ("step", models.CharField(blank=True, max_length=40)),
                 ("epoch", models.PositiveBigIntegerField(null=True)),

@@ -179,7 +179,7 @@ class Migration(migrations.Migration):
                 ),
                 ("role", models.CharField(choices=[("server", "server"), ("standby", "standby")], max_length=7)),
                 ("position", models.PositiveIntegerField(help_text="in the order of their starts, from 0")),
-                ("spec", models.JSONField(help_text="resolved and immutable; see agents/protocol.py")),
+                ("spec", models.JSONField(help_text="resolved and immutable; see agents/wire/protocol.py")),
                 ("digest", models.CharField(max_length=64)),
                 (
                     "state",
@@ -208,7 +208,7 @@ class Migration(migrations.Migration):
                         max_length=13,
                     ),
                 ),
-                ("error", models.JSONField(blank=True, help_text="a Failure of agents/protocol.py", null=True)),
+                ("error", models.JSONField(blank=True, help_text="a Failure of agents/wire/protocol.py", null=True)),
                 ("agent_state", models.CharField(blank=True, max_length=20)),
                 ("epoch", models.PositiveBigIntegerField(null=True)),
                 (

@@ -45,11 +45,11 @@ class Job(models.Model):
         INTERRUPTED = "interrupted"
         NOT_IN_EFFECT = "not_in_effect", "not in effect"
 
-    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/protocol.py")
+    spec: Any = models.JSONField(help_text="resolved and immutable; see agents/wire/protocol.py")
     digest = models.CharField(max_length=64)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
-    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/protocol.py")
+    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/wire/protocol.py")
     agent_state = models.CharField(max_length=20, blank=True)
     facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)

@@ -68,7 +68,7 @@ class DataSet(Owned):
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """It in a spec, in the shape of agents/protocol.py."""
+        """It in a spec, in the shape of agents/wire/protocol.py."""
         return {"name": str(self), "kind": self.kind, "options": self.options, "reset": self.reset}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
-from agents.protocol import MEASURE, ROLES
+from agents.wire.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
 from apps.accounts.forms import OfTeam
 from apps.accounts.web.asked import whole

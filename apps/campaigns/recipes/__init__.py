@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agents.protocol import REBOOT
+from agents.wire.protocol import REBOOT
 from apps.campaigns.design import data, plan
 from apps.campaigns.design import steps as campaign_steps
 from apps.campaigns.design.steps import Step

@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 
 import stats
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host

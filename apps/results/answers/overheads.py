@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from stats import Overhead, Timed, overhead

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.histogram import low_of
+from agents.wire.histogram import low_of
 from apps.campaigns.models import Run
 from apps.results.runs.timeline import Axis, began_of
 from common.errors import ProvingError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.columns import Column
+from agents.wire.columns import Column
 
 SOURCE, BESIDE = "cpu", "busy per cpu"  # the panel that it is made of
 ANY = "<node>.cpus"

@@ -127,7 +127,7 @@ def _shown(artefact: Artefact) -> Shown:
 
 
 def data_of(run: Run) -> dict[str, Any] | None:
-    """What its agent told last of its data set, as agents/protocol.py has it."""
+    """What its agent told last of its data set, as agents/wire/protocol.py has it."""
     event = run.events.filter(kind="dataset").order_by("-seq").first()
     return event.data if event else None
 

@@ -13,7 +13,7 @@ from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max,
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.campaigns.execution.schedule import Counts, counts
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Break, Progress, breaks, progress

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from agents.collectors import COLLECTORS
-from agents.columns import Column
+from agents.wire.columns import Column
 from agents.workloads import WORKLOADS
 from apps.campaigns.execution.live import throughput
 from apps.campaigns.models import Run

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.spool import Spool
-from agents.system import System
+from agents.host.system import System
+from agents.records.spool import Spool
 from apps.campaigns.execution import fetching
 from apps.campaigns.models import Run
 from apps.hosts import ssh

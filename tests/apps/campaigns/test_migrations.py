@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.protocol import canonical, checksum
+from agents.wire.protocol import canonical, checksum
 from apps.accounts.models import User
 from apps.campaigns.execution import received
 from apps.campaigns.models import Run

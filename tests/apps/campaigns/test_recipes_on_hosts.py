@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.facts import full
-from agents.system import System
+from agents.host.system import System
 from apps.accounts.models import User
 from apps.campaigns import recipes, services
 from apps.campaigns.design import previews

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Campaign
 from apps.decisions import services, verdicts

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents import cpulist
+from agents.host import cpulist
 from apps.hosts import answers, contact
 from common.errors import HostError
 from tests import machine

@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import health as agent_health
-from agents.system import System
+from agents.host import health as agent_health
+from agents.host.system import System
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Run
 from apps.hosts import contact, health, leases

@@ -13,8 +13,8 @@ from threading import BoundedSemaphore, Timer
 
 import pytest
 
-from agents.spool import Spool
-from agents.system import System
+from agents.host.system import System
+from agents.records.spool import Spool
 from apps.hosts import links, ssh
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, UnreachableError

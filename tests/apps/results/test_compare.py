@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts

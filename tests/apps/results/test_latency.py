@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.histogram import Histogram
+from agents.wire.histogram import Histogram
 from agents.workloads.transaction_log import Reduction
 from common.errors import FormatError
 from readers import histogram as fio

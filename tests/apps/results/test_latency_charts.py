@@ -12,8 +12,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.histogram import Histogram, bucket_of
-from agents.protocol import digest
+from agents.wire.histogram import Histogram, bucket_of
+from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.results import charts

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.results.runs import observed
 from apps.results.store import ingest, series

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents.protocol import digest
+from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.results import charts

@@ -7,8 +7,8 @@ from pathlib import Path
 from django.test import Client
 from django.urls import reverse
 
+from agents.host.system import System
 from agents.settings.base import current
-from agents.system import System
 from apps.accounts.models import User
 from apps.hosts.models import Host
 from apps.tuning import services

@@ -1,0 +1,125 @@
+"""Where a run may write besides its own rooms: what the host's owner allowed, and nothing that is somebody else's.
+
+The spec says what is allowed, and the host looks for itself: names are resolved first, so that no link leads out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterable
+
+from ..errors import Unplannable
+from . import devices
+
+if TYPE_CHECKING:
+    from ..run.running import Run
+
+KINDS = ("clusters", "directory", "file", "device")
+PATH = r"^/[^\x00-\x20:$`\\;#\"'*?]*$"
+# A directory: new files below it. A file: this one, whatever it holds. A device: this one, raw. The directory of the
+# host's clusters is a directory that may be made, too: another one that is missing may be a device that is not mounted.
+ALLOWED = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "path": {"type": "string", "pattern": PATH}},
+        "required": ["kind", "path"],
+        "additionalProperties": False,
+    },
+}
+DIRECTORIES = ("clusters", "directory")
+Allowed = list[dict[str, str]]
+HINT = "an admin allows directories, files and devices on the host's page"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A path that an option names: a "directory" to make files in, or a "file" (or device) to write."""
+
+    option: str
+    path: str
+    kind: str
+
+
+def check(field: str, path: str, kind: str, allowed: Allowed) -> None:
+    """Pure. Unplannable for a path whose very name is not below what is allowed; `kind` is "directory" or "file"."""
+    if path != os.path.normpath(path):
+        raise Unplannable(field, path, "an absolute path without .. and doubled slashes")
+    if not any(_covers(entry, entry["path"], path, kind) for entry in allowed):
+        raise Unplannable(field, path, _told(allowed), HINT)
+
+
+def needed(named: Iterable[Named], allowed: Allowed) -> Allowed:
+    """Pure. Of what is allowed, that which covers one of these paths."""
+    wanted = [(each.path, each.kind) for each in named]
+    return [entry for entry in allowed if any(_covers(entry, entry["path"], *each) for each in wanted)]
+
+
+def _covers(entry: dict[str, str], own: str, path: str, kind: str) -> bool:
+    if entry["kind"] in DIRECTORIES:
+        return path.startswith(f"{own.rstrip('/')}/") or (kind == "directory" and path == own)
+    return kind == "file" and path == own
+
+
+def _told(allowed: Allowed) -> str:
+    shown = [f"{entry['path']}/..." if entry["kind"] in DIRECTORIES else entry["path"] for entry in allowed]
+    return f"what is allowed on this host: {', '.join(shown) or 'nothing'}"
+
+
+def directory(path: str, allowed: Allowed) -> str:
+    """The real name of an allowed directory to make files in. Unplannable when links lead out of what is allowed."""
+    if {"kind": "clusters", "path": path} in allowed:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    real = os.path.realpath(path)
+    if not any(_covers(entry, os.path.realpath(entry["path"]), real, "directory") for entry in allowed):
+        raise Unplannable("directory", _both(path, real), _told(allowed), HINT)
+    if not os.path.isdir(real):
+        raise Unplannable("directory", path, "a directory that is there", "make it, owned by whom the load runs as")
+    return real
+
+
+def claim(run: Run, path: str) -> str:
+    """The real name of a file or device that may be written. A new file is made, and removed with the run; what is
+    there already must have been allowed itself, for it loses what it holds."""
+    real = os.path.realpath(path)
+    if run.journal.made(real):
+        return real
+    try:
+        found = os.stat(real)
+    except FileNotFoundError:
+        return _make(run, path, real)
+    kinds = {stat.S_IFREG: "file", stat.S_IFBLK: "device"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "")
+    if not kind:
+        raise Unplannable("filename", _both(path, real), "a regular file or a block device")
+    if not _is_listed(real, kind, run.allowed_paths):
+        accepted = f"a path where nothing is yet, for it exists already; or allow this {kind} itself, which destroys it"
+        raise Unplannable("filename", _both(path, real), accepted, HINT)
+    if kind == "device":
+        run.hold(devices.claim(run.system, real))
+    else:
+        devices.check_backing(run.system, real)
+    return real
+
+
+def _is_listed(real: str, kind: str, allowed: Allowed) -> bool:
+    return any(entry["kind"] == kind and os.path.realpath(entry["path"]) == real for entry in allowed)
+
+
+def _make(run: Run, path: str, real: str) -> str:
+    if not any(_covers(each, os.path.realpath(each["path"]), real, "file") for each in run.allowed_paths):
+        raise Unplannable("filename", _both(path, real), _told(run.allowed_paths), HINT)
+    if not os.path.isdir(os.path.dirname(real)):
+        raise Unplannable("filename", path, "a file in a directory that is there", f"make {os.path.dirname(real)}")
+    run.journal.making(real)
+    os.close(os.open(real, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+    if run.account.user is not None:
+        os.chown(real, run.account.user, run.account.group or 0)
+    return real
+
+
+def _both(path: str, real: str) -> str:
+    return path if path == real else f"{path}, which is {real}"

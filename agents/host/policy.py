@@ -1,0 +1,106 @@
+"""What an admin does not let the agent do on a host: policy.json beside the launcher's keys, see launcher.py.
+
+{"forbid": [one of words()], "os_users": [account], "directories": [directory], "spool": directory}, each optional. With
+"os_users" PostgreSQL and the load run as these accounts only; with "directories" clusters and what workloads write are
+below these only. An agent that a launcher started uses the spool SPOOL, or the one that is named here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ..errors import HostFailure, PlanFailure, Unplannable
+from ..wire.protocol import REBOOT
+from ..wire.schema import check as check_schema
+from .system import System
+
+SPOOL = "/var/lib/proving-ground/spool"
+EXISTING, DEVICE, UNITS = "existing", "device", "units"
+_NAMES = {"type": "array", "items": {"type": "string"}}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "forbid": _NAMES,
+        "os_users": _NAMES,
+        "directories": _NAMES,
+        "spool": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
+Policy = dict[str, Any]
+HINT = "an admin of the host decides that in its policy.json"
+
+
+def words() -> dict[str, str]:
+    """What can be forbidden, and what each word means. Loads both registries, so only where something is forbidden."""
+    from ..settings import SETTINGS
+    from ..workloads import WORKLOADS
+
+    return {
+        REBOOT: "planned restarts of the host",
+        EXISTING: "clusters that are there already",
+        DEVICE: "block devices that workloads overwrite",
+        UNITS: "installing and uninstalling the units of systemd",
+        **{name: f"the setting {name}" for name in SETTINGS},
+        **{kind: f"the workload {kind}" for kind in WORKLOADS},
+    }
+
+
+def read(system: System) -> Policy:
+    """{} where nothing is narrowed. HostFailure when the file cannot be understood: then nothing is allowed."""
+    try:
+        policy: Policy = json.loads(system.policy() or "{}")
+        check_schema(SCHEMA, policy, "policy.json")
+        if policy.get("forbid"):
+            check_schema({"items": {"enum": list(words())}}, policy["forbid"], "policy.json: forbid")
+    except (OSError, ValueError, RecursionError, Unplannable) as problem:
+        raise HostFailure(f"policy.json of this host cannot be understood: {problem}", HINT) from problem
+    return policy
+
+
+def check_spool(system: System, root: str) -> None:
+    """PlanFailure for a directory that no admin of the host named: whoever may start the launcher chooses no other."""
+    allowed = read(system).get("spool", SPOOL) if system.launcher() else root
+    if root != allowed:
+        raise PlanFailure(f"the spool of this host is {allowed}, not {root}", f"change it on the host's page; {HINT}")
+
+
+def permit(policy: Policy, word: str, field: str) -> None:
+    """Unplannable when `word` is forbidden."""
+    if word in policy.get("forbid", []):
+        raise Unplannable(field, word, f"what this host does not forbid; it forbids {words()[word]}", HINT)
+
+
+def check(policy: Policy, spec: dict[str, Any]) -> None:
+    """Pure. Unplannable when a spec, which is valid by itself, wants what is forbidden."""
+    for name in spec["settings"]:
+        permit(policy, name, f"settings.{name}")
+    for step in spec["steps"]:
+        permit(policy, step["kind"], f"steps.{step['name']}")
+    _check_target(policy, spec["target"] or {})
+    for allowed in spec.get("allowed_paths", []):
+        if allowed["kind"] == DEVICE:
+            permit(policy, DEVICE, "allowed_paths")
+        _check_below(policy, allowed["path"], "allowed_paths")
+
+
+def _check_target(policy: Policy, target: dict[str, Any]) -> None:
+    if not target:
+        return None
+    if target["kind"] == EXISTING:
+        return permit(policy, EXISTING, "target")
+    _check_below(policy, target["data_dir"], "target.data_dir")
+    accounts = policy.get("os_users")
+    if accounts is not None and target["os_user"] not in accounts:
+        hint = f"name one of them as PostgreSQL's account on the host's page; {HINT}"
+        raise Unplannable("target.os_user", target["os_user"], ", ".join(accounts) or "none", hint)
+    return None
+
+
+def _check_below(policy: Policy, path: str, field: str) -> None:
+    allowed = policy.get("directories")
+    real = os.path.normpath(path)
+    if path and allowed is not None and not any(real == each or real.startswith(f"{each}/") for each in allowed):
+        raise Unplannable(field, path, f"a path below {', '.join(allowed) or 'nothing'}", HINT)

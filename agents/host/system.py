@@ -1,0 +1,394 @@
+"""The one seam to the machine: files of /proc and /sys, clocks, short commands, the table of processes.
+
+Everything else in the agent reads and writes the host through a `System`, so that a test replaces this one class.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Mapping, Optional, Sequence
+
+from ..errors import HostFailure
+
+# Directories where distributions keep tools that a service account's PATH may lack.
+TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PAGE_KB = PAGE_BYTES // 1024
+READ_BYTES = 1 << 16
+MOST_BYTES = 64 << 20  # of a file that is read whole
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of the process table: /proc/PID/stat. `start` is in clock ticks since boot, `ticks` is utime + stime."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    ticks: int
+    start: int
+    cpu: int
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in ("Z", "X")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What tells one file from another, and from itself after an upgrade."""
+
+    uid: int
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ended by itself."""
+
+    argv: list[str]
+    code: int
+    stdout: str
+    stderr: str
+
+
+def parse_stat(text: str) -> Process:
+    """/proc/PID/stat; the name may hold spaces and brackets, so fields are counted from its last ')'."""
+    head, _, tail = text.rpartition(")")
+    pid, _, name = head.partition(" (")
+    f = tail.split()
+    ticks = int(f[11]) + int(f[12])
+    return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]))
+
+
+def _above(path: str) -> set[str]:
+    """An absolute path and every directory above it."""
+    found = {path}
+    while path != (path := os.path.dirname(path)):
+        found.add(path)
+    return found
+
+
+class Reader:
+    """A file of /proc or /sys that is read again and again: kept open, it costs a tenth of what opening it does."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self._fd = path, -1
+
+    def text(self) -> str:
+        """What it says now; "" when it is not there (any more), or not ours to read."""
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            data = part = os.pread(self._fd, READ_BYTES, 0)
+            # The kernel gives whole records, up to a page: less than half of one was all, or a record would be longer.
+            while len(part) > PAGE_BYTES // 2:
+                part = os.pread(self._fd, READ_BYTES, len(data))
+                data += part
+        except OSError:
+            self.close()
+            return ""
+        return data.decode("utf-8", errors="replace")
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class System:
+    """The real machine."""
+
+    def read(self, path: str) -> str:
+        """Text of a regular file of at most 64 MiB; OSError as the kernel gives it, or EINVAL, EFBIG."""
+        # Files of /proc are read by the hundred each second: the bare calls cost half of what open() does.
+        # O_NONBLOCK: a FIFO that another account put in the place of a file would stop us.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            parts, size = [], 0
+            while data := os.read(fd, READ_BYTES):
+                parts.append(data)
+                size += len(data)
+                if size > MOST_BYTES:
+                    raise OSError(errno.EFBIG, f"larger than {MOST_BYTES >> 20} MiB", path)
+        finally:
+            os.close(fd)
+        return b"".join(parts).decode("utf-8", errors="replace")
+
+    def reader(self, path: str) -> Reader:
+        """For a file that is looked at each second."""
+        return Reader(path)
+
+    def head(self, path: str, size: int) -> str:
+        """About the first `size` bytes: for files that the kernel makes as they are read, it makes no more."""
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size).decode(errors="replace")
+
+    def write(self, path: str, text: str) -> None:
+        """Write to a file of /proc or /sys: one write call, no truncation games."""
+        fd = os.open(path, os.O_WRONLY)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    def hold(self, path: str, data: bytes) -> int:
+        """Open a device, write to it and keep it open: a descriptor for the caller to close."""
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        os.write(fd, data)
+        return fd
+
+    def data(self, path: str, size: int) -> bytes:
+        """The first bytes of a file or device, in one read."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write everything that waits in memory to its device."""
+        os.sync()
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        from .pagecache import resident
+
+        return resident(path)
+
+    def reboot(self) -> None:
+        """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""
+        argv = ["systemctl", "reboot"] if self.exists("/run/systemd/system") else ["/sbin/reboot"]
+        done = self.run(argv)
+        if done.code:
+            raise HostFailure(f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it by hand, or plan without")
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def names(self, path: str) -> list[str]:
+        """Entries of a directory, sorted; none when it is not there."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError:
+            return []
+
+    def text(self, path: str, default: str = "") -> str:
+        """Stripped text of a file that may be absent on this kernel."""
+        try:
+            return self.read(path).strip()
+        except OSError:
+            return default
+
+    def link(self, path: str) -> str:
+        """Where a symbolic link leads, as it is written; "" when it is none, or not ours to read."""
+        try:
+            return os.readlink(path)
+        except OSError:
+            return ""
+
+    def stat(self, path: str) -> Optional[Stat]:
+        """What a path leads to, or None when there is nothing or it cannot be reached."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return Stat(found.st_uid, found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def owners(self, path: str) -> Optional[frozenset[int]]:
+        """Uids that could change a program: owners of the file and of the directories above it, as named and as
+        resolved. None when a group, or everybody, could."""
+        found = set()
+        for place in _above(path) | _above(os.path.realpath(path)):
+            about = os.stat(place)
+            sticky = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
+            by_group = about.st_mode & stat.S_IWGRP and about.st_gid != 0
+            if not sticky and (by_group or about.st_mode & stat.S_IWOTH):
+                return None
+            found.add(about.st_uid)
+        return frozenset(found)
+
+    def space(self, path: str) -> Optional[tuple[int, int]]:
+        """Size of the file system at `path`, and what is free for us, in kB; None where it cannot be asked."""
+        try:
+            found = os.statvfs(path)
+        except OSError:
+            return None
+        return found.f_blocks * found.f_frsize // 1024, found.f_bavail * found.f_frsize // 1024
+
+    def account(self, uid: int) -> str:
+        """Name of an account, or its number where it has none."""
+        import pwd
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return str(uid)
+
+    def machine(self) -> str:
+        """The architecture, such as x86_64."""
+        return os.uname().machine
+
+    def field(self, path: str, name: str) -> str:
+        """What stands behind `name:` in a file such as /proc/PID/status; "" when it is not there (any more)."""
+        lines = (line.partition(":") for line in self.text(path).splitlines())
+        return next((value.strip() for key, _, value in lines if key == name), "")
+
+    def wall(self) -> float:
+        return time.time()
+
+    def mono(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @lru_cache(maxsize=None)  # noqa: B019 - one System lives as long as the program
+    def boot_id(self) -> str:
+        return self.text("/proc/sys/kernel/random/boot_id", "unknown")
+
+    def machine_id(self) -> str:
+        return self.text("/etc/machine-id") or self.text("/var/lib/dbus/machine-id") or self.boot_id()
+
+    def euid(self) -> int:
+        return os.geteuid()
+
+    def launcher(self) -> str:
+        """The program of an admin that verified and started us; "" where nothing did."""
+        return os.environ.get("PROVING_AGENT_LAUNCHER", "")
+
+    def policy(self) -> str:
+        """Text of the file in which an admin narrows what we do; "" where there is none."""
+        path = os.environ.get("PROVING_AGENT_POLICY", "")
+        return self.read(path) if path and self.exists(path) else ""
+
+    def level(self) -> str:
+        return "root" if self.euid() == 0 else "user"
+
+    def allowed_cpus(self) -> list[int]:
+        """Cpus that this process may use: what a container or a cgroup left us."""
+        return sorted(os.sched_getaffinity(0))
+
+    def which(self, tool: str) -> str:
+        """Absolute path of a tool, or ""."""
+        return shutil.which(tool, path=os.environ.get("PATH", "") + ":" + TOOL_PATH) or ""
+
+    def tool(self, name: str, bin_dir: str = "") -> str:
+        """Absolute path of a tool: that of `bin_dir` where it has one, else from the PATH. HostFailure for none."""
+        own = f"{bin_dir}/{name}"
+        found = own if bin_dir and os.access(own, os.X_OK) else self.which(name)
+        if not found:
+            where = f"neither in {bin_dir} nor on the PATH" if bin_dir else "not on the PATH of this host"
+            raise HostFailure(f"{name} is {where}", f"install {name}")
+        return found
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float = 30.0,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[int] = None,
+        group: Optional[int] = None,
+        groups: Sequence[int] = (),
+        stdin: str = "",
+    ) -> Finished:
+        """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s."""
+        identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
+        try:
+            child = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(env) if env is not None else None,
+                cwd="/",
+                start_new_session=True,
+                **identity,
+            )
+        except OSError as error:
+            raise HostFailure(
+                f"{argv[0]} cannot be run: {error.strerror}", "is it installed and executable?"
+            ) from error
+        try:
+            out, err = child.communicate(stdin.encode(), timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
+        return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def process(self, pid: int) -> Optional[Process]:
+        """The process with this pid, or None when there is none (any more)."""
+        try:
+            return parse_stat(self.read(f"/proc/{pid}/stat"))
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def processes(self) -> list[Process]:
+        """Every process that lives now (zombies do not)."""
+        found = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
+        return [process for process in found if process and process.alive]
+
+    def children(self, pid: int) -> list[int]:
+        """Pids of a process's children."""
+        path = f"/proc/{pid}/task/{pid}/children"
+        if self.exists(path):
+            return [int(child) for child in self.text(path).split()]
+        # Kernels without CONFIG_PROC_CHILDREN: the slow way, through the whole table.
+        return [process.pid for process in self.processes() if process.parent == pid]
+
+    def cpu_s(self, pid: int) -> float:
+        """Cpu time so far of a process of one thread, 0 when it is gone; to the ns where the scheduler tells."""
+        told = self.text(f"/proc/{pid}/schedstat").split()
+        if told and told[0] != "0":
+            return int(told[0]) / 1e9
+        process = self.process(pid)
+        return process.ticks / CLOCK_TICKS if process else 0.0
+
+    def is_same(self, pid: int, start: int, boot_id: str) -> bool:
+        """Whether the process once recorded still lives; a reused pid has another start time."""
+        process = self.process(pid) if boot_id == self.boot_id() else None
+        return bool(process and process.alive and process.start == start)
+
+    def pidfd(self, pid: int) -> Optional[int]:
+        """A descriptor that can be read when the process has ended; None when it has, or on kernels before 5.3."""
+        try:
+            return os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            return None
+
+    def cwd(self, pid: int) -> str:
+        return self.link(f"/proc/{pid}/cwd")
+
+    def kill(self, pid: int, number: int) -> None:
+        """Signal one process; one that is gone already is fine."""
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    def kill_group(self, group: int, number: int) -> None:
+        """Signal a process group; one that is gone already is fine."""
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            return

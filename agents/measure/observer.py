@@ -1,0 +1,148 @@
+"""Who looks on while a step is measured: collectors, proofs, progress, and what looking costs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
+
+from ..collectors import NotAvailable
+from ..records.spool import replace
+from ..wire import protocol
+
+if TYPE_CHECKING:
+    from ..collectors import Collector
+    from ..run.running import Run
+
+FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
+TICK_S = 1.0
+SHORT = 0.25  # of an interval: rates over what is left at the end, if it is shorter, would be noise
+FINEST = 1e-3  # of a step: a bar shows no smaller progress
+PROOFS = "proofs"  # what looking after settings costs, beside the collectors
+
+
+@dataclass
+class Cost:
+    """What looking has cost: in our own process, and (`apart_s`) in others that work for a collector. Seconds."""
+
+    samples: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    apart_s: float = 0.0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            self.wall_s += time.perf_counter() - wall
+            self.cpu_s += time.process_time() - cpu
+
+    def as_json(self) -> dict[str, Any]:
+        rounded = {name: round(getattr(self, name), 6) for name in ("wall_s", "cpu_s", "apart_s")}
+        return {"samples": self.samples, **rounded}
+
+
+class Onlooker:
+    """Looks right before the load starts, every interval, and right after it has ended."""
+
+    def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
+        self._run, self._step, self._out, self._total = run, step, out, total_s
+        self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
+        self._ticked, self._told, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
+        self._costs = {PROOFS: Cost()}
+        self._collectors: list[Collector] = []
+        for collector in run.make_collectors(out):
+            if self._carefully(collector, collector.start) is not None:
+                self._collectors.append(collector)
+
+    def begin(self) -> None:
+        """The load is about to start."""
+        for collector in list(self._collectors):
+            self._sample(collector, 0.0, collector.gauges)
+        for cost in self._costs.values():
+            cost.wall_s = cost.cpu_s = 0.0  # what was spent before the load did not disturb it
+            cost.samples = 0
+        self._apart = {collector.name: collector.apart_cpu_s() for collector in self._collectors}
+        self._began, self._begun = self._run.system.wall(), self._run.system.mono()
+        self._run.emit("measuring", {"step": self._step, "began": self._began})
+
+    def look(self, elapsed: float) -> float:
+        """When the next look is due."""
+        if elapsed >= self._next_watch:
+            with self._costs[PROOFS].counted():
+                self._watch(elapsed)
+        if elapsed >= self._next_tick:
+            self._tick(elapsed)
+        return min(self._next_tick, self._next_watch)
+
+    def _watch(self, elapsed: float) -> None:
+        self._costs[PROOFS].samples += 1
+        self._next_watch = max(self._next_watch, TICK_S) + TICK_S if elapsed >= TICK_S else TICK_S
+        self._run.watch()
+        if elapsed >= self._next_proof:
+            # Clients may connect late; later looks grow rare, for processes inherit what their parents were given.
+            self._next_proof = max(TICK_S, 2 * elapsed)
+            self._run.verify("during")
+
+    def _tick(self, elapsed: float) -> None:
+        while self._next_tick <= elapsed:
+            self._next_tick += self._run.interval_s
+        self._ticked = elapsed
+        for collector in list(self._collectors):
+            self._sample(collector, elapsed, collector.sample)
+        if self._total and elapsed >= self._told + self._total * FINEST:
+            self._told = elapsed
+            done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
+            note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
+            self._run.emit("progress", note)
+
+    def _sample(self, collector: Collector, elapsed: float, take: Callable[[], dict[str, float]]) -> None:
+        cost = self._costs[collector.name]
+        with cost.counted():
+            values = self._carefully(collector, take)
+            if values:
+                data = {"step": self._step, "source": collector.name, "t": round(elapsed, 3), "values": values}
+                self._run.emit("sample", data)
+        cost.samples += 1
+
+    def _carefully(self, collector: Collector, act: Callable[[], Any]) -> Any:
+        """What it gives (True for nothing); None, and the collector dropped, when it has nothing to look at."""
+        self._costs.setdefault(collector.name, Cost())
+        try:
+            found = act()
+        except NotAvailable as reason:
+            self._run.log("info", f"collector {collector.name} is not available: {reason}")
+            self._collectors = [each for each in self._collectors if each is not collector]
+            return None
+        return True if found is None else found
+
+    def ended(self, elapsed: float) -> None:
+        """The load has ended just now."""
+        took = self._run.system.mono() - self._begun  # the clock may have been set meanwhile
+        short = elapsed - self._ticked < SHORT * self._run.interval_s
+        for collector in list(self._collectors):
+            self._sample(collector, elapsed, collector.gauges if short or collector.late else collector.sample)
+        self._tell(took)
+
+    def _tell(self, took: float) -> None:
+        for collector in self._collectors:
+            self._costs[collector.name].apart_s = collector.apart_cpu_s() - self._apart.get(collector.name, 0.0)
+        self._run.collector_cpu_s += sum(cost.cpu_s + cost.apart_s for cost in self._costs.values())
+        costs = {name: cost.as_json() for name, cost in self._costs.items() if cost.samples}
+        began = {"began": self._began, "ended": self._began + took}
+        self._run.emit("measured", {"step": self._step, **began, "costs": costs})
+
+    def finish(self) -> None:
+        """The tool ended well: what the step came to in all, and the proofs."""
+        for collector in self._collectors:
+            totals = self._carefully(collector, collector.finish)
+            if isinstance(totals, dict) and totals:
+                replace(self._out / f"{collector.name}.json", protocol.canonical(totals))
+        if self._next_proof == FIRST_LOOK_S:
+            short = f"step {self._step} ended before its processes were looked at; the proofs before it stand alone"
+            self._run.log("warning", short)
+        self._run.verify("after")

@@ -1,0 +1,297 @@
+"""One step of a run: its processes, its raw output, and who looks on while it is measured."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Optional, Sequence
+
+from ..errors import WorkloadFailure
+from ..host import paths
+from ..records.processes import DEVNULL, PIPE, Account, Child, end, environment, spawn
+from ..wire.protocol import digest
+from .observer import Onlooker
+from .steady import Steadiness, sentence
+from .tracer import Tracer
+
+if TYPE_CHECKING:
+    from ..postgres.instance import Target
+    from ..run.running import Run
+    from ..workloads import Trace
+
+LOOK_S = 0.1  # how often an unfinished process is looked after at least, and a cancel seen; its end wakes us at once
+FAR = 1e9
+
+Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due
+
+
+class Stage:
+    """A step as its workload sees it; `Run` is the rest of the run."""
+
+    def __init__(self, run: Run, step: str, data_dir: str) -> None:
+        self._run, self.step, self._data_dir = run, step, data_dir
+        self.out = run.job.path / "out" / step
+        self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._rooms: dict[str, Path] = {}
+        self.began = 0.0  # by the wall clock, when the load began
+        self._told = 0.0
+        self._rate = ""
+        self._steadiness: Optional[Steadiness] = None
+
+    @property
+    def cluster(self) -> Target:
+        cluster = self._run.cluster
+        if cluster is None:
+            raise WorkloadFailure(f"step {self.step} needs PostgreSQL and the run has no target")
+        return cluster
+
+    @property
+    def scratch(self) -> Path:
+        """A directory of this step's own below data_dir, which the load generator may write; removed with the run."""
+        if self._data_dir not in self._rooms:
+            self._rooms[self._data_dir] = self._run.make_scratch(self._data_dir, self.step)
+        return self._rooms[self._data_dir]
+
+    def room(self, directory: str) -> Path:
+        """The same in another directory, which must be allowed."""
+        real = paths.directory(directory, self._run.allowed_paths)
+        if real not in self._rooms:
+            self._rooms[real] = self._run.make_scratch(real, self.step)
+        return self._rooms[real]
+
+    def allowed(self, directory: str) -> str:
+        """The real path of an allowed directory of the host's, to read what is there."""
+        return paths.directory(directory, self._run.allowed_paths)
+
+    def claim(self, path: str) -> str:
+        """The real path of a file or device that the tool may write: allowed, and nobody else's. A new file is removed
+        with the run."""
+        return paths.claim(self._run, path)
+
+    def clock(self) -> float:
+        """Seconds, from any moment on."""
+        return self._run.system.mono()
+
+    def tool(self, name: str) -> str:
+        if self._run.cluster:
+            return self._run.cluster.tool(name)
+        return self._run.system.tool(name)
+
+    @property
+    def seed(self) -> int:
+        """A number of this run and step: other runs get others, the same one gets it again after a restart."""
+        return int(digest([self._run.job.run, self.step])[:8], 16)
+
+    def earlier(self, step: str) -> Path:
+        """The evidence of a step that has been."""
+        return self._run.job.path / "out" / step
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        self._run.check()
+
+    def progress(self, done: float, note: str) -> None:
+        """Tell what is done of the work beside the load, at most once a second."""
+        now = self._run.system.mono()
+        if now >= self._told + 1.0:
+            self._told = now
+            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", told)
+
+    def log(self, level: str, message: str) -> None:
+        self._run.log(level, message)
+
+    def keep(self, path: Path) -> None:
+        """Move a file that the tool wrote to the step's evidence."""
+        if path.is_file() and not path.is_symlink():
+            shutil.move(str(path), self.out / path.name)
+
+    def end_when_steady(self, rate: str, window_s: float, within: float) -> None:
+        """Have `measure` end the load itself once this column of its samples is steady."""
+        self._rate, self._steadiness = rate, Steadiness(window_s, within)
+
+    def _steady(self) -> bool:
+        return self._steadiness is not None and self._steadiness.reached
+
+    def _tell_steadiness(self, after_s: float) -> None:
+        if self._steadiness is not None:
+            told = self._steadiness.as_json(after_s)
+            level, words = sentence(told, self._rate)
+            self._run.emit("log", {"level": level, "message": f"{self.step}: {words}", "steady": told})
+
+    def sample(self, source: str, t: float, values: dict[str, float]) -> None:
+        if self._steadiness is not None and self._rate in values:
+            self._steadiness.add(t, values[self._rate])
+        self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
+
+    def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None:
+        """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
+        argv = [*self._run.client_prefix, *argv]
+        run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose, directory=directory)
+
+    def measure(
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float,
+        total_s: Optional[float],
+        on_line: Callable[[str], None],
+        watched: str = "stderr",
+        go: str = "",
+        directory: str = "",
+        look: Optional[Look] = None,
+        trace: Optional[Trace] = None,
+    ) -> None:
+        """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
+
+        `on_line` is given each whole line of the `watched` one as it comes, and `look` the seconds since the start
+        while it runs. A tool that waits for its orders is told `go` on its stdin, once the tracer is attached.
+        WorkloadFailure when the tool fails.
+        """
+        run, files = self._run, (self.out / "stdout", self.out / "stderr")
+        argv = [*run.client_prefix, *argv]
+        run.act("measure")
+        onlooker = Onlooker(run, self.step, self.out, total_s)
+        if not go:
+            self._begin(onlooker)
+        child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL, directory)
+        run.scene.client, run.scene.step = child.pid, self.step
+        tracer = self._attach(trace)
+        if go:
+            self._begin(onlooker)
+            _tell(child, go)
+        lines, begin = Lines(self.out / watched, on_line), run.system.mono()
+        looks = [lines.look, onlooker.look, *([look] if look else [])]
+        code = follow(run, child, limit_s, looks, self._steady)
+        took = run.system.mono() - begin
+        onlooker.ended(took)
+        lines.close()
+        run.scene.client = None
+        _finish(run, child, code, argv, files)
+        if tracer:
+            tracer.stop()
+        onlooker.finish()
+        self._tell_steadiness(took)
+
+    def _begin(self, onlooker: Onlooker) -> None:
+        onlooker.begin()
+        self.began = self._run.system.wall()
+
+    def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:
+        """The tracer, attached; whoever raises leaves it to undo, as the load."""
+        if not trace or not trace.asked:
+            return None
+        tracer = Tracer(self._run, self.out, trace.asked, trace.application, trace.connections)
+        tracer.start()
+        return tracer
+
+
+def _tell(child: Child, go: str) -> None:
+    """A few words, which fit the pipe; one that has ended does not hear them, and its exit code says so."""
+    if child.popen.stdin is None:
+        return
+    with suppress(BrokenPipeError), child.popen.stdin as stdin:
+        stdin.write(go.encode())
+
+
+def run_tool(
+    run: Run,
+    argv: Sequence[str],
+    *,
+    purpose: str,
+    limit_s: float,
+    out: Path,
+    looks: Sequence[Look] = (),
+    directory: str = "",
+    as_owner: bool = False,
+) -> None:
+    """Start, wait, and complain with the tool's own words when it failed."""
+    files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
+    child = start_tool(run, argv, purpose, files, directory=directory, as_owner=as_owner)
+    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
+
+
+def start_tool(
+    run: Run,
+    argv: Sequence[str],
+    purpose: str,
+    files: tuple[Path, Path],
+    stdin: int = DEVNULL,
+    directory: str = "",
+    as_owner: bool = False,
+) -> Child:
+    """A program of the load; with `as_owner` it connects to PostgreSQL as we do."""
+    env = {} if run.cluster is None else run.cluster.env if as_owner else run.cluster.load_env
+    account: Account = run.account
+    run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
+    with files[0].open("wb") as stdout, files[1].open("wb") as stderr:
+        return spawn(
+            run.journal,
+            argv,
+            purpose=purpose,
+            account=account,
+            env=environment(run.job.run, env),
+            directory=directory or "/",
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+
+def follow(
+    run: Run, child: Child, limit_s: float, looks: Sequence[Look], enough: Callable[[], bool] = lambda: False
+) -> int:
+    """Exit code of the child, 0 for one that was ended because it was enough. Cancelled, or WorkloadFailure after
+    limit_s; whoever raises leaves the child to undo."""
+    begin, due = run.system.mono(), [0.0]
+    while True:
+        code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))
+        elapsed = run.system.mono() - begin
+        if code is not None:
+            return code
+        run.check()
+        if elapsed > limit_s:
+            raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
+        due = [FAR, *(look(elapsed) or FAR for look in looks)]
+        if enough():
+            return _ended(run, child)
+
+
+def _ended(run: Run, child: Child) -> int:
+    if not end(run.system, child.entry):
+        raise WorkloadFailure(f"{child.entry['purpose']} (pid {child.pid}) does not end", "look at its host")
+    child.wait(LOOK_S)
+    return 0
+
+
+def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple[Path, Path]) -> None:
+    run.journal.ended(child.entry)
+    if code:
+        raise WorkloadFailure(
+            f"{child.entry['purpose']} ended with {_ending(code)}: {Path(argv[0]).name}",
+            "the last lines that it wrote are in `stderr`",
+            argv=list(argv),
+            code=code,
+            stderr=files[1].read_bytes()[-2000:].decode(errors="replace"),
+        )
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class Lines:
+    """Whole lines of a growing file."""
+
+    def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
+        self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""
+
+    def look(self, elapsed: float) -> None:
+        whole, _, self._rest = (self._rest + self._file.read()).rpartition(b"\n")
+        for line in whole.decode(errors="replace").splitlines():
+            self._on_line(line)
+
+    def close(self) -> None:
+        self.look(0.0)
+        self._file.close()

@@ -1,0 +1,248 @@
+"""A tracer beside the load: strace, perf, bpftrace or stap on chosen processes of PostgreSQL, on cpus of its own.
+
+It is a process of the run like any other: on the journal before it executes, ended first whatever happens. The kernel
+lets go of what a dead tracer held; what it left stopped is continued here.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Sequence
+
+from ..errors import Unplannable, WorkloadFailure
+from ..records.processes import Account, Child, end, environment, spawn
+
+if TYPE_CHECKING:
+    from ..run.running import Run
+
+Record = dict[str, Any]
+
+OUTPUT, SAID = "tracer.txt", "tracer.stderr"
+FIND_S, ATTACH_S, STOP_S, LOOK_S = 10.0, 180.0, 30.0, 0.1  # stap compiles a module before it attaches
+APPLICATION = r"^[A-Za-z0-9_ .:/-]{1,63}$"
+_SCRIPTED = ("bpftrace", "stap")
+_HELD = re.compile(r"anon_inode:(\[perf_event\]|bpf_link)")
+
+SCHEMA: Record = {
+    "type": "object",
+    "title": "Tracer",
+    "properties": {
+        "tool": {
+            "type": "string",
+            "enum": ["none", "strace", "perf", "bpftrace", "stap"],
+            "title": "Tracer",
+            "description": "Attached when the load's connections are there, ended with the load",
+            "default": "none",
+        },
+        "backends": {
+            "type": "string",
+            "enum": ["load", "server"],
+            "title": "Traced processes",
+            "description": "load: the backends of the load's connections; server: every process of PostgreSQL",
+            "default": "load",
+        },
+        "application": {
+            "type": "string",
+            "pattern": APPLICATION,
+            "title": "Traced application_name",
+            "description": "Instead of the load's backends those of connections of this name",
+        },
+        "syscalls": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[a-z0-9_]{1,40}$"},
+            "title": "Traced system calls",
+            "description": "Such as pread64; all of them where none is named. Not for stap",
+        },
+        "events": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_:./=-]{1,100}$"},
+            "title": "Counted events of perf stat",
+            "description": "Instead of system calls, such as cycles or sched:sched_switch",
+        },
+        "script": {
+            "type": "string",
+            "maxLength": 100000,
+            "title": "Script of bpftrace or stap",
+            "description": "$1, $2 ... are the traced pids. @events and @ns of bpftrace are read as its figures. "
+            "It is code: to save one needs the permission to run commands",
+        },
+    },
+    "additionalProperties": False,
+}
+
+
+def wanted(options: Record) -> Record:
+    """Pure. The tracer that a step's options ask for; {} for none."""
+    found: Record = options.get("tracer") or {}
+    return found if found.get("tool", "none") != "none" else {}
+
+
+def check(kind: str, options: Record) -> None:
+    """Pure. Unplannable for a tracer that would have nothing to do, or two things."""
+    asked = wanted(options)
+    tool = asked.get("tool", "")
+    allowed = {"strace": ("syscalls",), "perf": ("syscalls", "events"), "bpftrace": ("syscalls", "script")}
+    given = [name for name in ("syscalls", "events", "script") if asked.get(name)]
+    for name in given:
+        if name not in allowed.get(tool, ("script",)):
+            accepted = f"{', '.join(allowed.get(tool, ('script',)))} for {tool}"
+            raise Unplannable(f"{kind}.tracer.{name}", asked[name], accepted)
+    if len(given) > 1:
+        raise Unplannable(f"{kind}.tracer.{given[1]}", asked[given[1]], f"either {given[0]} or {given[1]}")
+    if tool in _SCRIPTED and not given:
+        accepted = "a script" if tool == "stap" else "a script, or system calls"
+        raise Unplannable(f"{kind}.tracer.script", asked.get("script"), accepted)
+
+
+def argv(asked: Record, program: str, pids: Sequence[int], out: str, script: str) -> list[str]:
+    """Pure. The argument list; `script` is the path of the script of those that have one."""
+    tool, listed = asked["tool"], ",".join(map(str, pids))
+    calls = ",".join(asked.get("syscalls", []))
+    if tool == "strace":
+        children = ["-f"] if asked.get("backends") == "server" else []
+        return [program, "-c", "-w", *children, *(["-e", f"trace={calls}"] if calls else []), "-o", out, "-p", listed]
+    if tool == "perf" and asked.get("events"):
+        return [program, "stat", "-x", ",", "-e", ",".join(asked["events"]), "-o", out, "-p", listed]
+    if tool == "perf":
+        # 4 MiB for each cpu: with the default, a busy cpu fills it before perf has read it.
+        buffer = ["-m", "1024"]
+        return [program, "trace", "-s", *buffer, *(["-e", calls] if calls else []), "-o", out, "-p", listed]
+    each = list(map(str, pids))
+    return [program, *(["-v", "-x", each[0]] if tool == "stap" else []), "-o", out, script, *each]
+
+
+def script_of(asked: Record, pids: Sequence[int]) -> str:
+    """Pure. The script that was given, or one that counts and times system calls."""
+    if asked.get("script"):
+        return str(asked["script"])
+    ours = " || ".join(f"pid == {pid}" for pid in pids)
+    point = "tracepoint:syscalls:sys"
+    probes = [
+        f"{point}_enter_{call} /{ours}/ {{ @began[tid] = nsecs; }}\n"
+        f'{point}_exit_{call} /@began[tid]/ {{ @events["{call}"] = count(); '
+        f'@ns["{call}"] = sum(nsecs - @began[tid]); delete(@began[tid]); }}\n'
+        for call in asked["syscalls"]
+    ]
+    # Maps without an entry are not printed: the first line stands for no event at all.
+    return "".join([*probes, 'END { printf("@events: 0\\n"); clear(@began); }\n'])
+
+
+@dataclass
+class Tracer:
+    """One tracer of one step: `start` when the load has begun to connect, `stop` when it has ended."""
+
+    run: Run
+    out: Path
+    asked: Record
+    application: str
+    connections: int
+    _child: Optional[Child] = None
+    _traced: list[int] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Find the processes, attach, and come back when it is attached. WorkloadFailure when it cannot be."""
+        run, tool = self.run, self.asked["tool"]
+        self._traced = self._find()
+        program = run.system.tool(tool)
+        script = self.out / f"tracer.{'stp' if tool == 'stap' else 'bt'}"
+        if tool in _SCRIPTED:
+            script.write_text(script_of(self.asked, self._traced))
+        line = [*run.tracer_prefix, *argv(self.asked, program, self._traced, str(self.out / OUTPUT), str(script))]
+        run.emit("command", {"purpose": "tracer", "argv": line, "env": {}})
+        with (self.out / SAID).open("wb") as said:
+            account = Account(name=str(run.system.euid()))  # whoever the agent is: PostgreSQL's own may not trace
+            env = environment(run.job.run)
+            self._child = spawn(run.journal, line, purpose="tracer", account=account, env=env, stdout=said, stderr=said)
+        run.scene.tracer = self._child.pid
+        self._wait_attached(self._child)
+        run.log("info", f"{tool} is attached to {len(self._traced)} processes")
+
+    def _find(self) -> list[int]:
+        """Whoever the load talks to is there by then; of a server, that is to say all of it."""
+        found = self._connected()
+        if self.asked.get("backends") != "server":
+            return found
+        return [process.pid for process in self.run.scene.server_processes()]
+
+    def _connected(self) -> list[int]:
+        deadline, found = self.run.system.mono() + FIND_S, list[int]()
+        while self.run.system.mono() < deadline and len(found) < self.connections:
+            self.run.check()
+            found = self._backends()
+            if len(found) < self.connections:
+                self.run.system.sleep(LOOK_S)
+        if not found:
+            name = self._named
+            raise WorkloadFailure(f"nobody is connected as {name!r}, so that there is nothing to trace")
+        return found
+
+    @property
+    def _named(self) -> str:
+        return str(self.asked.get("application") or self.application)
+
+    def _backends(self) -> list[int]:
+        cluster = self.run.cluster
+        assert cluster is not None  # noqa: S101 - for the type checker
+        # The name cannot hold a quote: APPLICATION.
+        where = f"application_name = '{self._named}'"
+        query = f"select coalesce(json_agg(pid order by pid), '[]') from pg_stat_activity where {where}"  # noqa: S608
+        return list(cluster.sql(query))
+
+    def _wait_attached(self, child: Child) -> None:
+        run, before = self.run, -1
+        deadline = run.system.mono() + ATTACH_S
+        while True:
+            code = child.wait(LOOK_S)
+            run.check()
+            held = self._held(child.pid)
+            if held > 0 and held == before:
+                return
+            before = held
+            if code is not None or run.system.mono() > deadline:
+                raise self._failure("could not be attached", code)
+
+    def _held(self, pid: int) -> int:
+        """How many processes or events it holds by now; it is ready when there are some, and no more come."""
+        system, tool = self.run.system, self.asked["tool"]
+        if tool == "stap":
+            return int("Pass 5: starting run" in system.text(str(self.out / SAID)))
+        if tool == "strace":
+            held = [p for p in self._traced if system.field(f"/proc/{p}/status", "TracerPid").strip() == str(pid)]
+            alive = [p for p in self._traced if system.process(p)]
+            return len(held) if len(held) == len(alive) else 0
+        fds = system.names(f"/proc/{pid}/fd")
+        return sum(bool(_HELD.match(system.link(f"/proc/{pid}/fd/{fd}"))) for fd in fds)
+
+    def stop(self) -> None:
+        """SIGINT, upon which each writes what it has counted. WorkloadFailure when it does not."""
+        child, run = self._child, self.run
+        if child is None:
+            return
+        early = child.wait(0.0)
+        if early:
+            raise self._failure("ended before the load", early)
+        if early is None:
+            run.system.kill_group(child.pid, signal.SIGINT)
+        code = child.wait(STOP_S)
+        if code is None and not end(run.system, child.entry):
+            raise self._failure("does not end", code)
+        run.journal.ended(child.entry)
+        run.scene.tracer = None
+        self._let_go()
+        if not run.system.exists(str(self.out / OUTPUT)):
+            raise self._failure("has told nothing", code)
+
+    def _let_go(self) -> None:
+        for pid in self._traced:
+            process = self.run.system.process(pid)
+            if process and process.state in "Tt":
+                self.run.system.kill(pid, signal.SIGCONT)
+                self.run.log("warning", f"{self.asked['tool']} left process {pid} stopped; it goes on now")
+
+    def _failure(self, what: str, code: Optional[int]) -> WorkloadFailure:
+        said = self.run.system.text(str(self.out / SAID))[-2000:]
+        tool = self.asked["tool"]
+        return WorkloadFailure(f"{tool} {what}", "what it said is in `stderr`", code=code, stderr=said)

@@ -1,0 +1,284 @@
+"""A cluster that somebody else owns: measured with their consent, in a database of the run's own, and given back.
+
+Parameters go into one file of ours that their configuration includes; nothing else of theirs is written. A run that
+only sets what a reload puts in effect never restarts their server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Callable, Mapping, Optional, Sequence
+
+from ..errors import HostFailure, Unplannable, WorkloadFailure
+from ..facts.clusters import OURS, include_path
+from ..host.system import System
+from ..records.journal import Journal
+from ..records.spool import Record
+from ..settings import Plan
+from ..settings.base import conf_line
+from . import service
+from .instance import Target
+from .service import DATABASE, Owned, Service
+
+HEADER = "# For the time of a benchmark; removed afterwards."
+OLDEST = 10  # its pg_stat_activity tells clients from workers
+_STATE = """
+select json_build_object(
+  'config_file', current_setting('config_file'), 'data_directory', current_setting('data_directory'),
+  'superuser', current_setting('is_superuser') = 'on', 'standby', pg_is_in_recovery(),
+  'database', exists (select from pg_database where datname = 'proving_ground'),
+  'loaded', extract(epoch from pg_conf_load_time()),
+  'files', (select coalesce(json_agg(distinct sourcefile), '[]') from pg_file_settings),
+  'pending', (select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart))
+"""
+
+
+class Existing(Owned, Target):
+    """The cluster of a target of kind `existing`; `emit` tells what is done."""
+
+    def __init__(self, system: System, journal: Journal, target: Record, emit: Callable[[str, Record], None]) -> None:
+        self._journal, self._target, self._emit = journal, target, emit
+        self._owner = owner_of(system, target)
+        super().__init__(system, self._owner)
+        self.conf_file = target["include"]
+        self._restart, self._unit, self._conf = False, dict[str, str](), dict[str, str]()
+
+    # Before anything is touched
+
+    def prepare(self, plans: Mapping[str, Plan]) -> None:
+        """Look, put on record, write the include file, and stop the server when it is to be started anew."""
+        self._conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
+        self._unit = {name: value for plan in plans.values() for name, value in plan.unit.items()}
+        entry = self._known() or self._inspect(plans)
+        stopped = service.postmaster(self._system, str(self.pgdata)) is None
+        self._restart = stopped or bool(self._reasons(plans, entry))
+        self._service = Service(self._system, self._journal, entry)
+        if self._conf:
+            lines = [HEADER, *(conf_line(name, value) for name, value in self._conf.items())]
+            owner = (entry["uid"], entry["gid"]) if self.account.user is not None else None
+            self._put("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
+        if self._restart:
+            self._stop()
+
+    def _known(self) -> Optional[Record]:
+        """What was found before a planned restart of the host: now the cluster may be as we left it."""
+        entry = self._journal.unfinished("service", "owned")
+        if entry and service.postmaster(self._system, str(self.pgdata)):
+            self.locate()
+        return entry
+
+    def _inspect(self, plans: Mapping[str, Plan]) -> Record:
+        """The entry "service", on the journal, when all of this may be done. Unplannable or HostFailure otherwise."""
+        if not self._target["consent"].get("measure"):
+            hint = "an admin gives it on the host's page"
+            raise Unplannable("target.consent.measure", False, "consent to measure this cluster", hint)
+        self._check_files()
+        running = service.postmaster(self._system, str(self.pgdata))
+        found = {**self._owner, "was": "running" if running else "stopped"}
+        if running:
+            self.locate()
+            self._check_port()
+            found.update(service.look(self._system, running), **self._look_inside())
+        else:
+            found.update(self._look_outside())
+        self._check_manager(running.pid if running else 0)
+        reasons = self._reasons(plans, found)
+        if reasons and not self._target["consent"]["restart"]:
+            hint = "an admin gives it on the host's page"
+            raise Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reasons[0]}", hint)
+        self._check_restart(found, bool(reasons))
+        self._check_clients(bool(running))
+        return self._journal.note("service", **found)
+
+    def _check_files(self) -> None:
+        target = self._target
+        if self.major < OLDEST:
+            raise Unplannable("target.bin_dir", target["bin_dir"], f"PostgreSQL {OLDEST} or later")
+        version = self._system.text(f"{self.pgdata}/PG_VERSION")
+        if version != str(self.major):
+            raise Unplannable(
+                "target.data_dir", str(self.pgdata), f"a cluster of PostgreSQL {self.major}, not {version}"
+            )
+        wanted = include_path(target["config_file"], self._system.text(target["config_file"]))
+        if wanted != self.conf_file:
+            line = f"include_if_exists '{OURS}'"
+            raise Unplannable(
+                "target.include",
+                self.conf_file,
+                wanted or f"a file that {target['config_file']} includes",
+                "" if wanted else f"add the line {line} at its end, reload, and check the host again",
+            )
+        if self.conf_file:
+            self._check_ours()
+
+    def _check_ours(self) -> None:
+        """The include file is nobody else's: not there, empty, or left by us."""
+        path = Path(self.conf_file)
+        if not path.parent.is_dir():
+            raise HostFailure(f"{path.parent} is not a directory", f"mkdir {path.parent}")
+        if os.path.lexists(path):
+            text = self._system.text(self.conf_file) if stat.S_ISREG(path.lstat().st_mode) else "not a file"
+            if text and not text.startswith(HEADER):
+                raise HostFailure(f"{path} is not ours", "remove it, or rename it")
+
+    def _check_port(self) -> None:
+        if self.port != self._target["port"]:
+            accepted = f"{self.port}, where it listens now"
+            raise Unplannable("target.port", self._target["port"], accepted, "check the host again")
+
+    def _look_inside(self) -> Record:
+        try:
+            state = self.sql(_STATE)
+        except WorkloadFailure as failure:
+            hint = f"let {self.user} in by peer in pg_hba.conf: local all {self.user} peer"
+            raise HostFailure(f"{self.user} cannot connect to {self.pgdata}: {failure.message}", hint) from failure
+        self._check_state(state)
+        return {"pending": state["pending"], "parameters": self.parameters(list(self._conf))}
+
+    def _check_state(self, state: Record) -> None:
+        if not state["superuser"]:
+            raise HostFailure(f"{self.user} is no superuser of {self.pgdata}", "the role of the owner's name has to be")
+        if os.path.realpath(state["config_file"]) != os.path.realpath(self._target["config_file"]):
+            found = f"{state['config_file']}, which it reads"
+            raise Unplannable("target.config_file", self._target["config_file"], found, "check the host again")
+        if state["standby"]:
+            raise HostFailure(f"{self.pgdata} is a standby", "measure its primary: nothing can be written here")
+        if state["database"]:
+            raise HostFailure(
+                f"{self.pgdata} has a database {DATABASE} already", "drop or rename it: runs use that name"
+            )
+        edited = [f for f in state["files"] if os.stat(f).st_mtime > state["loaded"]]
+        if edited:
+            hint = "reload it yourself first: the run would put that in effect"
+            raise HostFailure(f"{edited[0]} was changed after {self.pgdata} has last read it", hint)
+
+    def _look_outside(self) -> Record:
+        """Of a stopped cluster: what its configuration says, and how a server of our own starting will run."""
+        if (self.pgdata / "standby.signal").exists() or (self.pgdata / "recovery.conf").exists():
+            raise HostFailure(f"{self.pgdata} is a standby", "measure its primary: nothing can be written here")
+        directory = self.parameter("data_directory")
+        if os.path.realpath(directory) != str(self.pgdata):
+            raise Unplannable("target.data_dir", str(self.pgdata), f"{directory}, which its configuration names")
+        shown = self.configured(list(self._conf))
+        return {"pending": [], "parameters": shown, "cpus": "", "policy": "", "environment": {}, "log": os.devnull}
+
+    def _check_manager(self, pid: int) -> None:
+        """Who says that he runs it does: stopping it elsewhere would have him start it again."""
+        unit, system = self._target["unit"], self._system
+        if unit:
+            shown = system.run(["systemctl", "show", "-p", "LoadState", "-p", "MainPID", unit]).stdout
+            told = dict(line.partition("=")[::2] for line in shown.splitlines())
+            if told.get("LoadState") != "loaded" or told.get("MainPID") != str(pid):
+                found = f"the unit that runs it (pid {pid}); of {unit} systemd says {told}"
+                raise Unplannable("target.unit", unit, found, "check the host again")
+            return
+        named = re.search(r"([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup")) if pid else None
+        if named and system.exists("/run/systemd/system"):
+            main = system.run(["systemctl", "show", "-p", "MainPID", "--value", named.group(1)]).stdout.strip()
+            if main == str(pid):
+                raise Unplannable("target.unit", "", f"{named.group(1)}, which runs it", "check the host again")
+
+    def _reasons(self, plans: Mapping[str, Plan], entry: Record) -> list[str]:
+        """Why the server has to be started anew; none when a reload will do."""
+        if entry["was"] == "stopped":
+            return ["it is stopped"]
+        reasons = [name for name, plan in plans.items() if plan.server_prefix or plan.unit]
+        known = entry["parameters"]
+        return reasons + [name for name in self._conf if (known.get(name) or {}).get("context") == "postmaster"]
+
+    def _check_restart(self, found: Record, restart: bool) -> None:
+        """A restart must put nothing in effect but ours, and must be undone to the same."""
+        if restart and found["pending"]:
+            hint = "restart it yourself first: the run would put that in effect"
+            raise HostFailure(f"{', '.join(found['pending'])} of {self.pgdata} waits for a restart", hint)
+        if restart and not found["unit"] and found["policy"] not in ("", "default"):
+            hint = "start it without numactl first"
+            raise HostFailure(f"{self.pgdata} runs under {found['policy']}, which pg_ctl cannot bring back", hint)
+
+    def _check_clients(self, running: bool) -> None:
+        clients = self.foreign_clients() if running else []
+        if not clients:
+            return
+        if not self._target["consent"]["disturb_clients"]:
+            raise HostFailure(
+                f"{self.pgdata} has clients that are not ours: {'; '.join(clients)}",
+                "end them, or let an admin allow on the host's page that they are disturbed",
+                clients=clients,
+            )
+        words = f"clients that are not ours are disturbed, as allowed: {'; '.join(clients)}"
+        self._emit("log", {"level": "warning", "message": words})
+
+    # In effect
+
+    def _stop(self) -> None:
+        self._check_clients(self._service.postmaster() is not None)
+        if self._journal.unfinished("restart", "stopped") is None:
+            self._journal.note("restart")
+        self._service.stop()
+
+    def start(self, prefix: Sequence[str], log: Path) -> int:
+        pid = self._start(prefix, log) if self._restart else self._reload()
+        self._make_database()
+        return pid
+
+    def _start(self, prefix: Sequence[str], log: Path) -> int:
+        if self._unit and self._service.unit:
+            Path(self._service.drop_in).parent.mkdir(parents=True, exist_ok=True)
+            self._put("service", self._service.drop_in, service.drop_in_text(self._unit))
+            self._service.reload_units()
+        self._emit("command", {"purpose": "postgres", "argv": self._service.words("start", prefix), "env": {}})
+        pid = self._service.start(prefix, log)
+        self.locate()
+        return pid
+
+    def _reload(self) -> int:
+        process = self._service.postmaster()
+        if process is None:
+            raise HostFailure(f"{self.pgdata} was running a moment ago and is not now", "see its log")
+        if self._conf:
+            self._emit("command", {"purpose": "postgres", "argv": self._service.words("reload"), "env": {}})
+            self.reload(process.pid)
+        return process.pid
+
+    def _put(self, setting: str, path: str, text: str, owner: Optional[tuple[int, int]] = None) -> None:
+        record = self._journal.put_file(setting, path, text, owner)
+        self._emit("write", {key: record[key] for key in ("setting", "key", "original", "wanted", "found")})
+
+    def _make_database(self) -> None:
+        if self._journal.unfinished("database", "dropped") is None:
+            self._journal.note("database", name=DATABASE)
+            self.sql(f"create database {DATABASE} template template0")
+        self.database = DATABASE
+
+
+def owner_of(system: System, target: Record) -> Record:
+    """The fixed part of the entry "service". Unplannable when the directory is not who the target says."""
+    import grp
+    import pwd
+
+    data_dir = os.path.realpath(target["data_dir"])  # as a postmaster's working directory is told
+    try:
+        owner = pwd.getpwuid(os.stat(data_dir).st_uid)
+    except (OSError, KeyError) as error:
+        raise Unplannable("target.data_dir", data_dir, f"a data directory ({error})", "check the host again") from error
+    if owner.pw_name != target["os_user"] or owner.pw_uid == 0:
+        raise Unplannable("target.os_user", target["os_user"], f"{owner.pw_name}, who owns {data_dir} (never root)")
+    if os.geteuid() not in (0, owner.pw_uid):
+        raise Unplannable(
+            "target.os_user", owner.pw_name, "a cluster of our own, as the agent is an ordinary user here"
+        )
+    names = ("bin_dir", "config_file", "unit", "include")
+    groups = [owner.pw_gid, *(g.gr_gid for g in grp.getgrall() if owner.pw_name in g.gr_mem)]
+    return {
+        **{name: target[name] for name in names},
+        "data_dir": data_dir,
+        "manager": "systemd" if target["unit"] else "pg_ctl",
+        "os_user": owner.pw_name,
+        "uid": owner.pw_uid,
+        "gid": owner.pw_gid,
+        "groups": groups,
+        "options": service.options_of(system, data_dir, target["config_file"]),
+    }

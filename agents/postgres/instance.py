@@ -1,0 +1,117 @@
+"""A PostgreSQL that a run works with, whoever owns it: its programs, its SQL, how a client finds it."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence
+
+from ..errors import HostFailure, Unplannable, WorkloadFailure
+from ..host.system import Finished, System
+from ..records.processes import Account, environment
+from ..settings import Plan
+
+
+class Instance:
+    """What all clusters have in common. `user` and `database` are those of the load."""
+
+    pgdata: Path
+    socket_dir: Path
+    port: int
+    user: str
+    database: str
+
+    def __init__(self, system: System, bin_dir: str, account: Account) -> None:
+        self._system, self.bin_dir, self.account = system, Path(bin_dir), account
+        self.version = self._version()
+        self.major = int(re.split(r"[.a-z]", self.version)[0])
+
+    def _version(self) -> str:
+        shown = self._run([str(self.bin_dir / "postgres"), "--version"], {})
+        found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
+        if shown.code or not found:
+            raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")
+        return found.group(1)
+
+    def tool(self, name: str) -> str:
+        """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
+        return self._system.tool(name, str(self.bin_dir))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How a client finds the cluster."""
+        return {
+            "PGHOST": str(self.socket_dir),
+            "PGPORT": str(self.port),
+            "PGUSER": self.user,
+            "PGDATABASE": self.database,
+        }
+
+    @property
+    def load_env(self) -> dict[str, str]:
+        """How the load finds it; by default with the rights that we have."""
+        return self.env
+
+    @property
+    def owned_by(self) -> str:
+        """Behind CREATE DATABASE: the role of the load, where it has one of its own."""
+        return ""
+
+    @property
+    def options(self) -> list[str]:
+        """What the server is started with, besides its programs."""
+        return ["-D", str(self.pgdata)]
+
+    def parameter(self, name: str) -> str:
+        """A parameter as the configuration of now gives it: postgres -C. Computed ones need a stopped server."""
+        shown = self._run([str(self.bin_dir / "postgres"), *self.options, "-C", name], {})
+        if shown.code:
+            raise HostFailure(f"postgres -C {name} failed: {shown.stderr.strip()}")
+        return shown.stdout.strip()
+
+    def sql(self, query: str, database: str = "") -> Any:
+        """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
+        where = ["-d", database or self.database, "-f", "-"]
+        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", *where]
+        shown = self._run(argv, self.env, query)
+        if shown.code:
+            raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
+        return json.loads(shown.stdout) if shown.stdout.strip() else None
+
+    def _run(self, argv: Sequence[str], env: Mapping[str, str], stdin: str = "") -> Finished:
+        account = self.account
+        return self._system.run(
+            [*account.wrapper, *argv],
+            env=environment("", env),
+            user=account.user,
+            group=account.group,
+            groups=account.groups,
+            stdin=stdin,
+            limit_s=60.0,
+        )
+
+
+class Target(Instance, ABC):
+    """What a session and its workloads ask of the PostgreSQL that is measured."""
+
+    conf_file: str
+    home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
+
+    @abstractmethod
+    def prepare(self, plans: Mapping[str, Plan]) -> None:
+        """Make or look at the cluster, and put the run's parameters where it will read them."""
+
+    @abstractmethod
+    def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
+        """Have the server run with all that was prepared; pid of the postmaster, None where it is another machine's."""
+
+    def start_without_huge_pages(self, log: Path) -> int:
+        """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
+        accepted = f"a number of pages, as PostgreSQL {self.major} of somebody else's cannot tell its need"
+        raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
+
+    def foreign_clients(self) -> list[str]:
+        """Who is connected besides us, in words."""
+        return []

@@ -1,0 +1,242 @@
+"""The server of a cluster that somebody else owns, under its own manager: systemd, or whoever called pg_ctl.
+
+Described by the journal's entry "service", so that a recovery knows as much as the run did:
+{manager: "systemd|pg_ctl", unit, bin_dir, data_dir, config_file, os_user, uid, gid, groups, was: "running|stopped",
+ include, options: [of postmaster.opts], log: where pg_ctl sends it, environment, cpus, policy,
+ parameters: {name: {setting, source, sourcefile} or null}, pending: [name]}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+from pathlib import Path
+from typing import IO, Callable, Mapping, Optional, Sequence
+
+from ..errors import HostFailure
+from ..host.system import TOOL_PATH, Process, System
+from ..records.journal import Journal
+from ..records.processes import Account, spawn, working_in
+from ..records.spool import Record
+from ..settings import numa_maps
+from .instance import Instance
+
+LIMIT_S = 600.0  # a shutdown writes all of shared_buffers; a start may have to recover
+RELOAD_S = 30.0
+LOOK_S = 0.05
+DROP_IN = "90-proving-ground.conf"
+DATABASE = "proving_ground"
+# What of the postmaster's environment it is started with again; the rest may be secret and is of no use to it.
+KEPT = re.compile(r"^(LANG|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|PATH|HOME)$")
+
+# The names were checked against the schema's pattern: no quote can be in them.
+_PARAMETERS = """
+select coalesce(json_object_agg(name, json_build_object('setting', setting, 'source', source,
+  'sourcefile', sourcefile, 'context', context)), '{{}}') from pg_settings where name in ({names})
+"""
+_CLIENTS = """
+select coalesce(json_agg(format('%s (%s) from %s: %s', coalesce(nullif(application_name, ''), 'no name'),
+  coalesce(usename, 'no user'), coalesce(host(client_addr), 'this host'), count) order by count desc), '[]')
+from (select application_name, usename, client_addr, count(*) from pg_stat_activity
+  where backend_type in ('client backend', 'walsender') and pid <> pg_backend_pid()
+    and datname is distinct from 'proving_ground' group by 1, 2, 3) as clients
+"""
+_LOADED = "select to_json(extract(epoch from pg_conf_load_time()))"
+
+
+class Owned(Instance):
+    """A cluster of somebody else's as its owner sees it, over its unix socket."""
+
+    database = "postgres"
+
+    def __init__(self, system: System, entry: Record) -> None:
+        super().__init__(system, entry["bin_dir"], account_of(entry))
+        self.pgdata, self.user, self._options = Path(entry["data_dir"]), self.account.name, entry["options"]
+        self.port, self.socket_dir = 0, Path("/")
+
+    @property
+    def options(self) -> list[str]:
+        return ["-D", str(self.pgdata), *self._options]
+
+    def locate(self) -> None:
+        """Where the running server listens, as its postmaster.pid says."""
+        lines = self._system.text(f"{self.pgdata}/postmaster.pid").splitlines()
+        if len(lines) < 5 or not lines[4]:
+            raise HostFailure(
+                f"{self.pgdata} has no unix socket", "set unix_socket_directories: the load goes through it"
+            )
+        self.port, self.socket_dir = int(lines[3]), Path(lines[4])
+
+    def parameters(self, names: Sequence[str]) -> Record:
+        """Name -> {"setting", "source", "sourcefile", "context"}; None where the server knows none of that name."""
+        listed = ", ".join(f"'{name}'" for name in names) or "''"
+        shown: Record = self.sql(_PARAMETERS.format(names=listed), "postgres")
+        return {name: shown.get(name) for name in names}
+
+    def configured(self, names: Sequence[str]) -> Record:
+        """The same of a stopped cluster, as far as its configuration tells."""
+        return {name: {"setting": self.parameter(name)} for name in names if "." not in name}
+
+    def foreign_clients(self) -> list[str]:
+        """Who is connected besides us: "psql (app) from 10.0.0.7: 3"."""
+        found: list[str] = self.sql(_CLIENTS, "postgres")
+        return found
+
+    def reload(self, pid: int) -> None:
+        """Have the postmaster read its configuration, and wait until it has."""
+        before, deadline = self.sql(_LOADED, "postgres"), self._system.mono() + RELOAD_S
+        self._system.kill(pid, signal.SIGHUP)
+        while self.sql(_LOADED, "postgres") == before:
+            if self._system.mono() > deadline:
+                raise HostFailure(f"{self.pgdata} did not reload within {RELOAD_S:g} s", "see the server's log")
+            self._system.sleep(LOOK_S)
+
+
+class Service:
+    """Starts, stops and looks at the server that `entry` describes. Commands are on the journal before they execute."""
+
+    def __init__(self, system: System, journal: Journal, entry: Record) -> None:
+        self._system, self._journal, self.entry = system, journal, entry
+        self.pgdata, self.unit = str(entry["data_dir"]), str(entry["unit"])
+        self.account = account_of(entry)
+
+    @property
+    def drop_in(self) -> str:
+        """Gone with the next boot by itself."""
+        return f"/run/systemd/system/{self.unit}.d/{DROP_IN}"
+
+    def postmaster(self) -> Optional[Process]:
+        return postmaster(self._system, self.pgdata)
+
+    def stop(self) -> None:
+        """HostFailure when it does not."""
+        if self.postmaster():
+            self._command(self._systemctl("stop") if self.unit else self._pg_ctl("stop", "-m", "fast"))
+        self._wait(self._is_gone, "did not stop")
+
+    def start(self, prefix: Sequence[str] = (), log: Optional[Path] = None) -> int:
+        """Pid of the postmaster, which takes connections. HostFailure with what is to be read when it does not.
+
+        With pg_ctl, under `prefix` (taskset, numactl); its output goes to `log`, or where it went before.
+        """
+        if self.postmaster() is None:
+            if self.unit:
+                self._command(self._systemctl("reset-failed"), wanted=False)
+                self._command(self._systemctl("start"))
+            else:
+                self._pg_ctl_start(prefix, log)
+        # Its manager has answered: when nobody works there by now, nobody will.
+        self._wait(self.is_ready, "did not start", hopeless=self._is_gone)
+        found = self.postmaster()
+        if found is None:
+            raise self._failure("did not start")
+        return found.pid
+
+    def words(self, verb: str, prefix: Sequence[str] = ()) -> list[str]:
+        """What is done, as an argument list for the reader."""
+        return self._systemctl(verb) if self.unit else [*prefix, *self._pg_ctl(verb)]
+
+    def is_ready(self) -> bool:
+        lines = self._system.text(f"{self.pgdata}/postmaster.pid").splitlines()
+        return len(lines) > 7 and lines[7].strip() in ("ready", "standby") and self.postmaster() is not None
+
+    def reload_units(self) -> None:
+        self._command(["systemctl", "daemon-reload"])
+
+    def _systemctl(self, verb: str) -> list[str]:
+        return ["systemctl", verb, self.unit]
+
+    def _pg_ctl(self, verb: str, *options: str) -> list[str]:
+        return [f"{self.entry['bin_dir']}/pg_ctl", verb, "-D", self.pgdata, "-w", "-t", f"{LIMIT_S:.0f}", *options]
+
+    def _pg_ctl_start(self, prefix: Sequence[str], log: Optional[Path]) -> None:
+        # pg_ctl hands its -o to a shell, hence the quotes.
+        argv = [*prefix, *self._pg_ctl("start", "-s", "-o", shlex.join(self.entry["options"]))]
+        if log is None:
+            return self._command([*argv, "-l", self.entry["log"]])
+        with log.open("ab") as file:
+            return self._command(argv, out=file)
+
+    def _command(self, argv: Sequence[str], *, out: Optional[IO[bytes]] = None, wanted: bool = True) -> None:
+        """Run to its end, as the owner where it is pg_ctl."""
+        ours = Account(name="root") if argv[0] == "systemctl" else self.account
+        env = {"PATH": TOOL_PATH, **({} if argv[0] == "systemctl" else self.entry["environment"])}
+        with open(os.devnull, "r+b") as null:
+            to = out or null
+            child = spawn(self._journal, argv, purpose="service", account=ours, env=env, stdout=to, stderr=to)
+            code = child.wait(LIMIT_S + 10.0)
+        if code is not None:
+            self._journal.ended(child.entry)
+        if code != 0 and wanted:
+            raise self._failure(f"does not {argv[1] if ours is not self.account else 'obey pg_ctl'}: exit code {code}")
+
+    def _wait(self, done: Callable[[], bool], words: str, hopeless: Callable[[], bool] = lambda: False) -> None:
+        deadline = self._system.mono() + LIMIT_S
+        while not done():
+            if hopeless() or self._system.mono() > deadline:
+                raise self._failure(words)
+            self._system.sleep(LOOK_S)
+
+    def _is_gone(self) -> bool:
+        return not working_in(self._system, self.pgdata)
+
+    def _failure(self, words: str) -> HostFailure:
+        name = self.unit or "the server"
+        where = f"journalctl -u {self.unit}, and the server's log" if self.unit else self.entry["log"]
+        return HostFailure(f"{name} of {self.pgdata} {words}", f"see {where}")
+
+
+def account_of(entry: Record) -> Account:
+    """The cluster's owner; we ourselves where we are no root."""
+    if entry["uid"] == os.geteuid():
+        return Account(name=entry["os_user"])
+    return Account(name=entry["os_user"], user=entry["uid"], group=entry["gid"], groups=tuple(entry["groups"]))
+
+
+def postmaster(system: System, pgdata: str) -> Optional[Process]:
+    """The process that postmaster.pid names, when it lives and this is where it works."""
+    lines = system.text(f"{pgdata}/postmaster.pid").splitlines()
+    process = system.process(int(lines[0])) if lines and lines[0].isdigit() else None
+    return process if process and process.alive and system.cwd(process.pid) == pgdata else None
+
+
+def options_of(system: System, pgdata: str, config_file: str) -> list[str]:
+    """The options of the last start, from postmaster.opts; where it never was started, what names its configuration."""
+    argv = shlex.split(system.text(f"{pgdata}/postmaster.opts"))[1:]
+    if "-D" in argv:
+        place = argv.index("-D")
+        del argv[place : place + 2]
+    own = f"{pgdata}/postgresql.conf"
+    if not argv and os.path.realpath(config_file) != os.path.realpath(own):
+        return ["-c", f"config_file={config_file}"]
+    return argv
+
+
+def look(system: System, process: Process) -> Record:
+    """What a postmaster was given by whoever started it: {"cpus", "policy", "groups", "environment", "log"}."""
+    pid = process.pid
+    pairs = (line.partition("=") for line in system.text(f"/proc/{pid}/environ").split("\0"))
+    output = os.readlink(f"/proc/{pid}/fd/1") if os.path.exists(f"/proc/{pid}/fd/1") else ""
+    return {
+        "cpus": cpus_of(system, pid),
+        "policy": policy_of(system, pid),
+        "groups": [int(group) for group in system.field(f"/proc/{pid}/status", "Groups").split()],
+        "environment": {name: value for name, _, value in pairs if KEPT.match(name)},
+        "log": output if output.startswith("/") and os.path.isfile(output) else os.devnull,
+    }
+
+
+def cpus_of(system: System, pid: int) -> str:
+    return system.field(f"/proc/{pid}/status", "Cpus_allowed_list")
+
+
+def policy_of(system: System, pid: int) -> str:
+    return " ".join(numa_maps.policies(numa_maps.parse(system.text(f"/proc/{pid}/numa_maps"))))
+
+
+def drop_in_text(unit: Mapping[str, str]) -> str:
+    """What taskset and numactl say elsewhere, for a service that systemd starts."""
+    lines = ["# For the time of a benchmark; removed afterwards.", "[Service]", *(f"{k}={v}" for k, v in unit.items())]
+    return "\n".join(lines) + "\n"

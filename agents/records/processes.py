@@ -1,0 +1,219 @@
+"""Starting and ending the processes of a run: each in its own group, on the journal before it executes anything."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Mapping, Optional, Sequence, Union
+
+from ..errors import HostFailure
+from ..host.system import TOOL_PATH, Process, System
+from .journal import Journal
+from .spool import Record
+
+DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
+
+MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
+
+# Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
+CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0))
+POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
+# A command to a service that is not ours is waited for: cut short, it would leave the service half way.
+COMMAND_LADDER = ((0, 600.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+ORPHANS_S = 2.0  # busy backends of a postmaster that was killed see that soon
+USUAL_UID = 1000  # of the first account that a person gets, on most machines
+SUBREAPER = 36  # prctl(2), PR_SET_CHILD_SUBREAPER, since Linux 3.4
+_adopters = set[int]()
+LADDERS = {"postgres": POSTGRES_LADDER, "service": COMMAND_LADDER}
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who runs PostgreSQL and the load generator: a service user, a user namespace, or simply us."""
+
+    name: str
+    user: Optional[int] = None
+    group: Optional[int] = None
+    wrapper: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
+
+
+def ordinary_uid() -> int:
+    """A uid, other than root's, that has an account: initdb looks up the name of its user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(USUAL_UID).pw_uid
+    except KeyError:
+        return min((entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != 0), default=USUAL_UID)
+
+
+def as_uid(uid: int) -> tuple[str, ...]:
+    """The prefix of a command that makes root this uid in a user namespace. Outside it, files still belong to root."""
+    return ("unshare", "--user", f"--map-user={uid}", f"--map-group={uid}")
+
+
+class Child:
+    """A started process. `start` tells it from a later process with the same pid."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], entry: Record) -> None:
+        self.popen, self.entry, self.pid = popen, entry, popen.pid
+        try:
+            self._fd: Optional[int] = os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            self._fd = None  # kernels before 5.3: waiting falls back to polling
+
+    def wait(self, seconds: float) -> Optional[int]:
+        """Exit code, or None when it still runs after `seconds`."""
+        if self._fd is not None and self.popen.poll() is None:
+            _wait(self._fd, seconds)
+        elif self.popen.poll() is None:
+            try:
+                return self.popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                return None
+        code = self.popen.poll()
+        if code is not None:
+            self.close()
+        return code
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _wait(fd: int, seconds: float) -> None:
+    """Until there is something to read; any number of descriptor will do, which select cannot say."""
+    watched = select.poll()
+    watched.register(fd, select.POLLIN)
+    watched.poll(seconds * 1000)
+
+
+def environment(run: str, extra: Optional[Mapping[str, str]] = None) -> dict[str, str]:
+    """What a process of the run sees: nothing of ours but the mark, and a locale that parsers can rely on."""
+    return {"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8", "TZ": "UTC", MARK: run, **(extra or {})}
+
+
+def spawn(
+    journal: Journal,
+    argv: Sequence[str],
+    *,
+    purpose: str,
+    account: Account,
+    env: Mapping[str, str],
+    directory: Union[str, Path] = "/",
+    stdin: int = DEVNULL,
+    stdout: Union[IO[bytes], int],
+    stderr: IO[bytes],
+) -> Child:
+    """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
+    identity: dict[str, Any] = {}
+    if account.user is not None:
+        identity = {"user": account.user, "group": account.group, "extra_groups": account.groups}
+    try:
+        popen = subprocess.Popen(
+            [*account.wrapper, *argv],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=dict(env),
+            cwd=str(directory),
+            start_new_session=True,
+            preexec_fn=lambda: journal.starting(purpose, str(directory)),
+            **identity,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HostFailure(f"{argv[0]} cannot be started as {account.name}: {error}", argv=list(argv)) from error
+    finally:
+        journal.reread()
+    return Child(popen, journal.open_processes()[-1])
+
+
+def end(system: System, entry: Record) -> bool:
+    """End a recorded process with all of its kind, however it was left. False when something of it still lives."""
+    for number, seconds in LADDERS.get(entry["purpose"], CLIENT_LADDER):
+        if not _members(system, entry):
+            return True
+        _signal(system, entry, number)
+        if _wait_gone(system, entry, seconds):
+            return True
+    return False
+
+
+def _signal(system: System, entry: Record, number: int) -> None:
+    if entry["purpose"] != "postgres":
+        return system.kill_group(entry["pid"], number)
+    if system.is_same(entry["pid"], entry["start"], entry["boot_id"]):
+        return system.kill(entry["pid"], number)
+    # The postmaster is gone: its orphans leave by themselves, unless they are stuck.
+    for process in _members(system, entry):
+        system.kill(process.pid, signal.SIGQUIT if number == signal.SIGINT else number)
+    return None
+
+
+def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
+    deadline, orphaned = system.mono() + seconds, False
+    while members := _members(system, entry):
+        if entry["purpose"] == "postgres" and not orphaned and members[0].pid != entry["pid"]:
+            # A postmaster leaves last: who is there still has escaped it, such as a program that COPY has started.
+            orphaned, deadline = True, min(deadline, system.mono() + ORPHANS_S)
+        if system.mono() > deadline:
+            return False
+        system.sleep(0.01)
+    return True
+
+
+def _members(system: System, entry: Record) -> list[Process]:
+    """Living processes of a journal entry: its group, or for a postmaster whoever works in its data directory."""
+    if entry["boot_id"] != system.boot_id():
+        return []
+    leader = system.process(entry["pid"])
+    if leader and leader.start != entry["start"]:
+        return []  # the pid was given to somebody else
+    if entry["purpose"] == "postgres":
+        if leader and leader.alive:
+            return [leader]
+        return working_in(system, entry["directory"])
+    return [p for p in system.processes() if p.group == entry["pid"] and p.start >= entry["start"]]
+
+
+def working_in(system: System, directory: str) -> list[Process]:
+    """Processes whose working directory it is: of a data directory, exactly its postmaster and children."""
+    if directory == "/":
+        return []
+    return [process for process in system.processes() if system.cwd(process.pid) == directory]
+
+
+def strays(system: System, run: str, theirs: str = "") -> list[Process]:
+    """Processes that carry the run's mark, wherever they went (double forks, new sessions), and orphans of ours; but
+    for the server of the data directory `theirs`, which is our orphan when we had it started anew."""
+    mark, us = f"{MARK}={run}", os.getpid()
+
+    def is_one(process: Process) -> bool:
+        ours = process.parent == us and us in _adopters and not (theirs and system.cwd(process.pid) == theirs)
+        return ours or mark in system.text(f"/proc/{process.pid}/environ").split("\0")
+
+    return [process for process in system.processes() if is_one(process)]
+
+
+def end_strays(system: System, run: str, theirs: str = "") -> list[Process]:
+    """Kill what still carries the mark; what survives even that is returned."""
+    deadline = system.mono() + 5.0
+    while (left := strays(system, run, theirs)) and system.mono() < deadline:
+        for process in left:
+            system.kill(process.pid, signal.SIGKILL)
+        system.sleep(0.02)
+    return left
+
+
+def adopt_orphans() -> None:
+    """From now on whoever loses its parent below us is our child, whatever it made of its session and environment."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    _adopters.add(os.getpid())

@@ -1,0 +1,49 @@
+"""Which data sets a private cluster holds, and in what state each is: datasets.json beside its data directory.
+
+The file says "preparing" or "dirty" before anything changes, and "pristine" only when all is on disk. Which steps of a
+making are done, the database itself says: in its comment, which is written after them, or in their transaction.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+from ..wire import protocol
+from .spool import Record, load, replace
+
+FILE = "datasets.json"
+PREFIX, WORK = "ds_", "_work"
+
+
+def database_of(fingerprint: str) -> str:
+    return PREFIX + fingerprint[:12]
+
+
+class Shelf:
+    """The data sets of one cluster by their fingerprints. Every change is on disk when it returns."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE
+        self.all: dict[str, Record] = (load(self._path) or {}).get("datasets", {})
+
+    def get(self, fingerprint: str) -> Optional[Record]:
+        return self.all.get(fingerprint)
+
+    def put(self, fingerprint: str, **changes: object) -> Record:
+        """Add to what is known of a data set, or begin with it."""
+        self.all[fingerprint] = {**self.all.get(fingerprint, {}), **changes}
+        self._write()
+        return self.all[fingerprint]
+
+    def drop(self, fingerprint: str) -> None:
+        self.all.pop(fingerprint, None)
+        self._write()
+
+    def _write(self) -> None:
+        replace(self._path, protocol.canonical({"version": 1, "datasets": self.all}) + b"\n")
+
+
+def forget(home: Path) -> None:
+    """The cluster is gone, and its data sets with it."""
+    (home / FILE).unlink(missing_ok=True)

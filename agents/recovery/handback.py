@@ -1,0 +1,169 @@
+"""Giving an existing cluster back: our database gone, its server as it was found, every parameter as before.
+
+Two halves, with the restoring of files and kernel values in between: what runs with our values is stopped first, for
+a pool of huge pages that is in use does not shrink. Each step may be taken again after it was cut short.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from ..errors import Failure
+from ..host.cpulist import render
+from ..host.system import System
+from ..postgres import service
+from ..postgres.service import DATABASE, Owned, Service
+from ..records.journal import Journal
+from ..records.spool import Record
+
+Emit = Callable[[str, Record], None]
+_PENDING = "select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart"
+
+_END_CLIENTS = """
+select to_json(count(pg_terminate_backend(pid))) from pg_stat_activity where datname = 'proving_ground'
+"""
+
+
+class Handback:
+    """The way back of the cluster that `entry` describes. `conflicts` are somebody else's changes, left alone."""
+
+    def __init__(self, system: System, journal: Journal, entry: Record, emit: Emit) -> None:
+        self._system, self._journal, self._entry, self._emit = system, journal, entry, emit
+        self._service = Service(system, journal, entry)
+        self._restarted = any(record["entry"] == "restart" for record in journal.records)
+        self.conflicts: list[Record] = []
+        self.unproven: list[str] = []
+
+    def before(self) -> None:
+        """While the server still has our values."""
+        if self._service.is_ready():
+            with suppress(Failure, OSError):  # tried again when it runs as theirs
+                self._drop_database()
+        self._attempt(self._stop)
+
+    def after(self) -> None:
+        """When files and kernel values are back."""
+        if self._restarted and self._entry["unit"]:
+            self._attempt(self._forget_drop_in)
+        self._attempt(self._bring_back)
+        if not self.unproven:
+            self._journal.note("owned", of=self._entry["seq"])
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Failure as failure:
+            self.unproven.append(f"{failure.message} ({failure.hint})" if failure.hint else failure.message)
+        except OSError as error:
+            self.unproven.append(f"{self._entry['data_dir']}: {error}")
+
+    def _drop_database(self) -> None:
+        ours = self._journal.unfinished("database", "dropped")
+        if ours is None:
+            return
+        owned = self._owned()
+        owned.sql(_END_CLIENTS)
+        owned.sql(f"drop database if exists {DATABASE}")
+        self._journal.note("dropped", of=ours["seq"])
+
+    def _owned(self) -> Owned:
+        owned = Owned(self._system, self._entry)
+        owned.locate()
+        return owned
+
+    def _stop(self) -> None:
+        restart = self._journal.unfinished("restart", "stopped")
+        if restart is None:
+            return
+        # In a later boot, with its files back already, the server has nothing of ours.
+        if restart["boot_id"] == self._system.boot_id() or self._journal.open_writes():
+            self._service.stop()
+        self._journal.note("stopped", of=restart["seq"])
+
+    def _forget_drop_in(self) -> None:
+        with suppress(OSError):  # not there, or not only ours
+            os.rmdir(Path(self._service.drop_in).parent)
+        self._service.reload_units()
+
+    def _bring_back(self) -> None:
+        running = self._service.postmaster() is not None
+        # What a later boot has started is its admin's wish, not ours to stop.
+        rebooted = self._entry["boot_id"] != self._system.boot_id()
+        wanted = self._entry["was"] == "running" or (running and rebooted)
+        if wanted or self._journal.unfinished("database", "dropped"):
+            self._run_as_theirs(running)
+            self._drop_database()
+            self._prove_parameters(self._owned())
+        if not wanted:
+            self._service.stop()
+            self._prove_configured()
+        self._prove_process(wanted)
+
+    def _run_as_theirs(self, running: bool) -> None:
+        cpus = self._entry["cpus"]
+        prefix = [] if cpus in ("", render(self._system.allowed_cpus())) else ["taskset", "-c", cpus]
+        pid = self._service.start(prefix)
+        written = any(entry["key"] == self._entry["include"] for entry in self._journal.written)
+        if running and written and not self._restarted:
+            self._owned().reload(pid)
+
+    # Proof
+
+    def _prove_parameters(self, owned: Owned) -> None:
+        if self._entry["was"] == "stopped":
+            return
+        found = owned.parameters(list(self._entry["parameters"]))
+        for name, was in self._entry["parameters"].items():
+            self._prove_parameter(name, _shown(was), _shown(found[name]))
+        pending = sorted(set(owned.sql(_PENDING)) - set(self._entry["pending"]))
+        ours = [name for name in pending if name in self._entry["parameters"]]
+        self._tell("waiting for a restart", self._entry["pending"], pending or self._entry["pending"], not ours)
+
+    def _prove_parameter(self, name: str, was: Any, found: Any) -> None:
+        # An extension's parameter stays known, without a value of ours, until the next restart.
+        same = found == was or (was is None and found["source"] == "default")
+        ours = found is not None and found["sourcefile"] == self._entry["include"]
+        if not same and not ours:
+            conflict = {"setting": "postgresql", "key": f"postgresql.{name}", "original": was, "found": found}
+            self.conflicts.append({**conflict, "ours": None})
+        self._tell(name, was, found, same or not ours)
+
+    def _prove_configured(self) -> None:
+        owned = Owned(self._system, self._entry)
+        for name, was in owned.configured(list(self._entry["parameters"])).items():
+            self._tell(name, self._entry["parameters"][name], was, was == self._entry["parameters"][name])
+
+    def _prove_process(self, wanted: bool) -> None:
+        process = self._service.postmaster()
+        state = "running" if process else "stopped"
+        self._tell("server", "running" if wanted else "stopped", state, wanted == bool(process))
+        if process and self._restarted and self._entry["was"] == "running":
+            for name, look in (("cpus", service.cpus_of), ("policy", service.policy_of)):
+                found = look(self._system, process.pid)
+                self._tell(f"{name} of the server", self._entry[name], found, found == self._entry[name])
+
+    def _tell(self, subject: str, wanted: Any, found: Any, ok: bool) -> None:
+        evidence = {"conflict": ok and wanted != found, "source": f"the server of {self._entry['data_dir']}"}
+        proof = {"setting": "postgresql", "phase": "restored", "subject": subject, "wanted": wanted, "found": found}
+        self._emit("proof", {**proof, "ok": ok, "evidence": evidence})
+        if not ok:
+            self.unproven.append(f"{subject} of {self._entry['data_dir']} is {found}, was {wanted}")
+
+
+def _shown(row: Optional[Record]) -> Optional[Record]:
+    return row and {name: row[name] for name in ("setting", "source", "sourcefile")}
+
+
+def of(system: System, journal: Journal, emit: Emit) -> Optional[Handback]:
+    """The way back of the cluster that this run has borrowed; None when it has none."""
+    entry = journal.unfinished("service", "owned")
+    return Handback(system, journal, entry, emit) if entry else None
+
+
+def data_dir(journal: Journal) -> str:
+    """Where the server of that cluster works, as the kernel names it; "" when there is none."""
+    entry = journal.unfinished("service", "owned")
+    return os.path.realpath(entry["data_dir"]) if entry else ""

@@ -1,0 +1,236 @@
+"""Putting the host back: the one path for runs that ended well, failed, were cancelled, or died."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from ..errors import Failure
+from ..host.system import System
+from ..records import processes
+from ..records.journal import Journal
+from ..records.spool import Job, Record, Spool
+from ..wire import protocol
+from . import handback, reboot
+
+Emit = Callable[[str, Record], None]
+
+
+@dataclass
+class Undone:
+    """What a rollback came to. Clean: no process of the run lives, every value is the original or somebody else's."""
+
+    conflicts: list[Record] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.unproven
+
+
+def make_room(spool: Spool, job: Job, journal: Journal) -> None:
+    """End what the run started before anything is put on record: nothing of it fills what the reserve gives."""
+    for entry in reversed(journal.open_processes()):
+        processes.end(spool.system, entry)
+    processes.end_strays(spool.system, job.run, handback.data_dir(journal))
+    spool.sparing = False
+
+
+def unrecorded(job: Job, system: System, journal: Journal) -> None:
+    """Put the host back where there is no room left to tell so. Whoever comes when there is finds it done."""
+    journal.log.mute = True
+    undo(job, system, journal, lambda kind, data: None)
+
+
+def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
+    """End the run's processes (last started first), restore its writes in reverse, prove both.
+
+    A cluster of somebody else's is given back around that: stopped before, when it runs with our values, and as it was
+    found afterwards.
+    """
+    result = Undone()
+    borrowed = handback.of(system, journal, emit)
+    if journal.damaged:
+        result.unproven.append("the journal is damaged")
+    for entry in reversed(journal.open_processes()):
+        if processes.end(system, entry):
+            journal.ended(entry)
+        else:
+            result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
+    left = processes.end_strays(system, job.run, handback.data_dir(journal))
+    result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    if borrowed:
+        borrowed.before()
+    journal.remove_scratch()
+    conflicts, unproven = journal.restore()
+    result.conflicts += conflicts
+    result.unproven += unproven
+    if borrowed:
+        borrowed.after()
+        result.conflicts += borrowed.conflicts
+        result.unproven += borrowed.unproven
+    for proof in _restored(journal, conflicts, unproven):
+        emit("proof", proof)
+    return result
+
+
+def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) -> list[Record]:
+    taken = {conflict["key"]: conflict["found"] for conflict in conflicts}
+    proofs = []
+    for entry in journal.written:
+        restored = [r for r in journal.records if r["entry"] == "restored" and r["of"] == entry["seq"]]
+        found = restored[-1]["found"] if restored else "unknown"
+        by_restart = bool(restored) and restored[-1].get("by") == "restart"
+        proofs.append(
+            {
+                "setting": entry["setting"],
+                "phase": "restored",
+                "subject": entry["key"],
+                "wanted": entry["original"],
+                "found": found,
+                "ok": found == entry["original"] or by_restart,
+                "evidence": {"conflict": entry["key"] in taken, "problems": unproven, "by_restart": by_restart},
+            }
+        )
+    return proofs
+
+
+def seal(job: Job, agent: str, outcome: Record, undone: Undone, extra: Optional[dict[str, float]] = None) -> Record:
+    """Write the manifest, the last thing of a run; `outcome` is {"outcome", "error"}."""
+    order = job.order
+    manifest: Record = {
+        "run": job.run,
+        "digest": order["digest"],
+        "agent": agent,
+        **outcome,
+        "clean": undone.clean,
+        "conflicts": undone.conflicts,
+        "last_seq": job.last_event().get("seq", 0),
+        "timings": {**timings(job.states()), **(extra or {})},
+        "files": [_described(job.path, path) for path in _evidence(job.path)],
+    }
+    job.store("manifest.json", protocol.canonical(manifest))
+    return manifest
+
+
+def timings(states: list[Record]) -> dict[str, float]:
+    """Seconds spent in each state; the wall clock stands in where a reboot lies between."""
+    spent: dict[str, float] = {}
+    for one, following in zip(states, states[1:]):
+        clock = "mono" if one["boot_id"] == following["boot_id"] else "wall"
+        spent[one["state"]] = round(spent.get(one["state"], 0.0) + following[clock] - one[clock], 4)
+    return spent
+
+
+def _evidence(root: Path) -> list[Path]:
+    out = sorted(path for path in (root / "out").rglob("*") if path.is_file() and not path.is_symlink())
+    return [root / "job.json", root / "events.ndjson", root / "journal.jsonl", *out]
+
+
+def _described(root: Path, path: Path) -> Record:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+                size += len(block)
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        size = 0
+    return {"path": str(path.relative_to(root)), "size": size, "sha256": digest.hexdigest()}
+
+
+def recover(spool: Spool, job: Job, agent: str) -> Record:
+    """Roll back and seal a job whose process died. The caller holds the host lock. OSError where there is no room to
+    tell so; the host is put back all the same."""
+    journal = Journal(job, spool.system)
+    make_room(spool, job, journal)
+    try:
+        return _recorded(job, spool.system, journal, agent)
+    except OSError:
+        unrecorded(job, spool.system, journal)
+        raise
+
+
+def _recorded(job: Job, system: System, journal: Journal, agent: str) -> Record:
+    events, states = job.log("events.ndjson"), job.log("state.jsonl")
+
+    def emit(kind: str, data: Record) -> None:
+        events.append({"kind": kind, "data": data})
+
+    decided, given_up = job.last_event(), reboot.verdict(job, system).reason
+    step = (job.states() or [{"step": ""}])[-1]["step"]
+    if decided.get("kind") == "outcome":
+        outcome: Record = decided["data"]
+        undone = undo(job, system, journal, lambda kind, data: None)
+    else:
+        _enter(states, emit, "ROLLING_BACK", step)
+        undone = undo(job, system, journal, emit)
+        _enter(states, emit, "CLEAN" if undone.clean else "DIRTY", step)
+        outcome = _interrupted(job, system, undone, given_up)
+        emit("outcome", outcome)
+    manifest = seal(job, agent, outcome, undone)
+    states.append({"state": "SEALED", "step": step})
+    return manifest
+
+
+def _interrupted(job: Job, system: System, undone: Undone, given_up: str) -> Record:
+    if job.cancelled:
+        return {"outcome": "cancelled", "error": None}
+    first = (job.states() or [{"boot_id": system.boot_id()}])[0]
+    died = "the host was restarted" if first["boot_id"] != system.boot_id() else "its process on the host died"
+    reason = given_up or died
+    error: dict[str, Any] = Failure("the run did not end by itself: " + reason, "start it again").as_json()
+    error.update(blame="host", unproven=undone.unproven)
+    return {"outcome": "interrupted", "error": error}
+
+
+def _enter(states: Any, emit: Emit, state: str, step: str) -> None:
+    states.append({"state": state, "step": step})
+    emit("state", {"state": state, "step": step})
+
+
+def told(journal: Journal, after: int) -> list[str]:
+    """In a person's words, what the records after seq `after` ended and put back."""
+    by_seq = {record["seq"]: record for record in journal.records}
+    return [
+        _words(record, by_seq[record["of"]])
+        for record in journal.records
+        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned")
+    ]
+
+
+def _words(record: Record, of: Record) -> str:
+    if record["entry"] == "ended":
+        return f"ended {of['purpose']} (pid {of['pid']})"
+    if record["entry"] == "removed":
+        return f"removed {of['path']}"
+    if record["entry"] == "dropped":
+        return f"dropped the database {of['name']}"
+    if record["entry"] == "stopped":
+        return "stopped the server that ran with the run's values"
+    if record["entry"] == "owned":
+        return f"gave back the cluster in {of['data_dir']}, {of['was']} as before"
+    if record.get("by") == "restart":
+        return f"{of['key']} reads {_short(record['found'])} since the host was restarted"
+    if record["conflict"]:
+        return f"left {of['key']} alone: somebody else made it {_short(record['found'])}"
+    return f"{of['key']} is {_short(record['found'])} again"
+
+
+def _short(value: Any) -> str:
+    """A value, or what a whole file amounts to."""
+    if value is None:
+        return "absent"
+    return str(value) if "\n" not in str(value) else f"a file of {len(str(value))} characters"
+
+
+def clean_again(spool: Spool, job: Job) -> list[str]:
+    """Another try at a job that was sealed dirty; what is still not put back. When it is nothing, the host is free."""
+    undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
+    if undone.clean:
+        job.store("cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
+    return undone.unproven

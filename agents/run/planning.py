@@ -1,0 +1,309 @@
+"""Whether a spec can be carried out on a host: pure, from its facts, before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..collectors import COLLECTORS
+from ..datasets import DATASETS, ENSURE, RESETS, STEP
+from ..errors import Unplannable
+from ..host import paths, policy
+from ..measure import steady
+from ..postgres import roles
+from ..recovery import reboot
+from ..settings import SETTINGS, Plan, Setting
+from ..wire.protocol import REBOOT, ROLES, WARM
+from ..wire.schema import check
+from ..workloads import WORKLOADS
+
+Record = dict[str, Any]
+Spec = dict[str, Any]
+
+_DIRECTORY = {"type": "string", "pattern": r"^/[^\x00-\x1f]*$", "description": "an absolute directory"}
+# A step's name becomes a directory of its evidence.
+_STEP = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,39}$", "description": "a-z, 0-9, _ and -"},
+        "role": {"type": "string", "enum": list(ROLES)},
+        "kind": {"type": "string"},
+        "options": {"type": "object"},
+        "until": steady.SCHEMA,
+    },
+    "required": ["name", "kind", "options"],
+    "additionalProperties": False,
+}
+_ACCOUNT = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]*$", "description": "an account's name"}
+_FILE = {"type": "string", "pattern": r"^/[^\x00-\x1f]*$", "description": "an absolute path"}
+_PLACE = {"kind": {}, "bin_dir": _DIRECTORY, "data_dir": _DIRECTORY, "os_user": _ACCOUNT}
+TARGETS: dict[str, Any] = {
+    "private": {
+        "properties": _PLACE,
+        "required": list(_PLACE),
+        "additionalProperties": False,
+    },
+    "existing": {
+        "properties": {
+            "kind": {},
+            "bin_dir": _DIRECTORY,
+            "data_dir": _DIRECTORY,
+            "config_file": _FILE,
+            "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+            "os_user": {"type": "string", "pattern": r"^[A-Za-z0-9_.-]+$", "description": "the cluster's owner"},
+            "unit": {
+                "type": "string",
+                "pattern": r"^([A-Za-z0-9_][A-Za-z0-9:_.\\@-]*\.service)?$",
+                "description": "a service of systemd; empty for one that pg_ctl started",
+            },
+            "include": {"type": "string", "pattern": r"^(/.*/(zz_)?proving_ground\.conf)?$", "description": "our file"},
+            "consent": {
+                "type": "object",
+                "properties": {
+                    "measure": {"type": "boolean"},
+                    "restart": {"type": "boolean"},
+                    "disturb_clients": {"type": "boolean"},
+                },
+                "required": ["restart", "disturb_clients"],
+                "additionalProperties": False,
+            },
+        },
+        "required": [
+            *("kind", "bin_dir", "data_dir", "config_file", "port", "os_user", "unit", "include", "consent"),
+        ],
+        "additionalProperties": False,
+    },
+    "remote": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+        },
+        "required": [*_PLACE, "address", "port"],
+        "additionalProperties": False,
+    },
+    "standby": {
+        "properties": {
+            **_PLACE,
+            "address": roles.ADDRESS,
+            "port": roles.PORT,
+            "name": roles.NAME,
+        },
+        "required": [*_PLACE, "address", "port", "name"],
+        "additionalProperties": False,
+    },
+}
+SPEC = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "integer", "enum": [1]},
+        "target": {
+            "type": ["object", "null"],
+            "properties": {"kind": {"type": "string", "enum": list(TARGETS)}},
+            "required": ["kind"],
+        },
+        "settings": {"type": "object"},
+        "dataset": {
+            "type": ["object", "null"],
+            "properties": {
+                "name": {"type": "string", "maxLength": 80},
+                "kind": {"type": "string", "enum": list(DATASETS)},
+                "options": {"type": "object"},
+                "reset": {"type": "string", "enum": list(RESETS)},
+                "ensure": {"type": "string", "enum": list(ENSURE)},
+            },
+            "required": ["kind", "options"],
+            "additionalProperties": False,
+        },
+        "serve": roles.SERVE,
+        "steps": {"type": "array", "items": _STEP},
+        "allowed_paths": paths.ALLOWED,
+        "collect": {
+            "type": "object",
+            "properties": {
+                "interval_s": {"type": "number", "minimum": 0.1, "maximum": 3600},
+                "sources": {"type": "array", "items": {"type": "string", "enum": list(COLLECTORS)}},
+            },
+            "required": ["interval_s", "sources"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["version", "target", "settings", "steps", "collect"],
+    "additionalProperties": False,
+}
+
+
+def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
+    """Pure. A plan for each wanted setting, in registry order. Unplannable names what this host cannot."""
+    for name in wanted:
+        if name not in SETTINGS:
+            raise Unplannable(f"settings.{name}", wanted[name], f"settings: {', '.join(SETTINGS)}")
+    plans: dict[str, Plan] = {}
+    for name, setting in SETTINGS.items():
+        if name in wanted:
+            check(setting.schema, wanted[name], name)
+            plans[name] = _plan(setting, facts, wanted[name])
+            _check_level(facts, name, plans[name])
+    _check_conf(plans)
+    _check_unit(plans)
+    return plans
+
+
+def _plan(setting: Setting, facts: Record, wanted: Any) -> Plan:
+    try:
+        return setting.plan(facts, wanted)
+    except KeyError as error:
+        hint = f"check the host: its facts are older than this setting and do not tell {error}"
+        raise Unplannable(setting.name, wanted, "a host with newer facts", hint) from error
+
+
+def _check_level(facts: Record, name: str, plan: Plan) -> None:
+    needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
+    if needs_root and facts["level"] != "root":
+        raise Unplannable(name, needs_root[0], "this setting needs level root; the agent is an ordinary user here")
+
+
+def _check_conf(plans: dict[str, Plan]) -> None:
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for parameter, value in plan.conf.items():
+            if parameter in owner:
+                raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} sets it already")
+            owner[parameter] = name
+
+
+def _check_unit(plans: dict[str, Plan]) -> None:
+    """What systemd could be told but once: taskset and numactl would each undo what the other one did to the cpus."""
+    owner: dict[str, str] = {}
+    for name, plan in plans.items():
+        for option, value in plan.unit.items():
+            if option in owner:
+                accepted = f"either {name} or {owner[option]}: both choose PostgreSQL's cpus"
+                raise Unplannable(name, f"{option}={value}", accepted)
+            owner[option] = name
+
+
+def plan_steps(spec: Spec) -> None:
+    """Pure. Unplannable when a step's kind or options cannot be."""
+    names = [step["name"] for step in spec["steps"]]
+    for step in spec["steps"]:
+        if names.count(step["name"]) > 1 or step["name"] == STEP:
+            raise Unplannable("steps.name", step["name"], f"a name of its own for each step, and not {STEP}")
+        if step["kind"] == REBOOT:
+            check(reboot.SCHEMA, step["options"], REBOOT)
+            continue
+        if step["kind"] not in WORKLOADS:
+            raise Unplannable(f"steps.{step['name']}.kind", step["kind"], ", ".join(WORKLOADS))
+        workload = WORKLOADS[step["kind"]]
+        check(workload.schema, step["options"], workload.kind)
+        workload.check(step["options"])
+        if "until" in step and not (workload.ends_when_steady and step.get("role") == WARM):
+            accepted = "a step of role warm whose tool tells a rate while it runs"
+            raise Unplannable(f"steps.{step['name']}.until", step["until"], accepted)
+        for named in workload.paths(step["options"]):
+            field = f"{workload.kind}.{named.option}"
+            paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))
+        if workload.needs_postgres and not spec["target"]:
+            raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
+        ours = (spec["target"] or {}).get("kind") in ("private", "remote")
+        if workload.needs_directory and not ours and not step["options"].get("directory"):
+            raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
+    check_order(spec["steps"])
+
+
+def check_order(steps: list[Record]) -> None:
+    """Pure. Unplannable when a step needs the result of one that does not come before it, or is of another tool."""
+    earlier: dict[str, str] = {}
+    for step in steps:
+        wanted = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
+        if wanted is not None and earlier.get(wanted) != step["kind"]:
+            same = [name for name, kind in earlier.items() if kind == step["kind"]]
+            accepted = f"a step of {step['kind']} before {step['name']}: {', '.join(same) or 'there is none'}"
+            raise Unplannable(f"steps.{step['name']}.rate_of", wanted, accepted)
+        earlier[step["name"]] = step["kind"]
+
+
+def check_versions(facts: Record, spec: Spec) -> None:
+    """Pure. Unplannable for an option that the target's version lacks, where the facts tell the version."""
+    bin_dir = (spec["target"] or {}).get("bin_dir")
+    majors = [each["major"] for each in facts.get("postgresql", []) if each["bin_dir"] == bin_dir]
+    for step in spec["steps"]:
+        for major in majors if step["kind"] in WORKLOADS else []:
+            WORKLOADS[step["kind"]].check_version(step["options"], major)
+
+
+def plan_dataset(spec: Spec) -> None:
+    """Pure. Unplannable when a data set cannot be made like that, or there is nothing to make it in."""
+    wanted = spec.get("dataset")
+    if wanted is None:
+        return
+    data = DATASETS[wanted["kind"]]
+    check(data.schema, wanted["options"], STEP)
+    data.check(wanted["options"])
+    if not spec["target"]:
+        raise Unplannable("target", None, "a target: a data set lives in PostgreSQL")
+    if wanted.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
+        raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
+
+
+def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
+    """Pure. Unplannable when settings want of the target what it cannot give."""
+    target = spec["target"]
+    if target is not None:
+        check(TARGETS[target["kind"]], target, "target")
+    for name, plan in plans.items():
+        wanted = spec["settings"][name]
+        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
+            raise Unplannable(f"settings.{name}", wanted, "a target, for it acts on PostgreSQL")
+        if target is not None and target["kind"] == "existing":
+            _check_existing(facts, target, name, wanted, plan)
+
+
+def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:
+    if plan.initdb:
+        raise Unplannable(f"settings.{name}", wanted, "a private cluster: an existing one was made long ago")
+    if plan.conf and not target["include"]:
+        line = "include_if_exists 'proving_ground.conf'"
+        raise Unplannable(
+            "target.include",
+            "",
+            f"a file that {target['config_file']} includes",
+            f"add the line {line} at its end, reload, and check the host again",
+        )
+    if plan.server_prefix and target["unit"] and not plan.unit:
+        raise Unplannable(f"settings.{name}", wanted, f"what systemd can say to {target['unit']}; this it cannot")
+    if plan.server_prefix and not target["consent"]["restart"]:
+        raise _no_consent(name)
+    if plan.server_prefix and target["unit"] and facts["level"] != "root":
+        raise Unplannable(name, wanted, "level root, to restart a service; the agent is an ordinary user here")
+
+
+def _no_consent(reason: str) -> Unplannable:
+    hint = "an admin gives it on the host's page"
+    return Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reason}", hint)
+
+
+def check_spec(facts: Record, spec: Spec) -> None:
+    """Pure. Unplannable when the host of these facts cannot carry the spec out."""
+    check(SPEC, spec, "spec")
+    policy.check(facts.get("policy", {}), spec)
+    plans = plan_settings(facts, spec["settings"])
+    plan_target(facts, spec, plans)
+    roles.check(spec, plans)
+    plan_steps(spec)
+    check_versions(facts, spec)
+    plan_dataset(spec)
+    restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
+    if restarts and facts["level"] != "root":
+        raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
+    if restarts and not (spec["target"] or {}).get("consent", {"restart": True})["restart"]:
+        raise _no_consent(f"step {restarts[0]}, which restarts the host")
+    _check_tracer(spec, plans)
+
+
+def _check_tracer(spec: Spec, plans: dict[str, Plan]) -> None:
+    steps = [step for step in spec["steps"] if step["kind"] in WORKLOADS]
+    traces = any(WORKLOADS[step["kind"]].traces(step["options"]) for step in steps)
+    for name, plan in plans.items():
+        if plan.tracer_prefix and not traces:
+            value = spec["settings"][name].get("tracer")
+            raise Unplannable(f"{name}.tracer", value, "nothing; no step of this run starts a tracer")

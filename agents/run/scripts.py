@@ -1,0 +1,35 @@
+"""What the tools themselves say against the scripts of a run, before anything of it is carried out."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ..errors import Failure, Unplannable
+from ..host.system import System
+from ..wire.schema import check as check_schema
+from ..workloads import WORKLOADS
+from .bench import Bench
+
+
+def check(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:
+    """Every complaint about the scripts of these steps, with `step`, `script`, `line` (None where the tool names none)
+    and `said`, the tool's own words. HostFailure when a tool is missing."""
+    found: list[Failure] = []
+    for step in steps:
+        if step["kind"] in WORKLOADS:
+            found += _check_step(Bench(system, bin_dir), step)
+    return found
+
+
+def _check_step(bench: Bench, step: Mapping[str, Any]) -> list[Failure]:
+    workload = WORKLOADS[step["kind"]]
+    try:
+        check_schema(workload.schema, step["options"], workload.kind)
+        workload.check(step["options"])
+        complaints: list[Failure] = list(workload.parse(step["options"], bench))
+    except Unplannable as refused:
+        complaints = [refused]
+    for failure in complaints:
+        failure.details = {"script": "", "line": None, "said": failure.message, **failure.details, "step": step["name"]}
+        failure.message = f"step {step['name']}: {failure.message}"
+    return complaints

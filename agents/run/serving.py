@@ -1,0 +1,220 @@
+"""A server for other machines: it lets in exactly who takes part in the run, has standbys follow it, and waits until
+it is told that nobody needs it any more."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator, Optional
+
+from ..errors import HostFailure, Interrupted, NotApplied, PlanFailure
+from ..measure.observer import Onlooker
+from ..measure.stage import LOOK_S
+from ..postgres.cluster import Cluster
+from ..postgres.remote import USER
+from ..postgres.roles import STEP, configuration, early
+from ..postgres.standby import Standby
+from ..records.processes import Account
+from ..records.spool import Record, replace
+from ..settings import Proof
+from .planning import plan_settings
+
+if TYPE_CHECKING:
+    from .running import Run
+
+SETTING = "postgresql"  # under which the proofs of replication are told
+WATCH_S = 5.0
+TAKE_S = 15.0  # a reloaded parameter needs a moment until every walsender has seen it
+LEAVE_S = 60.0
+ITERATIONS = 4096  # PostgreSQL's own
+SYNCHRONOUS = ("sync", "quorum")
+_SLOT = "select to_json(slot_name) from pg_create_physical_replication_slot('{name}', true)"
+_SENDERS = """
+select coalesce(json_agg(json_build_object('application_name', application_name, 'client_addr', client_addr,
+  'state', state, 'sync_state', sync_state) order by application_name), '[]')
+from pg_stat_replication where application_name in ({names})
+"""
+
+
+def write_hba(path: Path, serve: Record, account: Account) -> None:
+    """Local connections as in any private cluster; over the network each address for what its role needs."""
+    lines = ["local all all trust", "local replication all trust"]
+    lines += [f"host all {USER} {_network(address)} scram-sha-256" for address in serve.get("clients", [])]
+    standbys = dict.fromkeys(each["address"] for each in serve.get("standbys", []))
+    lines += [f"host replication {USER} {_network(address)} scram-sha-256" for address in standbys]
+    owner = None if account.user is None else (account.user, account.group or 0)
+    replace(path, ("\n".join(lines) + "\n").encode(), owner)
+
+
+def _network(address: str) -> str:
+    return str(ipaddress.ip_network(address))
+
+
+def verifier(password: str, salt: bytes) -> str:
+    """Pure. What PostgreSQL stores of a password for SCRAM (RFC 5803): so its log cannot show more than that."""
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
+    stored = hashlib.sha256(hmac.new(salted, b"Client Key", "sha256").digest()).digest()
+    server = hmac.new(salted, b"Server Key", "sha256").digest()
+    spelled = [base64.b64encode(part).decode() for part in (salt, stored, server)]
+    return f"SCRAM-SHA-256${ITERATIONS}:{spelled[0]}${spelled[1]}:{spelled[2]}"
+
+
+class Serving:
+    """The part of a run that others depend on; `cluster` is a private cluster that listens, or a standby."""
+
+    def __init__(self, run: Run) -> None:
+        assert isinstance(run.cluster, Cluster)  # noqa: S101 - planned so
+        self._run, self._cluster, self._wanted = run, run.cluster, run.spec["serve"]
+        self._names = [each["name"] for each in self._wanted.get("standbys", [])]
+        self._next_watch, self._following = 0.0, False
+
+    # In order
+
+    def begin(self) -> None:
+        """Let the others in, and return when clients may come."""
+        run = self._run
+        run.begin(STEP)
+        run.act("warm")
+        if isinstance(self._cluster, Standby):
+            self._await_following()
+            return run.emit("serving", {})
+        self._let_in()
+        where = {"address": self._wanted["listen"], "port": self._wanted["port"], "database": self._cluster.database}
+        run.emit("listening", where)
+        if self._names:
+            self._await_following()
+            self._take_names()
+        return run.emit("serving", where)
+
+    def _let_in(self) -> None:
+        password = self._run.job.access.get("password", "")
+        if not password:
+            raise PlanFailure("no password for the others was given with this job", "submit it with its access")
+        self._cluster.sql(f"alter role {USER} password '{verifier(password, os.urandom(16))}'")
+        for name in self._names:
+            # Removed with the run, when its server is down: a slot that stays behind would keep all WAL for ever.
+            self._run.journal.making(str(self._cluster.pgdata / "pg_replslot" / name))
+            self._cluster.sql(_SLOT.format(name=name))
+
+    def _await_following(self) -> None:
+        self._await(self._wanted["limit_s"])
+        self._following = True
+
+    def _take_names(self) -> None:
+        """What would have made every commit wait before: the names of the standbys that are synchronous."""
+        run = self._run
+        run.settings = run.spec["settings"]
+        self._reload(run.settings)
+        self._await(TAKE_S)
+        run.verify("before")
+
+    def _await(self, limit_s: float) -> None:
+        """Until the proofs hold. NotApplied when they do not in time."""
+        system = self._run.system
+        deadline, proofs = system.mono() + limit_s, self.proofs()
+        while not all(proof.ok for proof in proofs):
+            self._run.check()
+            self._check_alive()
+            if system.mono() > deadline:
+                failed = next(proof for proof in proofs if not proof.ok)
+                raise NotApplied(failed.subject, failed.wanted, failed.found, f"waited {limit_s:g} s")
+            system.sleep(0.1)
+            proofs = self.proofs()
+
+    def wait(self) -> None:
+        """Until the others are done, with all who look on looking."""
+        run, out = self._run, self._run.job.path / "out" / STEP
+        out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        run.act("measure")
+        onlooker = Onlooker(run, STEP, out, None)
+        onlooker.begin()
+        begin = run.system.mono()
+        while not run.job.finishing:
+            elapsed = run.system.mono() - begin
+            run.check()
+            self._check_alive()
+            if elapsed > self._wanted["limit_s"]:
+                raise Interrupted(f"nobody said within {self._wanted['limit_s']:g} s that it is over", "start it again")
+            run.system.sleep(min(LOOK_S, max(0.01, onlooker.look(elapsed) - elapsed)))
+        onlooker.ended(run.system.mono() - begin)
+        onlooker.finish()
+
+    def release(self) -> None:
+        """Let nothing wait for standbys any more, and give them time to leave in order."""
+        if isinstance(self._cluster, Standby):
+            return
+        run, self._following = self._run, False
+        if self._names:
+            self._reload(early(run.spec))
+        run.emit("released", {})
+        deadline = run.system.mono() + LEAVE_S
+        while self._senders() and run.system.mono() < deadline:
+            run.check()
+            run.system.sleep(0.1)
+        self._cluster.sql(f"alter role {USER} password null")
+
+    # Proofs
+
+    def proofs(self) -> list[Proof]:
+        """That standbys follow, and are synchronous where that was asked."""
+        if isinstance(self._cluster, Standby):
+            return self._cluster.proofs()
+        senders = {each["application_name"]: each for each in self._senders()}
+        return [*(self._streams(name, senders.get(name)) for name in self._names), *self._synchronous(senders)]
+
+    def looks(self) -> Iterator[tuple[str, list[Proof]]]:
+        """The same as the proofs of a setting, once they can hold."""
+        if self._following:
+            yield SETTING, self.proofs()
+
+    def watch(self) -> None:
+        """A standby that leaves is seen soon, and not only after the load."""
+        now = self._run.system.mono()
+        if self._following and now >= self._next_watch:
+            self._next_watch = now + WATCH_S
+            self._run.verify("during")
+
+    def _streams(self, name: str, sender: Optional[Record]) -> Proof:
+        found = sender["state"] if sender else "not connected"
+        evidence = {"source": "pg_stat_replication", **(sender or {})}
+        return Proof(f"standby {name}", "streaming", found, found == "streaming", evidence)
+
+    def _synchronous(self, senders: dict[str, Record]) -> list[Proof]:
+        wanted = self._run.settings.get("postgresql", {}).get("synchronous_standby_names", "")
+        if not wanted or not self._names:
+            return []
+        states = {name: sender["sync_state"] for name, sender in senders.items()}
+        found = ", ".join(f"{name} {state}" for name, state in states.items()) or "no standby"
+        ok = any(state in SYNCHRONOUS for state in states.values())
+        evidence = {"source": "pg_stat_replication", "sync_state": states}
+        return [Proof("synchronous standbys", " or ".join(SYNCHRONOUS), found, ok, evidence)]
+
+    def _senders(self) -> list[Record]:
+        if not self._names:
+            return []
+        found: list[Record] = self._cluster.sql(_SENDERS.format(names=", ".join(f"'{name}'" for name in self._names)))
+        return found
+
+    # PostgreSQL
+
+    def _reload(self, settings: dict[str, Any]) -> None:
+        """Other parameters that a running server takes, and whether it has."""
+        conf = configuration(plan_settings(self._run.scene.facts, settings))
+        self._cluster.configure(conf)
+        self._cluster.sql("select to_json(pg_reload_conf())")
+        wanted = conf.get("synchronous_standby_names", "")
+        deadline = self._run.system.mono() + TAKE_S
+        while self._cluster.sql("select to_json(current_setting('synchronous_standby_names'))") != wanted:
+            if self._run.system.mono() > deadline:
+                raise NotApplied("postgresql (synchronous_standby_names)", wanted, "what it was before the reload")
+            self._run.system.sleep(0.05)
+
+    def _check_alive(self) -> None:
+        pid = self._run.scene.postmaster
+        process = self._run.system.process(pid) if pid else None
+        if not process or not process.alive:
+            raise HostFailure("PostgreSQL ended while others used it", "read its log, out/postgresql.log")

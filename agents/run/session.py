@@ -1,0 +1,402 @@
+"""One run on this host, in order: apply, verify, have the data set, measure, verify, restore, verify restored, seal.
+
+Whatever happens on the way, the rollback comes next; and when this process dies, recover.py does it instead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterable, Optional
+
+from ..errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, host_failure
+from ..host import paths
+from ..measure.stage import Stage
+from ..postgres import roles
+from ..records.journal import Journal
+from ..records.processes import PIPE, Account, Child, adopt_orphans, end, environment, spawn
+from ..records.spool import Job, Record, Spool
+from ..recovery import reboot, recover
+from ..settings import SETTINGS, Plan, Proof, Scene, Write
+from ..wire.protocol import COOL, MEASURE, REBOOT
+from ..workloads import WORKLOADS
+from . import scripts
+from .planning import check_spec, plan_settings
+
+if TYPE_CHECKING:
+    from ..collectors import Collector
+    from ..datasets.lend import Loan
+    from ..postgres.instance import Target
+    from .serving import Serving
+
+Spec = dict[str, Any]
+
+
+class Session:
+    """A run in progress. `execute` takes it from RECEIVED to SEALED."""
+
+    def __init__(self, spool: Spool, job: Job, agent: str) -> None:
+        self.spool, self.job, self.system, self._agent = spool, job, spool.system, agent
+        spool.full, spool.sparing = False, True  # whatever the connection that we come from has seen
+        self.spec: Spec = job.order["spec"]
+        self.settings = roles.early(self.spec)
+        self._events, self._states = job.log("events.ndjson"), job.log("state.jsonl")
+        self.journal = Journal(job, self.system)
+        self.interval_s = float(self.spec["collect"]["interval_s"])
+        self.account = Account(name=str(self.system.euid()))
+        self.cluster: Optional[Target] = None
+        self.client_prefix: list[str] = []
+        self.tracer_prefix: list[str] = []
+        self.scene = Scene(system=self.system, facts={})
+        self.collector_cpu_s = 0.0
+        self._step, self._told, self._stop = "", set[str](), False
+        self._held: list[int] = []
+        self._loaded = False
+        self._lent: Optional[Loan] = None
+        self._serving: Optional[Serving] = None
+
+    # Records
+
+    def emit(self, kind: str, data: Record) -> None:
+        self._events.append({"kind": kind, "data": data}, durable=False)
+
+    def log(self, level: str, message: str) -> None:
+        self.emit("log", {"level": level, "message": message})
+
+    def enter(self, state: str, **more: Any) -> None:
+        process = self.system.process(os.getpid())
+        start = process.start if process else 0
+        self.emit("state", {"state": state, "step": self._step})
+        if state == "REBOOTING":
+            self._events.sync()  # before the record by which the run goes on
+        self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start, **more})
+
+    # The order of things
+
+    def execute(self) -> None:
+        """Carry the run out, put the host back, seal."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        adopt_orphans()
+        failure = self._attempt()
+        for held in self._held:
+            os.close(held)
+        if self.spool.full:
+            recover.make_room(self.spool, self.job, self.journal)
+        self.spool.sparing = False
+        try:
+            self._put_back(failure)
+        except OSError:
+            recover.unrecorded(self.job, self.system, self.journal)
+            raise
+
+    def _put_back(self, failure: Optional[Failure]) -> None:
+        self.enter("ROLLING_BACK")
+        undone = recover.undo(self.job, self.system, self.journal, self.emit)
+        self.enter("CLEAN" if undone.clean else "DIRTY")
+        outcome = _outcome(failure, undone)
+        self.emit("outcome", outcome)
+        self._events.sync()
+        recover.seal(self.job, self._agent, outcome, undone, {"collector_cpu_s": round(self.collector_cpu_s, 4)})
+        self._states.append({"state": "SEALED", "step": self._step})
+
+    def _terminated(self, number: int, frame: object) -> None:
+        self._stop = True
+
+    def _attempt(self) -> Optional[Failure]:
+        try:
+            self.enter("APPLYING")
+            self.journal.after_restart()
+            self._apply()
+            self.enter("VERIFIED")
+            self._run_steps()
+        except Failure as failure:
+            return failure
+        except OSError as error:
+            return host_failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the host is put back and the run is sealed
+            import traceback
+
+            return AgentFailure(f"{type(error).__name__}: {error}", "report this", trace=traceback.format_exc())
+        return None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether SIGTERM came."""
+        return self._stop
+
+    def check(self) -> None:
+        """Raise when the run is to stop now."""
+        if self.job.cancelled:
+            raise Cancelled("the run was cancelled")
+        if self._stop:
+            raise Interrupted("the agent was told to stop (SIGTERM)", "start the run again")
+        if self.spool.full:
+            raise HostFailure(f"no space left for {self.job.path}", "free some space in the spool and start again")
+
+    def _apply(self) -> None:
+        from .. import facts
+
+        self.scene.facts = facts.core(self.system)
+        check_spec(self.scene.facts, self.spec)
+        self._check_scripts()
+        plans = plan_settings(self.scene.facts, self.settings)
+        self.scene.data_dir = self._data_dir()
+        if self.spec["target"]:
+            self._make_cluster(plans)
+        self.check()
+        for name, plan in plans.items():
+            resolved = SETTINGS[name].resolve(self.scene, plan, self.settings[name])
+            self.scene.writes[name] = resolved.writes
+            self.client_prefix += plan.client_prefix
+            self.tracer_prefix += plan.tracer_prefix
+        self._change(plans)
+        self.act("stopped")
+        self.check()
+        if self.cluster:
+            self._start_server([part for plan in plans.values() for part in plan.server_prefix])
+        self.verify("before")
+
+    def _check_scripts(self) -> None:
+        """By the tools themselves: a run that could not be carried out changes nothing."""
+        wrong = scripts.check(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
+        for failure in wrong:
+            self.log("error", failure.message)
+        if wrong:
+            raise wrong[0]
+
+    def _data_dir(self) -> str:
+        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        steps = (step["options"].get("directory", "") for step in self.spec["steps"])
+        return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
+
+    def _change(self, plans: dict[str, Plan]) -> None:
+        writes = [(name, write) for name in plans for write in self.scene.writes[name]]
+        self.journal.intend(writes)
+        for name, write in writes:
+            self._write(name, write)
+        self._held += [self.system.hold(hold.path, hold.data) for plan in plans.values() for hold in plan.holds]
+
+    def _write(self, name: str, write: Write) -> None:
+        try:
+            record = self.journal.apply(name, write)
+        except NotApplied as failure:
+            last = [entry for entry in self.journal.written if entry["key"] == write.key][-1]
+            self.emit("write", {**_picked(last), "found": failure.details["found"]})
+            raise
+        if record:
+            self.emit("write", {**_picked(record), "found": record["found"]})
+
+    def _make_cluster(self, plans: dict[str, Plan]) -> None:
+        from ..postgres import gucs
+        from . import targets
+
+        whole = plan_settings(self.scene.facts, self.spec["settings"])
+        gucs.check(self.system, self.spec["target"]["bin_dir"], roles.configuration(whole))
+        self.cluster = targets.make(self, plans)
+        self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
+        self.cluster.prepare(plans)
+        scene, cluster = self.scene, self.cluster
+        scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
+        scene.pgdata = str(cluster.pgdata)
+        scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
+
+    def _huge_pages_needed(self, cluster: Target, page_kb: int) -> int:
+        """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
+        without them, its peak is read, and it is stopped again."""
+        if cluster.major >= 15:
+            return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        pid = cluster.start_without_huge_pages(out / "postgresql.log")
+        peak_kb = int(self.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
+        self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
+        self.stop_server()
+        return peak_kb // page_kb + 1
+
+    def _start_server(self, prefix: list[str]) -> None:
+        out = self.job.path / "out"
+        out.mkdir(exist_ok=True, mode=0o700)
+        assert self.cluster is not None  # noqa: S101 - for the type checker
+        self.scene.postmaster = self.cluster.start(prefix, out / "postgresql.log")
+
+    def stop_server(self) -> None:
+        """End PostgreSQL as its administrator would, its data on disk."""
+        for entry in reversed(self.journal.open_processes()):
+            if not end(self.system, entry):
+                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "look at its log")
+            self.journal.ended(entry)
+
+    def _run_steps(self) -> None:
+        self._serve()
+        for index in range(reboot.next_step(self.job), len(self.spec["steps"])):
+            step = self.spec["steps"][index]
+            if step["kind"] == REBOOT:
+                self._step = step["name"]
+                reboot.leave(self, index)
+            self._lend()
+            self._run_step(step)
+        self._lend()  # a run may be there for its data only
+        if self._serving:
+            if not self.spec["steps"]:
+                self._serving.wait()
+            self._serving.release()
+        if self._lent:
+            self._lent.settle()
+
+    def _serve(self) -> None:
+        """Have other machines come, where this run is theirs, too."""
+        if self.spec.get("serve"):
+            from .serving import Serving
+
+            self._lend()
+            self._serving = Serving(self)
+            self._serving.begin()
+
+    def _lend(self) -> None:
+        """Have the data set in the cluster, once."""
+        if self.spec.get("dataset"):
+            from ..datasets.lend import lend
+
+            self._lent = self._lent or lend(self)
+
+    def begin(self, step: str) -> None:
+        """The state in which this step runs."""
+        self._step = step
+        self._told.clear()
+        self.enter("RUNNING")
+
+    def _run_step(self, step: Record) -> None:
+        self.begin(step["name"])
+        self.scene.last = step is self.spec["steps"][-1]
+        self.scene.measured = step.get("role", MEASURE) == MEASURE
+        workload, options = WORKLOADS[step["kind"]], step["options"]
+        stage = Stage(self, self._step, self._directory(options) or self._room())
+        if "until" in step:
+            stage.end_when_steady(workload.rates[0], **step["until"])
+        self.check()
+        self._load_caches(step)
+        self.check()
+        workload.measure(options, stage)
+        self._look_for_others()
+
+    def _load_caches(self, step: Record) -> None:
+        """Once, when the data are there: later steps find in memory what earlier ones left there, which may be the
+        question."""
+        if not self._loaded and step.get("role") not in ("prepare", COOL):
+            self._loaded = True
+            self.act("warm")
+
+    def _directory(self, options: dict[str, Any]) -> str:
+        wanted = options.get("directory", "")
+        return paths.directory(wanted, self.allowed_paths) if wanted else ""
+
+    def _room(self) -> str:
+        """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
+        target = self.spec["target"] or {}
+        return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
+
+    def _look_for_others(self) -> None:
+        clients = self.cluster.foreign_clients() if self.cluster else []
+        if clients:
+            self.log("warning", f"clients that are not ours disturbed step {self._step}: {'; '.join(clients)}")
+
+    # Proofs
+
+    def _wanted(self) -> list[tuple[str, Any]]:
+        """In the order of the catalogue: what looks at a load comes before what makes one."""
+        return [(name, self.settings[name]) for name in SETTINGS if name in self.settings]
+
+    def watch(self) -> None:
+        for name, wanted in self._wanted():
+            SETTINGS[name].watch(self.scene, wanted)
+        if self._serving:
+            self._serving.watch()
+
+    def verify(self, phase: str) -> None:
+        """Ask every setting for its proof. NotApplied at the first that fails, Cancelled if one was asked for."""
+        looks = ((name, SETTINGS[name].verify(self.scene, wanted, phase)) for name, wanted in self._wanted())
+        self._prove(phase, chain(looks, self._serving.looks() if self._serving else ()))
+
+    def act(self, moment: str) -> None:
+        """Let settings do what leaves nothing to put back, such as dropping the page cache."""
+        acts = ((name, SETTINGS[name].act(self.scene, wanted, moment)) for name, wanted in self._wanted())
+        self._prove("before", acts)
+
+    def _prove(self, phase: str, looks: Iterable[tuple[str, list[Proof]]]) -> None:
+        failed: list[tuple[str, Proof]] = []
+        for name, proofs in looks:
+            for proof in proofs:
+                self._tell(name, phase, proof)
+                failed += [] if proof.ok else [(name, proof)]
+        if failed:
+            self.check()  # what a cancelled run has on other hosts may be gone already
+            name, proof = failed[0]
+            raise NotApplied(f"{name} ({proof.subject})", proof.wanted, proof.found)
+
+    def _tell(self, name: str, phase: str, proof: Proof) -> None:
+        """Emit a proof unless the same was seen in this step, of no fewer processes."""
+        size = len(proof.evidence.get("processes", ()))
+        known = f"{name} {phase} {proof.subject} {proof.found} {size}"
+        if known not in self._told:
+            self._told.add(known)
+            self.emit("proof", {"setting": name, "phase": phase, **proof.__dict__})
+
+    # What a stage needs
+
+    @property
+    def allowed_paths(self) -> list[dict[str, str]]:
+        return list(self.spec.get("allowed_paths", []))
+
+    def hold(self, descriptor: int) -> None:
+        """Keep a file open until the run is over."""
+        self._held.append(descriptor)
+
+    def make_collectors(self, out: Path) -> list[Collector]:
+        from ..collectors import COLLECTORS, Subject
+
+        def converse(argv: list[str], purpose: str) -> Child:
+            return self._converse(argv, purpose, out)
+
+        directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
+        subject = Subject(directory, self.cluster, self.scene.postmaster, converse)
+        return [COLLECTORS[name](self.system, subject) for name in self.spec["collect"]["sources"]]
+
+    def _converse(self, argv: list[str], purpose: str, out: Path) -> Child:
+        """A client of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
+        env = self.cluster.env if self.cluster else {}
+        self.emit("command", {"purpose": purpose, "argv": [*self.account.wrapper, *argv], "env": env})
+        with (out / f"{purpose}.stderr").open("wb") as stderr:
+            return spawn(
+                self.journal,
+                argv,
+                purpose=purpose,
+                account=self.account,
+                env=environment(self.job.run, env),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=stderr,
+            )
+
+    def make_scratch(self, data_dir: str, step: str) -> Path:
+        path = Path(data_dir) / f"scratch-{self.job.run}-{step}"
+        self.journal.making(str(path))
+        path.mkdir(mode=0o700)
+        if self.account.user is not None:
+            os.chown(path, self.account.user, self.account.group or 0)
+        return path
+
+
+def _picked(entry: Record) -> Record:
+    return {key: entry[key] for key in ("setting", "key", "original", "wanted")}
+
+
+def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:
+    """A result counts only when the host was put back, too."""
+    if failure is None and undone.clean:
+        return {"outcome": "ok", "error": None}
+    if isinstance(failure, Cancelled):
+        return {"outcome": "cancelled", "error": None}
+    failure = failure or HostFailure("the host could not be put back: " + "; ".join(undone.unproven))
+    return {"outcome": failure.outcome, "error": {**failure.as_json(), "unproven": undone.unproven}}

@@ -1,0 +1,81 @@
+"""Which PostgreSQL a run works with, made from its target: its own, somebody else's, a standby, another machine's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+from ..measure.stage import run_tool
+from ..postgres.cluster import HINT, MAX_SOCKET, SOCKET_NAME, Cluster, choose_account
+from ..records.processes import Child, environment, spawn
+from ..settings import Plan
+
+if TYPE_CHECKING:
+    from ..postgres.instance import Target
+    from .running import Run
+
+
+def make(run: Run, plans: Mapping[str, Plan]) -> Target:
+    """The target of the run's spec; `run.account` becomes the one that works with it."""
+    target = run.spec["target"]
+    if target["kind"] == "existing":
+        from ..postgres.existing import Existing
+
+        existing = Existing(run.system, run.journal, target, run.emit)
+        run.account = existing.account
+        return existing
+    Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+    run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
+    if run.account.wrapper and run.account.user is None:
+        run.log("warning", f"PostgreSQL and the load run with root's rights over files: {HINT}")
+    return {"private": _private, "standby": _standby, "remote": _remote}[target["kind"]](run, plans)
+
+
+def _private(run: Run, plans: Mapping[str, Plan]) -> Target:
+    initdb = plans["initdb"].initdb if "initdb" in plans else {}
+    return Cluster(run.system, run.spec["target"], run.account, *_hands(run), initdb, _listening(run))
+
+
+def _listening(run: Run) -> Optional[dict[str, str]]:
+    """Who may come is in a file of the run's own: after it, or after its death, nobody else may."""
+    serve = run.spec.get("serve")
+    if not serve:
+        return None
+    from .serving import write_hba
+
+    path = run.make_scratch(run.spec["target"]["data_dir"], "serve") / "pg_hba.conf"
+    write_hba(path, serve, run.account)
+    return {"listen_addresses": serve["listen"], "port": str(serve["port"]), "hba_file": str(path)}
+
+
+def _standby(run: Run, plans: Mapping[str, Plan]) -> Target:
+    from ..postgres.standby import Standby
+
+    room = run.make_scratch(run.spec["target"]["data_dir"], "standby")
+    sockets = room
+    if len(str(room / SOCKET_NAME)) >= MAX_SOCKET:
+        sockets = run.make_scratch("/tmp", "standby")  # noqa: S108
+    password = run.job.access.get("password", "")
+    return Standby(run.system, run.spec["target"], run.account, *_hands(run), password, room, sockets)
+
+
+def _remote(run: Run, plans: Mapping[str, Plan]) -> Target:
+    from ..postgres.remote import Remote
+
+    room = run.make_scratch(run.spec["target"]["data_dir"], "access")
+    return Remote(run.system, run.spec["target"], run.account, run.job.access, room)
+
+
+def _hands(run: Run) -> tuple[Any, Any]:
+    """What a cluster runs its tools with, and starts its server."""
+    out = run.job.path / "out"
+
+    def execute(argv: list[str], purpose: str, limit_s: float) -> None:
+        out.mkdir(exist_ok=True, mode=0o700)
+        run_tool(run, argv, purpose=purpose, limit_s=limit_s, out=out / purpose)
+
+    def start(argv: list[str], **options: Any) -> Child:
+        run.emit("command", {"purpose": options["purpose"], "argv": [*run.account.wrapper, *argv], "env": {}})
+        return spawn(run.journal, argv, account=run.account, env=environment(run.job.run), **options)
+
+    return execute, start

@@ -1,0 +1,34 @@
+"""Where a script or SQL of a user's own reaches out of its database: shells of pgbench, programs of COPY. Pure.
+
+This gives a clear refusal before anything runs. It is no protection: SQL can hide such a command. Only users who may
+run commands bring scripts, because the load of an existing cluster is its superuser.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import Unplannable
+from .text import bare, meta_commands
+
+_SHELL = re.compile(r"(?:shell|setshell)\b", re.IGNORECASE)
+# pgbench before 9.6 knew no comments and no quotes: any line that begins with a backslash was a command.
+_OLD_SHELL = re.compile(r"^[ \t]*\\[ \t]*((?:shell|setshell)\b.*)", re.IGNORECASE)
+_PROGRAM = re.compile(r"\bcopy\b[^;]*?\b(?:to|from)\s+program\b", re.IGNORECASE)
+
+
+def check(field: str, text: str, of: str = "") -> None:
+    """Unplannable for a script with a command that runs a program on the host; `of` is its name where a field holds
+    several."""
+    of = f" of {of}" if of else ""
+    shells = [(line, words) for line, words in meta_commands(text) if _SHELL.match(words)]
+    old = [(number, _OLD_SHELL.match(line)) for number, line in enumerate(text.split("\n"), start=1)]
+    shells += [(number, found.group(1)) for number, found in old if found]
+    if shells:
+        line, words = min(shells)
+        accepted = "scripts without \\shell and \\setshell"
+        raise Unplannable(field, f"line {line}{of}: \\{words[:80].strip()}", accepted)
+    program = _PROGRAM.search(bare(text))
+    if program:
+        accepted = "SQL without COPY ... PROGRAM"
+        raise Unplannable(field, " ".join(program.group().split())[:80], accepted)
