@@ -16,7 +16,7 @@ LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-has
 
 export UV_PYTHON_DOWNLOADS := never
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs
+.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs .venv-all
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,7 +37,7 @@ test-all: .venv-tests ## every test that one machine can run
 	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(HANGS) $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(if $(findstring tests/,$(ARGS)),,tests/e2e) $(ARGS)
 
 test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
 	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
@@ -95,3 +95,6 @@ clean-demo: ## remove all state of demo and up (var/)
 
 .venv-docs:
 	@$(PYTHON) embedded/bootstrap.py $(TESTS) docs
+
+.venv-all:
+	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e docs

@@ -23,7 +23,7 @@ from tests.faults.ledger import Ledger, wanted
 from tests.ground import Ground, prepare
 
 FIRST_CACHE_DB = 8  # of the 16 of the tests' Valkey; the server uses the first ones
-pytest_plugins = ["tests.needs", "tests.reports", "tests.tiers", "pytester"]
+pytest_plugins = ["tests.databases", "tests.needs", "tests.reports", "tests.static_files", "tests.tiers", "pytester"]
 # Their package comes with `make e2e`; the other tests do without.
 collect_ignore = [] if find_spec("playwright") else ["e2e"]
 

@@ -45,7 +45,7 @@ class Connection:
         self._id += 1
         self.process.stdin.write(protocol.encode({"id": self._id, "verb": verb, "args": args}))
         self.process.stdin.flush()
-        answer = self._answer(time.monotonic() + 30)
+        answer = self._answer(time.monotonic() + 90)
         assert answer["id"] == self._id
         if not answer["ok"]:
             raise Refused(answer["error"])
@@ -90,7 +90,7 @@ class Connection:
     def close(self) -> None:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
         self.process.stdout.close()
 
 

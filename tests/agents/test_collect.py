@@ -202,6 +202,6 @@ def test_the_zipapp_tells_its_own_hash(tmp_path: Path) -> None:
     sha = build.build_zipapp(tmp_path / "agent.pyz")
 
     argv = [sys.executable, "-I", str(tmp_path / "agent.pyz"), "version"]
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
 
     assert shown.stdout.startswith(f"protocol 1 agent {sha} version ")

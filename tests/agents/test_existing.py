@@ -329,7 +329,7 @@ class Borrowed:
         return die(mode, self.root, at)
 
     def restore(self) -> str:
-        agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + 10
+        agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + 60
         # What the dead agent has just forked holds the host's lock until it executes its command.
         while agent.hello()["busy"] and time.monotonic() < deadline:
             time.sleep(0.01)

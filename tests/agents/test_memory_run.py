@@ -210,5 +210,5 @@ def older(directory: Path) -> Path:
     told = '[ "$1" = --version ] && exec echo "postgres (PostgreSQL) 14.9"'
     (directory / "postgres").write_text(f'#!/bin/sh\n{told}\nexec {POSTGRESQL_15}/postgres "$@"\n')
     (directory / "postgres").chmod(0o755)
-    subprocess.run([directory / "postgres", "--version"], check=True, timeout=10)
+    subprocess.run([directory / "postgres", "--version"], check=True, timeout=60)
     return directory

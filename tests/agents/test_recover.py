@@ -127,7 +127,7 @@ def test_leftover_processes_are_ended_and_a_reused_pid_is_not(tmp_path: Path) ->
     try:
         lab.check()
 
-        assert ours.wait(5) == -signal.SIGINT and stray.wait(5) == -signal.SIGKILL
+        assert ours.wait(60) == -signal.SIGINT and stray.wait(60) == -signal.SIGKILL
         assert others.poll() is None
     finally:
         for child in (ours, others, stray):

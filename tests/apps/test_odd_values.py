@@ -74,11 +74,11 @@ def test_the_names_are_found() -> None:
 
 
 def test_no_page_breaks_over_what_it_is_asked(admin_client: Client, team: dict[str, Any]) -> None:
-    urls = {name: url.partition("?")[0] for name, url, _ in pages(team)}
+    urls = {url.partition("?")[0] for _, url, _ in pages(team)}
 
     answers = {
-        f"{name} {odd}": admin_client.get(url, dict.fromkeys(NAMES, value)).status_code
-        for name, url in urls.items()
+        f"{url} {odd}": admin_client.get(url, dict.fromkeys(NAMES, value)).status_code
+        for url in sorted(urls)
         for odd, value in SHORT.items()
     }
 
@@ -175,9 +175,3 @@ def test_json_of_three_mib_is_answered_as_json(db: None) -> None:
 
 def test_a_number_of_a_page_that_is_none_asks_for_no_host(admin_client: Client) -> None:
     assert admin_client.get(reverse("campaign_new"), {"host": "²"}).status_code == 200
-
-
-def test_pages_stay_in_no_cache(admin_client: Client, team: dict[str, Any]) -> None:
-    kept = {name: admin_client.get(url).headers.get("Cache-Control", "") for name, url, _ in pages(team)}
-
-    assert {name: each for name, each in kept.items() if "no-store" not in each and "private" not in each} == {}

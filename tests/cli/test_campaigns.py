@@ -106,7 +106,7 @@ def test_ctrl_c_leaves_the_campaign_running_and_says_so(proving: Program, host: 
     assert watching.stderr.readline().startswith("running: 0/9 runs")
 
     watching.send_signal(signal.SIGINT)
-    _, said = watching.communicate(timeout=20)
+    _, said = watching.communicate(timeout=90)
 
     campaign = Campaign.objects.get()
     assert (watching.returncode, campaign.state) == (130, "running")
@@ -121,7 +121,7 @@ def test_watching_ends_with_the_campaign_and_fails_where_a_run_did(proving: Prog
 
     end_run(campaign.runs.get(state=Run.State.QUEUED), Run.Outcome.FAILED)
     Campaign.objects.update(state=Campaign.State.FINISHED, ended_at=campaign.created_at)
-    told, _ = watching.communicate(timeout=20)
+    told, _ = watching.communicate(timeout=90)
 
     assert watching.returncode == 1
     assert "6/6 runs, 1 failed" in told

@@ -22,7 +22,7 @@ def sleeper(name: str, argv: list[str] | None = None, ready: Callable[[], bool] 
     return Service(name, argv or ["sleep", "300"], ready, **kwargs)
 
 
-def gone(*pids: int, within_s: float = 5) -> bool:
+def gone(*pids: int, within_s: float = 60) -> bool:
     return not processes.wait_gone(
         lambda: [p for pid in pids if (p := processes.read(pid)) and p.state not in "ZX"], within_s
     )
@@ -133,7 +133,7 @@ def test_children_of_a_killed_supervisor_end_and_the_next_one_sweeps_the_rest(st
     polite, deaf = map(int, killed.stdout.readline().split())
 
     killed.kill()
-    killed.wait(5)
+    killed.wait(60)
     killed.stdout.close()
 
     assert gone(polite), "the parent-death signal ends it"
@@ -151,7 +151,7 @@ def test_a_sweep_spares_a_process_that_got_a_recorded_pid_later(state: Path) -> 
         time.sleep(0.2)
         assert stranger.poll() is None
         stranger.kill()
-        stranger.wait(5)
+        stranger.wait(60)
 
 
 def test_what_ran_before_the_supervisor_is_none_of_its_business(state: Path) -> None:
@@ -163,7 +163,7 @@ def test_what_ran_before_the_supervisor_is_none_of_its_business(state: Path) -> 
     assert other.poll() is None
     assert processes.read(child) is not None
     os.kill(child, signal.SIGTERM)
-    other.wait(5)
+    other.wait(60)
     other.stdout.close()
 
 

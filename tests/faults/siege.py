@@ -33,7 +33,7 @@ from tests.faults.wire import Proxy
 DISPATCHER, WORKER = "dispatcher", "worker"
 PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
 SERVER_CPU = {"settings.cpu_affinity.server": "0"}
-GONE_S = 10.0
+GONE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 ADDRESS = "127.0.0.1"
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close() sends RST at once
-START_S = 10.0
+START_S = 60.0
 
 
 class Proxy:

@@ -116,7 +116,7 @@ def _end_and_close(run: Run) -> None:
 
 
 def _await_a_waiting_transaction() -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     with connection.cursor() as cursor:
         while time.monotonic() < deadline:
             cursor.execute("select count(*) from pg_locks where not granted")

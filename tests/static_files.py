@@ -1,0 +1,26 @@
+"""WhiteNoise looks for all static files whenever a test makes a client; here it looks once in a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+_find = WhiteNoiseMiddleware.add_files_from_finders
+_found: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+
+def find_once(middleware: WhiteNoiseMiddleware) -> None:
+    """The files of earlier clients that had the same settings."""
+    asked = (tuple(settings.STATICFILES_FINDERS), middleware.static_prefix, middleware.static_root, middleware.max_age)
+    if asked not in _found:
+        before = set(middleware.files)
+        _find(middleware)
+        _found[asked] = {url: file for url, file in middleware.files.items() if url not in before}
+    for url, file in _found[asked].items():
+        middleware.files.setdefault(url, file)
+
+
+def pytest_configure() -> None:
+    WhiteNoiseMiddleware.add_files_from_finders = find_once
