@@ -282,14 +282,16 @@ def _ending(code: int) -> str:
 
 
 class Lines:
-    """Whole lines of a growing file."""
+    """Whole lines of a growing file; fio ends those that it will write over with a carriage return."""
 
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
         self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""
 
     def look(self, elapsed: float) -> None:
-        whole, _, self._rest = (self._rest + self._file.read()).rpartition(b"\n")
-        for line in whole.decode(errors="replace").splitlines():
+        read = self._rest + self._file.read()
+        whole = max(read.rfind(b"\n"), read.rfind(b"\r")) + 1
+        self._rest = read[whole:]
+        for line in read[:whole].decode(errors="replace").splitlines():
             self._on_line(line)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..host.paths import Named
+from ..wire.columns import Columns
 from .base import Context, Metric, Trace, Workload
 from .command import Command
 from .fio import Fio
@@ -14,5 +15,9 @@ from .wait import Wait
 
 _ALL = (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sysbench(), Sql(), Command(), Wait())
 WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in _ALL}
+# What load generators report per second, in the order of the catalogue: source -> its columns.
+SAMPLES: dict[str, Columns] = {source: told for workload in _ALL for source, told in workload.samples.items()}
+# Those whose reports have a throughput, by kind, which is also their source: the columns that add up to it.
+RATES: dict[str, tuple[str, ...]] = {workload.kind: workload.rates for workload in _ALL if workload.rates}
 
-__all__ = ["WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]
+__all__ = ["RATES", "SAMPLES", "WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]

@@ -16,6 +16,7 @@ import pytest
 from agents.errors import HostFailure
 from agents.host import devices
 from agents.host.system import System
+from agents.measure.stage import Lines
 
 from .conftest import Connect
 from .driver import Connection, Refused, of
@@ -297,3 +298,16 @@ def test_the_content_of_a_loop_device_is_not_written(
     ended, error, _ = outcome(agent, order(("file", image), filename=str(image), rw="write", size="1m"))
 
     assert ended == "failed" and f"{os.path.basename(device)} shows what is in it" in error["message"]
+
+
+def test_a_line_that_is_written_over_is_read_before_the_next_one_begins(tmp_path: Path) -> None:
+    file, read = tmp_path / "stdout", list[str]()
+    file.write_bytes(b"first\rsecond\rthi")
+    lines = Lines(file, read.append)
+
+    lines.look(0.0)
+    with file.open("ab") as more:
+        more.write(b"rd\n")
+    lines.close()
+
+    assert read == ["first", "second", "third"]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from agents.workloads import WORKLOADS
+from agents.workloads import RATES, SAMPLES
 from apps.campaigns.models import Run, RunEvent
-
-MEASURED = [kind for kind, workload in WORKLOADS.items() if workload.rates]
 
 
 @dataclass(frozen=True)
@@ -31,17 +29,15 @@ class Live:
 
 def throughput(source: str, values: Mapping[str, float]) -> Throughput | None:
     """The throughput in a sample of this source; None if it has none."""
-    if source not in MEASURED:
-        return None
-    rates = WORKLOADS[source].rates
+    rates = RATES.get(source, ())
     known = [values[name] for name in rates if name in values]
-    return Throughput(sum(known), WORKLOADS[source].samples[source][rates[0]].unit.upper()) if known else None
+    return Throughput(sum(known), SAMPLES[source][rates[0]].unit.upper()) if known else None
 
 
 def live(runs: Iterable[Run]) -> dict[UUID, Live]:
     """Two queries for any number of runs: the newest progress, and the newest sample of the load generator."""
     wanted = RunEvent.objects.filter(run__in=list(runs)).order_by("run_id", "-seq").distinct("run_id")
     done = dict(wanted.filter(kind="progress").values_list("run_id", "data"))
-    samples = wanted.filter(kind="sample", data__source__in=MEASURED).values_list("run_id", "data")
+    samples = wanted.filter(kind="sample", data__source__in=list(RATES)).values_list("run_id", "data")
     rates = {run: throughput(data["source"], data["values"]) for run, data in samples}
     return {run: Live(done.get(run, {}), rates.get(run)) for run in done.keys() | rates.keys()}

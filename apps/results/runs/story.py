@@ -11,11 +11,13 @@ import numpy as np
 from django.db.models import Q
 
 from agents.settings import SETTINGS
-from apps.campaigns.design import checks, previews, validity
+from agents.workloads import WORKLOADS
+from apps.campaigns.design import checks, previews, steps, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.campaigns.queries import runs_listed
 from apps.hosts import topology
 from apps.results import queries
+from apps.results.models import Measurement
 from apps.results.runs import proof
 from apps.results.runs.timeline import Axis
 from apps.results.store import samples, series
@@ -24,6 +26,7 @@ from common.errors import PlanError
 TAIL_BYTES = 20_000
 MOST_ROWS = 300
 RUNS_SHOWN = 100
+MOST_FIGURES = 3  # of a sentence
 Rows = Iterable[list[Any]]
 
 
@@ -174,12 +177,20 @@ def text_of(event: RunEvent) -> str:
 
 def sentence_of(run: Run) -> str:
     """The run in one sentence, for those who do not see its chart."""
-    shown = {row.name: row for row in run.measurements.all()}
-    parts = [
-        f"{row.name} {row.value:.5g} {row.unit}" for name in ("tps", "latency_avg", "iops") if (row := shown.get(name))
-    ]
+    figures = ", ".join(f"{row.name} {row.value:.5g} {row.unit}" for row in _main_figures(run))
     outcome = run.get_outcome_display() or run.state
-    return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {', '.join(parts)}." if parts else ".")
+    return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {figures}." if figures else ".")
+
+
+def _main_figures(run: Run) -> list[Measurement]:
+    """The first of those that the workload of the first measured step calls its main ones."""
+    step = next(iter(steps.measured(run.spec["steps"])), None)
+    load = WORKLOADS.get(step["kind"]) if step else None
+    if not step or not load:
+        return []
+    order = {name: place for place, name in enumerate(load.main)}
+    rows = [row for row in run.measurements.all() if row.step == step["name"] and row.name in order]
+    return sorted(rows, key=lambda row: order[row.name])[:MOST_FIGURES]
 
 
 def table_of(columns: Sequence[samples.Column], axis: Axis, most: int | None = None) -> tuple[list[str], Rows, int]:

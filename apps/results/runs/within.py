@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stats
-from agents.workloads import WORKLOADS
+from agents.workloads import RATES, WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
 from apps.results.answers.sentences import Judgement, Tone
@@ -20,8 +20,6 @@ from apps.results.store.fold import Table
 from common.wording import percent
 from stats.model import Floats
 
-# The throughput of a load: the columns of its generator's source that add up to it.
-RATES = {name: workload.rates for name, workload in WORKLOADS.items() if workload.rates}
 # With fewer samples noise passes for a warm-up too often: docs/statistics.md has how often.
 FEWEST = 60
 CYCLES = 2
@@ -37,7 +35,7 @@ def judge(run: Run) -> list[Within]:
     for step in steps.measured(run.spec["steps"]):
         table = _rate(run, step["name"])
         if table is not None:
-            writes = logged and step["kind"] != "fio" and WORKLOADS[step["kind"]].writes(step["options"])
+            writes = logged and WORKLOADS[step["kind"]].writes(step["options"])
             own = [mark for mark in marks if mark.step == step["name"]]
             found.append(_within(run, step["name"], *table, own, writes))
     return found

@@ -9,16 +9,12 @@ from typing import Any
 
 from agents.collectors import COLLECTORS
 from agents.wire.columns import Column
-from agents.workloads import WORKLOADS
+from agents.workloads import SAMPLES, WORKLOADS
 from apps.campaigns.execution.live import throughput
 from apps.campaigns.models import Run
 from apps.results.runs import nodes
 from apps.results.runs.timeline import PART, part_step
 
-# What load generators report, shown above what the collectors saw: source -> its columns.
-LOAD: dict[str, dict[str, Column]] = {
-    source: columns for workload in WORKLOADS.values() for source, columns in workload.samples.items()
-}
 # Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
 
@@ -42,8 +38,8 @@ class Panel:
 @cache
 def declared(source: str, name: str) -> Column | None:
     """What a column is, as its collector declares it; None for what a chart cannot show."""
-    if source in LOAD:
-        return LOAD[source].get(name)
+    if source in SAMPLES:
+        return SAMPLES[source].get(name)
     made = nodes.column(source, name)
     if made:
         return made
@@ -60,27 +56,31 @@ def panel_of(source: str, name: str) -> Panel | None:
 
 def panels_of(run: Run) -> list[Panel]:
     """Every panel that a run has samples for; while it goes on, those that its sources declare."""
-    told, steps = _stored(run) if run.ingested_at else _declared(run)
-    if nodes.SOURCE in told and any(map(nodes.parts_of, facts_of(run, steps).values())):
-        told[nodes.SOURCE] = [*told[nodes.SOURCE], nodes.ANY]
-    found = (panel_of(source, name) for source in told for name in told[source])
-    return sorted({panel.key: panel for panel in found if panel}.values(), key=_place)
+    sources, steps = _stored(run) if run.ingested_at else _declared(run)
+    if nodes.SOURCE in sources and any(map(nodes.parts_of, facts_of(run, steps).values())):
+        sources[nodes.SOURCE].append(nodes.ANY)
+    panels = (panel_of(source, name) for source in sources for name in sources[source])
+    return sorted({panel.key: panel for panel in panels if panel}.values(), key=_place)
 
 
-Told = tuple[dict[str, list[str]], set[str]]  # source -> its columns; and the steps
+Sources = tuple[dict[str, list[str]], set[str]]  # source -> its columns, of whichever step; and the steps
 
 
-def _stored(run: Run) -> Told:
-    rows = list(run.series.order_by("step").values_list("step", "source", "columns"))
-    return {source: columns for _, source, columns in rows}, {step for step, *_ in rows}
+def _stored(run: Run) -> Sources:
+    sources, steps = dict[str, list[str]](), set[str]()
+    for step, source, columns in run.series.order_by("step").values_list("step", "source", "columns"):
+        sources.setdefault(source, []).extend(columns)
+        steps.add(step)
+    return sources, steps
 
 
-def _declared(run: Run) -> Told:
-    kinds, parts = {step["kind"] for step in run.spec["steps"]}, list(run.parts.all())
-    told = {source: list(LOAD[source]) for source in kinds & LOAD.keys()}
-    sources = {name for spec in (run.spec, *(part.spec for part in parts)) for name in spec["collect"]["sources"]}
-    told |= {name: list(COLLECTORS[name].columns) for name in sources if name in COLLECTORS}
-    return told, {"", *(part_step(part.name) for part in parts)}
+def _declared(run: Run) -> Sources:
+    parts = list(run.parts.all())
+    loads = (WORKLOADS[step["kind"]] for step in run.spec["steps"] if step["kind"] in WORKLOADS)
+    sources = {source: list(columns) for load in loads for source, columns in load.samples.items()}
+    names = {name for spec in (run.spec, *(part.spec for part in parts)) for name in spec["collect"]["sources"]}
+    sources |= {name: list(COLLECTORS[name].columns) for name in names if name in COLLECTORS}
+    return sources, {"", *(part_step(part.name) for part in parts)}
 
 
 def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -105,10 +105,10 @@ def factor(source: str, name: str) -> float:
 
 def _place(panel: Panel) -> tuple[int, int]:
     """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
-    known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else LOAD[panel.source]
+    known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else SAMPLES[panel.source]
     groups = [column.group for column in known.values()]
     group = nodes.BESIDE if panel.key == nodes.KEY else panel.group
-    return [*LOAD, *COLLECTORS].index(panel.source), groups.index(group)
+    return [*SAMPLES, *COLLECTORS].index(panel.source), groups.index(group)
 
 
 def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:

@@ -387,6 +387,14 @@ def test_warm_up_is_shaded_and_named_and_a_mark_that_reaches_over_is_drawn_once(
     assert marks["x"] == [15.0, 35.0, None]
 
 
+def test_the_panels_of_a_source_are_those_of_all_steps(run: Run) -> None:
+    run.ingested_at = timezone.now()
+    for step, name in (("explained", "shared_hit"), ("timed", "elapsed_ms")):
+        fold.append(run, step, "sql", {"t": np.arange(3.0), name: np.ones(3)})
+
+    assert {"sql.shared blocks", "sql.execution time"} <= {panel.key for panel in series.panels_of(run)}
+
+
 def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
     steps(run)
 

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
 from agents.collectors.per_transaction import PER_TRANSACTION
+from agents.workloads import RATES
 from apps.campaigns.models import Run
 from apps.results.models import Kept, Measurement, Series, Within
 from apps.results.runs import within
@@ -21,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--all", action="store_true", help="again, of every run")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=within.RATES)
+        runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=RATES)
         thinned = Series.objects.exclude(thinned_s=None).values("run")
         runs = runs.exclude(pk__in=thinned)  # what they were judged by is gone; the judgement stays
         runs = runs if options["all"] else runs.filter(within=None)
