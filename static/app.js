@@ -177,7 +177,7 @@
       if (!input.hasAttribute("data-keep")) input.value = "";
       input.removeAttribute("aria-invalid");
     });
-    row.querySelectorAll(".error").forEach((error) => error.remove());
+    row.querySelectorAll(".error, .help").forEach((error) => error.remove());
     body.append(row);
     (row.querySelector("input:not([data-keep])") || row.querySelector("input")).focus();
   }

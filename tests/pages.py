@@ -54,6 +54,7 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("profile", reverse("profile_detail", args=[team["profile"].name]) + f"?host={team['host'].pk}", Role.VIEWER),
         ("profile-add", reverse("profile_add"), Role.TUNER),
         ("profile-revise", reverse("profile_revise", args=[team["profile"].name]), Role.TUNER),
+        ("settings", reverse("setting_list") + f"?host={team['host'].name}&q=mem", Role.VIEWER),
         ("workloads", reverse("workload_list"), Role.VIEWER),
         ("workload", reverse("workload_detail", args=[team["workload"].name]), Role.VIEWER),
         ("workload-add", reverse("workload_add"), Role.TUNER),

@@ -122,6 +122,7 @@ PAGES: dict[str, Rule] = {
     "host_action:labels": button(ADMIN),
     "host_action:allow-path": button(ADMIN),
     "host_action:forbid-path": button(ADMIN),
+    "setting_list": shown(VIEWER),
     "profile_list": shown(VIEWER),
     "profile_add": form(TUNER),
     "profile_detail": shown(VIEWER),

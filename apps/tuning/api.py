@@ -22,7 +22,7 @@ from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import paged
 from apps.hosts.models import Host
-from apps.tuning import rules, services
+from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
 
@@ -215,6 +215,33 @@ class SettingSerializer(serializers.Serializer[Any]):
     schema = serializers.DictField(help_text="JSON Schema of what a profile may say")
 
 
+class ParameterQuerySerializer(serializers.Serializer[Any]):
+    q = serializers.CharField(required=False, help_text="words of its name or description")
+    host = serializers.PrimaryKeyRelatedField(
+        queryset=Host.objects.all(), required=False, help_text="id of a host, whose present values are shown"
+    )
+    revision = serializers.PrimaryKeyRelatedField(
+        queryset=Revision.objects.all(), required=False, help_text="id of a profile's revision that runs start from"
+    )
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=1000)
+
+
+class ParameterSerializer(serializers.Serializer[Any]):
+    """A setting that a factor or a profile can name, with what a reader needs who chooses its levels."""
+
+    path = serializers.CharField(help_text="as a factor names it, such as settings.postgresql.work_mem")
+    name = serializers.CharField()
+    about = serializers.CharField()
+    unit = serializers.CharField()
+    range = serializers.CharField(help_text="smallest and largest value, or the accepted words")
+    present = serializers.CharField(help_text="the value without it; empty where it is not known")
+    origin = serializers.CharField(
+        source="source", help_text="where the present value is from: default, the profile has, or now"
+    )
+    restart = serializers.CharField(help_text="what another value restarts; empty where it restarts nothing")
+    hint = serializers.CharField(help_text="range, present value and restart in a line")
+
+
 class SettingViewSet(viewsets.ViewSet):
     """The catalogue of settings that profiles and factors may name."""
 
@@ -230,3 +257,15 @@ class SettingViewSet(viewsets.ViewSet):
         if name not in SETTINGS:
             raise NotFound(f"{name} is not in the catalogue; known are: {', '.join(SETTINGS)}")
         return Response(SettingSerializer(SETTINGS[name]).data)
+
+    @extend_schema(parameters=[ParameterQuerySerializer], responses=ParameterSerializer(many=True))
+    @action(detail=False)
+    def parameters(self, request: Request) -> Response:
+        """Every single setting: PostgreSQL's parameters and the knobs of the host, the best matches of `q` first."""
+        query = ParameterQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        given = query.validated_data
+        host, revision = given.get("host"), given.get("revision")
+        every = parameters.every(host.facts if host else None, revision.settings if revision else None)
+        found = parameters.matching(every, given.get("q", ""))[: given.get("limit")]
+        return Response(ParameterSerializer(found, many=True).data)

@@ -31,7 +31,7 @@ QUANTITY = re.compile(r"^(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """name -> {"vartype", "unit", "min_val", "max_val", "enumvals", "context", "short_desc"}."""
+    """name -> {"vartype", "unit", "min_val", "max_val", "enumvals", "context", "short_desc", "boot_val"}."""
     known: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
     return known
 
@@ -48,7 +48,7 @@ def check(field: str, name: str, value: Any) -> None:
     text = ("on" if value else "off") if isinstance(value, bool) else str(value).strip()
     if known["vartype"] == "bool" and text.lower() not in BOOLEANS:
         raise PlanError(field, f"{text!r} is no boolean", hint="on or off")
-    if known["vartype"] == "enum" and text.lower() not in known["enumvals"]:
+    if known["vartype"] == "enum" and text.lower() not in map(str.lower, known["enumvals"]):
         raise PlanError(field, f"{text!r} is not accepted", hint="one of " + ", ".join(known["enumvals"]))
     if known["vartype"] in ("integer", "real"):
         _check_number(field, text, known)
@@ -78,13 +78,16 @@ def _check_number(field: str, text: str, known: dict[str, Any]) -> None:
 
 def _factor(given: str, base: str) -> Decimal | None:
     """How many of the parameter's own unit (such as 8kB) one `given` is."""
-    match = re.match(r"^(\d*)([A-Za-z]+)$", base)
-    if not match:
-        return None
-    for table in (MEMORY, TIME):
-        if given in table and match[2] in table:
-            return Decimal(table[given]) / (int(match[1] or 1) * table[match[2]])
-    return None
+    scale = scale_of(base)
+    return Decimal(scale[1][given]) / scale[0] if scale and given in scale[1] else None
+
+
+def scale_of(unit: str) -> tuple[int, dict[str, int]] | None:
+    """How much one of a parameter's unit is, such as 8192 for 8kB, and the units it can be written in. None for a
+    number without a unit."""
+    match = re.match(r"^(\d*)([A-Za-z]+)$", unit)
+    table = next((table for table in (MEMORY, TIME) if match and match[2] in table), None)
+    return (int(match[1] or 1) * table[match[2]], table) if match and table else None
 
 
 def _near(name: str) -> str:

@@ -14,7 +14,8 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.services import require, user_of
 from apps.accounts.web.pages import attachment, blame, needs, of_team, page, spoken
-from apps.tuning import rules, services
+from apps.hosts.models import Host
+from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm
 from apps.tuning.models import Profile, Revision
@@ -31,6 +32,16 @@ def profile_list(request: HttpRequest) -> HttpResponse:
     ).order_by("name")
     rows = of_team(request, profiles.filter(name__icontains=wanted) if wanted else profiles)
     return page(request, "tuning/list.html", {"profiles": rows, "q": wanted})
+
+
+@needs(Role.VIEWER)
+def setting_list(request: HttpRequest) -> HttpResponse:
+    """Every single setting that a factor or a profile can name, with present values of the host in ?host=."""
+    hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
+    asked, wanted = request.GET.get("host", ""), request.GET.get("q", "").strip()
+    host = next((each for each in hosts if asked in (each.name, str(each.pk))), hosts[0] if len(hosts) == 1 else None)
+    found = parameters.matching(parameters.every(host.facts if host else None), wanted)
+    return page(request, "tuning/settings.html", {"settings": found, "hosts": hosts, "host": host, "q": wanted})
 
 
 @needs(Role.VIEWER)
@@ -137,6 +148,7 @@ def profile_revise(request: HttpRequest, name: str) -> HttpResponse:
 
 
 urlpatterns = [
+    path("settings/", setting_list, name="setting_list"),
     path("profiles/", profile_list, name="profile_list"),
     path("profiles/add/", profile_add, name="profile_add"),
     path("profiles/<str:name>/", profile_detail, name="profile_detail"),

@@ -260,6 +260,7 @@ SECTIONS = {
     "host": "host_list",
     "identity": "host_list",
     "profile": "profile_list",
+    "setting": "profile_list",
     "workload": "workload_list",
     "dataset": "dataset_list",
     "campaign": "campaign_list",

@@ -35,6 +35,7 @@ class Row:
     path: str = ""
     value: str = ""
     error: str = ""
+    hint: str = ""  # range and present value of what it sets
 
     @property
     def long(self) -> bool:
@@ -83,13 +84,29 @@ def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
 
 
 def spread(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[Row]:
-    """The rows, with a row for each level where one names several values of a number, such as "1, 4, 16"."""
+    """The rows, with a row for each level where one names several values, such as "1, 4, 16" or "on, off"."""
     schemas = roots(steps, dataset)
-    return [
-        replace(row, value=value)
-        for row in rows
-        for value in (ranges.expanded(row.value) if not row.level and _is_number(row.path, schemas) else [row.value])
-    ]
+    return [replace(row, value=value) for row in rows for value in _values(row, schemas)]
+
+
+def _values(row: Row, schemas: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    if row.level:
+        return [row.value]
+    if _is_number(row.path, schemas):
+        return ranges.expanded(row.value)
+    words = list(dict.fromkeys(part.strip() for part in row.value.split(",")))
+    accepted = set(map(str.lower, _choices(row.path, schemas)))
+    return words if len(words) > 1 and accepted.issuperset(map(str.lower, words)) else [row.value]
+
+
+def _choices(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    """The words that a path takes one of; empty where it takes others."""
+    name = path.removeprefix("settings.postgresql.")
+    if name != path:
+        known = gucs.catalogue().get(name, {})
+        return gucs.BOOLEANS if known.get("vartype") == "bool" else known.get("enumvals") or ()
+    schema = fields.schema_of(path, schemas)
+    return gucs.BOOLEANS if schema.get("type") == "boolean" else [str(word) for word in schema.get("enum", ())]
 
 
 def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -201,6 +218,16 @@ def _is_about(subject: str, path: str) -> bool:
     if option != path and OPTION.sub("", subject) == option:
         return True
     return path == subject or path.startswith(f"{subject}.")
+
+
+def set_from(rows: list[Row], path: str, name: str, present: str) -> None:
+    """Have a row set this path, beginning with its present value: a blank row, or one more. One that sets it stays."""
+    if any(row.path == path for row in rows):
+        return
+    blank = next((row for row in rows if row.blank), None)
+    if blank is None:
+        rows.append(blank := Row())
+    blank.factor, blank.path, blank.value = name, path, present
 
 
 def known_paths(steps: Sequence[Step], dataset: str = "") -> list[str]:

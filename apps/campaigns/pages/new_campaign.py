@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,9 @@ from apps.campaigns.pages import factor_rows
 from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.tuning import parameters
+from apps.tuning.models import Revision
+from apps.tuning.parameters import Parameter
 from common.errors import PlanError, RoleError
 
 
@@ -44,17 +48,20 @@ class Draft:
         named = request.POST.get("recipe", request.GET.get("recipe", own))
         self.recipe = own_recipes.find(named)
         self.name = named if self.recipe else ""
-        self.notice = ""
+        self.notice, self.setting, self.setting_error = "", "", ""
         if request.method == "POST":
             columns = {name: request.POST.getlist(name) for name in ("factor", "level", "path", "value")}
             self.rows = factor_rows.rows_typed(columns)
             self.form = CampaignForm(request.POST, by=user_of(request), recipe=self.recipe)
+            self.host = None
         else:
             self.host = self._host(request.GET.get("host", ""))
             self.rows = self._cloned() or self._proposed() or [factor_rows.Row() for _ in range(factor_rows.BLANK_ROWS)]
             self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
             self.form.offer_also(self.source)
+        if request.method == "GET" and "setting" in request.GET:
+            self.add_setting(request.GET["setting"])
 
     def _host(self, wanted: str) -> Host | None:
         checked = Host.objects.filter(facts_history__isnull=False).distinct()
@@ -114,8 +121,33 @@ class Draft:
             return list(chosen.steps)
         return recipes.steps(self.recipe, {}) if self.recipe else single("pgbench", {})
 
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """Every single setting, with its present value on the chosen host and in the chosen profile."""
+        host = self._host(str(self.form["host"].value())) if self.form.is_bound else self.host
+        chosen = whole(str(self.form["profile"].value() or ""))
+        profile = Revision.objects.filter(pk=chosen).first() if chosen else None
+        return parameters.every(host.facts if host else None, profile.settings if profile else None)
+
+    def add_setting(self, typed: str) -> None:
+        """A row for the setting of this name or path; without a name a blank row."""
+        known = parameters.find(self.parameters, typed.strip())
+        if known:
+            factor_rows.set_from(self.rows, known.path, known.name, known.present)
+        elif typed.strip():
+            self.setting, near = typed.strip(), parameters.near(self.parameters, typed.strip())
+            self.setting_error = f"There is no setting {self.setting}."
+            self.setting_error += f" Did you mean {', '.join(near)}?" if near else ""
+        else:
+            self.rows.append(factor_rows.Row())
+
     def context(self) -> dict[str, Any]:
+        hints = {each.path: each.hint for each in self.parameters}
+        for row in self.rows:
+            row.hint = hints.get(row.path, "")
         return {
+            "setting": self.setting,
+            "setting_error": self.setting_error,
             "recipe": self.recipe,
             "source": self.source,
             "rows": self.rows,

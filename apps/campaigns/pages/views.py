@@ -23,7 +23,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.execution import giving_up, schedule
 from apps.campaigns.library import scripts, workloads
 from apps.campaigns.models import Campaign, Run, Workload
-from apps.campaigns.pages import factor_rows, lifecycle_views, recipe_views
+from apps.campaigns.pages import lifecycle_views, recipe_views
 from apps.campaigns.pages.forms import newest_workloads, reachable
 from apps.campaigns.pages.new_campaign import Draft
 from apps.campaigns.pages.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
@@ -175,7 +175,7 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
         return recipe_views.choice(request, choosing=True)
     draft = Draft(request)
     if request.method == "POST" and "add" in request.POST:
-        draft.rows.append(factor_rows.Row())
+        draft.add_setting(request.POST.get("setting", "") if request.POST["add"] == "setting" else "")
     elif request.method == "POST":
         campaign = draft.create(user_of(request))
         if campaign:

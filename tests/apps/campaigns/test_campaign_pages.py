@@ -113,6 +113,37 @@ def test_what_is_wrong_with_a_field_stands_beside_it(
     assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
 
 
+@pytest.mark.parametrize("named", ["work_mem", " settings.postgresql.work_mem "])
+def test_a_setting_becomes_a_row_without_a_script(client: Client, typed: dict[str, Any], named: str) -> None:
+    answer = client.post(reverse("campaign_new"), typed | {"add": "setting", "setting": named})
+
+    row = answer.context["rows"][2]  # the one that was blank
+    assert (row.factor, row.path, row.value) == ("work_mem", "settings.postgresql.work_mem", "4MB")
+    assert row.hint == "64kB to 2TB; default 4MB"
+    assert b"64kB to 2TB; default 4MB" in answer.content and not Campaign.objects.exists()
+
+
+def test_a_setting_that_has_a_row_gets_no_second_one(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_new"), typed | {"add": "setting", "setting": "cpu_affinity.server"})
+
+    assert [row.value for row in answer.context["rows"]] == ["0", "0,1", ""]
+
+
+def test_a_setting_that_does_not_exist_is_named_with_what_is_near(client: Client, typed: dict[str, Any]) -> None:
+    answer = client.post(reverse("campaign_new"), typed | {"add": "setting", "setting": "shared_bufers"})
+
+    assert b"There is no setting shared_bufers. Did you mean shared_buffers" in answer.content
+    assert len(answer.context["rows"]) == 3
+
+
+def test_a_campaign_begins_with_the_setting_of_its_address(client: Client, host: Host) -> None:
+    asked = {"scratch": "1", "host": host.pk, "setting": "settings.sysctl.vm.swappiness"}
+
+    answer = client.get(reverse("campaign_new"), asked)
+
+    assert [(row.factor, row.value) for row in answer.context["rows"]] == [("vm.swappiness", "60"), ("", "")]
+
+
 def test_a_row_is_added_without_a_script(client: Client, typed: dict[str, Any]) -> None:
     answer = client.post(reverse("campaign_new"), typed | {"add": "row"})
 

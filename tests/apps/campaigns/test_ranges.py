@@ -51,6 +51,24 @@ def test_only_the_values_of_numbers_are_spread_over_levels(path: str, value: str
     assert len(factor["levels"]) == count
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "values"),
+    [
+        ("settings.postgresql.jit", "on, off", ["on", "off"]),
+        ("settings.postgresql.wal_level", "minimal, replica, minimal", ["minimal", "replica"]),
+        ("settings.postgresql.wal_level", "minimal, much", ["minimal, much"]),
+        ("settings.transparent_huge_pages.enabled", "always, never", ["always", "never"]),
+        ("settings.initdb.data_checksums", "on, off", ["on", "off"]),
+        ("settings.cpu_affinity.server", "0,1", ["0,1"]),
+        ("settings.postgresql.search_path", "a, b", ["a, b"]),
+    ],
+)
+def test_a_choice_of_words_names_several_levels_in_one_row(path: str, value: str, values: list[str]) -> None:
+    rows = factor_rows.spread([factor_rows.Row("factor", "", path, value)], single("pgbench", {}))
+
+    assert [row.value for row in rows] == values
+
+
 def test_a_row_with_a_label_stays_one_level() -> None:
     row = factor_rows.Row("clients", "few", "workload.clients", "1, 4")
 

@@ -11,7 +11,7 @@ from django.db import connection
 from apps.tuning import gucs
 
 QUERY = """
-SELECT name, vartype, unit, min_val, max_val, enumvals, context, short_desc
+SELECT name, vartype, unit, min_val, max_val, enumvals, context, short_desc, boot_val
 FROM pg_settings WHERE name !~ '[.]' ORDER BY name
 """
 

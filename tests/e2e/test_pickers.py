@@ -1,0 +1,67 @@
+"""Choosing a setting in a browser, with the keyboard alone: it becomes a row of factors, or a line of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import shot
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_setting_becomes_a_factor_with_the_keyboard_alone(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.goto(f"{reverse('campaign_new')}?scratch=1&host={team['host'].pk}")
+    page.get_by_label("Add a setting").focus()
+    page.keyboard.type("work_m")
+    expect(page.locator("[role=option]").first).to_contain_text("64kB to 2TB; default 4MB")
+
+    page.keyboard.press("Enter")
+    expect(page.locator("[name='value']").first).to_be_focused()
+    page.keyboard.type("4MB, 64MB")
+
+    row = page.locator("#rows tr").first
+    expect(row.locator("[name='path']")).to_have_value("settings.postgresql.work_mem")
+    expect(row).to_contain_text("64kB to 2TB; default 4MB")
+    expect(page.locator("#rows tr")).to_have_count(2)
+    page.get_by_label("Add a setting").focus()
+    page.keyboard.type("swappi")
+    expect(page.locator("[role=option]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#rows tr").nth(1).locator("[name='value']")).to_have_value("60")  # as the host has it
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_while_the_list_is_open(
+    open_as: Callable[..., Page], team: dict[str, Any], theme: str, width: int
+) -> None:
+    page = open_as(team["operator"], width=width, theme=theme)
+    page.goto(f"{reverse('campaign_new')}?scratch=1&host={team['host'].pk}&setting=jit")
+    page.get_by_label("Add a setting").fill("wal")
+    page.wait_for_selector("[role=option]")
+    page.keyboard.press("ArrowDown")
+
+    assert Axe().run(page).response["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    shot(page, f"setting-picker-{width}-{theme}", full_page=False)
+
+
+def test_a_setting_becomes_a_line_or_a_field_of_a_profile(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["tuner"])
+    page.goto(reverse("profile_add"))
+    for typed in ("max_wal", "transparent_huge_pages.enabled"):
+        page.get_by_label("Add a setting").fill(typed)
+        page.wait_for_selector("[role=option]")
+        page.keyboard.press("Enter")
+
+    expect(page.locator("[name='settings.postgresql']")).to_have_value("max_wal_size = 1GB")
+    expect(page.locator("[name='settings.transparent_huge_pages.enabled']")).to_be_focused()
+    assert page.said == []  # type: ignore[attr-defined]
