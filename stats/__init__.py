@@ -1,5 +1,6 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
+from stats.associations import Association, associations
 from stats.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.failures import fails_more
@@ -29,6 +30,7 @@ from stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, 
 __all__ = [
     "CERTAIN",
     "SPENDING",
+    "Association",
     "Better",
     "Between",
     "Cell",
@@ -52,6 +54,7 @@ __all__ = [
     "WarmUp",
     "against_baseline",
     "all_pairs",
+    "associations",
     "at_unplanned_look",
     "benjamini_hochberg",
     "between_campaigns",

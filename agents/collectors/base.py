@@ -70,8 +70,14 @@ class Collector(ABC):
     @classmethod
     def column(cls, name: str) -> Optional[Column]:
         """What a name such as cpu3.busy stands for; None when this collector gives no such number."""
-        exact = cls.columns.get(name)
-        return exact or next((column for text, column in cls.columns.items() if _pattern(text).fullmatch(name)), None)
+        return cls.columns.get(cls.declared(name))
+
+    @classmethod
+    def declared(cls, name: str) -> str:
+        """The name under which a column such as cpu3.busy is declared, <cpu>.busy; "" when there is no such column."""
+        if name in cls.columns:
+            return name
+        return next((text for text in cls.columns if _pattern(text).fullmatch(name)), "")
 
 
 @lru_cache(maxsize=None)

@@ -10,8 +10,9 @@ CPU = "cpu_per_transaction"
 
 @dataclass(frozen=True)
 class PerTransaction:
-    """One such figure. `columns`: a pattern of the columns of `collector` whose growth is added up; each of them grows
-    by `factor` units of the figure for 1 of its own. `better` is "lower", or "" where neither direction is better."""
+    """One such figure. `columns`: a pattern of the columns of `collector` whose growth is added up, by the names under
+    which they are declared where they are parts of the machine; each grows by `factor` units of the figure for 1 of its
+    own. `better` is "lower", or "" where neither direction is better."""
 
     name: str
     unit: str
@@ -30,9 +31,7 @@ class PerTransaction:
 _MS = 10.0
 _ALL = (
     PerTransaction(CPU, "ms", "lower", "processes", "cpu", "CPU time of PostgreSQL's processes", _MS),
-    PerTransaction(
-        "host_cpu_per_transaction", "ms", "lower", "cpu", r"cpu\d+\.busy", "CPU time of the whole host", _MS
-    ),
+    PerTransaction("host_cpu_per_transaction", "ms", "lower", "cpu", r"<cpu>\.busy", "CPU time of the whole host", _MS),
     PerTransaction(
         "wal_per_transaction", "B", "lower", "postgresql", r"pg_stat_wal\.wal_bytes", "WAL of the whole cluster"
     ),

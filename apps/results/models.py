@@ -129,6 +129,26 @@ class Within(models.Model):
         return f"{self.run_id} {self.step} within"
 
 
+class StepMeans(models.Model):
+    """What collectors saw during one measured step of an ok run, as one number for each column: the figures that
+    campaigns compare. Found once when its results are read, on the host that PostgreSQL ran on."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="step_means")
+    step = models.CharField(max_length=40)
+    seconds = models.FloatField(help_text="that the step lasted")
+    data: Any = models.JSONField(
+        help_text="collector -> column -> mean; parts of the machine are summed, as <cpu>.busy"
+    )
+
+    class Meta:
+        ordering = ["run", "step"]
+        verbose_name_plural = "step means"
+        constraints = [models.UniqueConstraint(fields=["run", "step"], name="step_means_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.step} means"
+
+
 class Look(models.Model):
     """One look at the comparison that a campaign's stop rule names, as it was seen then; never computed anew."""
 

@@ -10,7 +10,7 @@ which the table of docs/statistics.md is made.
 
 from __future__ import annotations
 
-from tests.truth import between_runs, blocks, days, levels, restarts, within_runs
+from tests.truth import between_runs, blocks, changes, days, levels, restarts, within_runs
 from tests.truth.scenario import Scenario
 
 GROUPS: dict[str, list[Scenario]] = {
@@ -18,6 +18,7 @@ GROUPS: dict[str, list[Scenario]] = {
     "Hosts, failed and retried runs": blocks.SCENARIOS,
     "Campaigns of different days": days.SCENARIOS,
     "Restarts": restarts.SCENARIOS,
+    "What changed with it": changes.SCENARIOS,
     "Within a run": within_runs.SCENARIOS,
     "From run to run": between_runs.SCENARIOS,
 }

@@ -163,6 +163,7 @@ def _drawn(keeper: Keeper) -> dict[str, Any]:
         "levels": keeper.levels_drawn(),
         "judgements": keeper.judgements_drawn(),
         "summary": keeper.summary_drawn(),
+        "changes": keeper.changes_drawn(),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,9 +16,10 @@ from django.utils import timezone
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run, RunPart
 from apps.results.answers import looks
-from apps.results.models import Mark, Measurement, Within
+from apps.results.models import Mark, Measurement, StepMeans, Within
 from apps.results.runs import within
 from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
+from apps.results.runs.step_means import step_means
 from apps.results.store import fold
 from common.errors import WorkloadError
 from readers import measure
@@ -67,8 +69,10 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     Mark.objects.bulk_create([*_marks(run), *spans])
     if run.outcome == Run.Outcome.OK:
         Within.objects.bulk_create(within.judge(run))
+        means = {each.step: each for each in _means(run)}
+        StepMeans.objects.bulk_create(means.values())
         try:
-            Measurement.objects.bulk_create(_measurements(run))
+            Measurement.objects.bulk_create(_measurements(run, means))
         except WorkloadError as error:
             unreadable = Run.objects.filter(pk=run.pk)
             unreadable.update(outcome=Run.Outcome.FAILED, error=error.as_dict())
@@ -76,7 +80,14 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     return True
 
 
-def _measurements(run: Run) -> list[Measurement]:
+def _means(run: Run) -> Iterator[StepMeans]:
+    for step in steps.measured(run.spec["steps"]):
+        found = step_means(run, step["name"])
+        if found:
+            yield found
+
+
+def _measurements(run: Run, means: Mapping[str, StepMeans]) -> list[Measurement]:
     rows = []
     for step in steps.measured(run.spec["steps"]):
         prefix = f"out/{step['name']}/"
@@ -86,8 +97,8 @@ def _measurements(run: Run) -> list[Measurement]:
             row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
             row.better, row.definition = found.better, found.definition
             rows.append(row)
-            if found.name == TRANSACTIONS:
-                rows += per_transaction(run, step["name"], found.value)
+            if found.name == TRANSACTIONS and step["name"] in means:
+                rows += per_transaction(means[step["name"]], found.value)
     return rows
 
 

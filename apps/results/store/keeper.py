@@ -18,6 +18,8 @@ from apps.campaigns.execution.schedule import Counts, counts
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Break, Progress, breaks, progress
 from apps.results import charts, queries
+from apps.results.answers.changes.of_campaign import campaign_changes
+from apps.results.answers.headline import headline
 from apps.results.answers.judgements import judgements
 from apps.results.answers.key_figures import KeyFigure, key_figures
 from apps.results.answers.sentences import Judgement, by_topic, key_findings
@@ -36,7 +38,8 @@ ASKED = (
 ASKED_FOR, MOST_ASKED = "asked ", 40
 # Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
 LEVELS, SUMMARY, FINDINGS = "results/_levels.html", "results/_summary.html", "results/_findings.html"
-OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS)
+CHANGES = "results/_changes.html"
+OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS, CHANGES)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
 
 
@@ -103,6 +106,17 @@ class Keeper:
 
     def judgements_drawn(self) -> SafeString:
         return self._drawn(FINDINGS, self._findings)
+
+    def changes_drawn(self) -> SafeString:
+        """What changed with each level; nothing where no collector looked."""
+        return self._drawn(CHANGES, self._changes)
+
+    def _changes(self) -> dict[str, Any]:
+        """The level of the answer first: the others are folded away."""
+        found = campaign_changes(self.campaign, self._whole)
+        best = headline(self.table().levels, self.table().better)
+        levels = sorted(found.levels, key=lambda level: best is None or level.label != best.label)
+        return {"changes": found, "first": levels[:1], "others": levels[1:]}
 
     def _findings(self) -> dict[str, Any]:
         key, others = key_findings(self.judgements())

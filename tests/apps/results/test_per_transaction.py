@@ -21,7 +21,8 @@ from apps.results.answers.judgements import judgements
 from apps.results.answers.key_figures import key_figures
 from apps.results.models import Measurement
 from apps.results.queries import campaign_table
-from apps.results.runs.per_transaction import SERVER, mean_rate, per_transaction
+from apps.results.runs.per_transaction import per_transaction
+from apps.results.runs.step_means import SERVER, step_means
 from apps.results.store import fold
 from common.errors import PlanError
 from tests.apps.results.test_judgements import factor, measured
@@ -60,7 +61,8 @@ def sampled(run: Run, step: str, seen: Mapping[str, Mapping[str, float]], second
 
 
 def figures(run: Run, transactions: float = 2000, step: str = "measure") -> dict[str, float]:
-    return {row.name: round(row.value, 6) for row in per_transaction(run, step, transactions)}
+    means = step_means(run, step)
+    return {row.name: round(row.value, 6) for row in per_transaction(means, transactions)} if means else {}
 
 
 def test_growth_during_the_step_is_divided_by_its_transactions(run: Run) -> None:
@@ -88,11 +90,32 @@ def test_postgresql_s_own_totals_come_before_its_samples(run: Run) -> None:
     assert (found["wal_per_transaction"], found["fsyncs_per_transaction"]) == (300.0, 0.0)
 
 
-def test_a_collector_that_was_silent_for_a_while_is_not_taken_to_have_seen_nothing() -> None:
+def test_a_collector_that_was_silent_for_a_while_is_not_taken_to_have_seen_nothing(run: Run) -> None:
     t, rates = np.array([0.0, 1.0, 2.0, 6.0]), np.array([np.nan, 10.0, np.nan, 20.0])
+    fold.append(run, "measure", "cpu", {"t": t, "ctxt": rates, "intr": np.full(4, np.nan)})
 
-    assert mean_rate(t, rates) == (10.0 * 1 + 20.0 * 4) / 5
-    assert mean_rate(t, np.full(4, np.nan)) is None
+    means = step_means(run, "measure")
+
+    assert means and means.data == {"cpu": {"ctxt": (10.0 * 1 + 20.0 * 4) / 5}}
+
+
+def test_what_nobody_waited_for_until_late_was_0_before(run: Run) -> None:
+    t, late = np.arange(1.0, 11.0), np.array([np.nan] * 8 + [4.0, 6.0])
+    waits = {"wait.running": np.full(10, 2.0), "wait.IO:WalSync": late, "pg_stat_database.numbackends": late}
+    fold.append(run, "measure", "postgresql", {"t": t, **waits})
+
+    means = step_means(run, "measure")
+
+    seen = {"wait.running": 2.0, "wait.IO:WalSync": 1.0, "pg_stat_database.numbackends": 5.0}
+    assert means and means.data["postgresql"] == seen
+
+
+def test_parts_of_the_machine_are_summed_and_temperatures_left_out(run: Run) -> None:
+    sampled(run, "measure", {"cpu": {"cpu0.busy": 30.0, "cpu1.busy": 12.0}, "frequency": {"x86-0.celsius": 60.0}})
+
+    means = step_means(run, "measure")
+
+    assert means and means.data == {"cpu": {"<cpu>.busy": 42.0}}
 
 
 def test_without_collectors_or_transactions_there_are_no_figures(run: Run) -> None:

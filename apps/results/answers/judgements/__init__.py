@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from apps.campaigns.models import Campaign
 from apps.results import queries
-from apps.results.answers.judgements import certainty, effects, latency, levels, others, runs
+from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs
 from apps.results.answers.judgements.asked import Asked
 from apps.results.answers.sentences import Judgement
 from apps.results.queries import CampaignTable
@@ -19,6 +19,7 @@ TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     levels.comparisons,
     levels.failures,
     levels.cpu,
+    changes.changed,
     levels.best,
     effects.effects,
     latency.latency,
@@ -40,7 +41,7 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
     """Topic by topic, the answer first. `table` is that of the campaign (on this host), where somebody has it already,
     with the points of its runs.
 
-    At most six queries beside those of the table, whatever the number of runs."""
+    At most nine queries beside those of the table, whatever the number of runs."""
     if campaign.kind == Campaign.Kind.PREPARATION or not campaign.metric:
         return []
     if table is None or not any(level.points for level in table.levels):

@@ -9,14 +9,16 @@ from django.db import transaction
 
 from agents.collectors.per_transaction import PER_TRANSACTION
 from agents.workloads import RATES
+from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.models import Kept, Measurement, Series, Within
+from apps.results.models import Kept, Measurement, Series, StepMeans, Within
 from apps.results.runs import within
 from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
+from apps.results.runs.step_means import step_means
 
 
 class Command(BaseCommand):
-    help = "Find warm-up, trend, stalls and figures per transaction of runs that were read by an older release."
+    help = "Find warm-up, trend, stalls, means of collectors and figures per transaction of runs of an older release."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--all", action="store_true", help="again, of every run")
@@ -37,7 +39,9 @@ class Command(BaseCommand):
     def _judge(self, run: Run) -> None:
         run.within.all().delete()
         Within.objects.bulk_create(within.judge(run))
-        counted = list(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
+        counted = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
-        for step, transactions in counted:
-            Measurement.objects.bulk_create(per_transaction(run, step, transactions))
+        run.step_means.all().delete()
+        found = (step_means(run, step["name"]) for step in steps.measured(run.spec["steps"]))
+        for means in StepMeans.objects.bulk_create(each for each in found if each):
+            Measurement.objects.bulk_create(per_transaction(means, counted.get(means.step, 0.0)))

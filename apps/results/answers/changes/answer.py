@@ -1,0 +1,148 @@
+"""SELECT only: what changed with each level of a campaign, or with each side of a comparison, against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import stats
+from apps.results.answers.changes import words
+from apps.results.answers.changes.figures import GROUPS, Figure
+from apps.results.answers.changes.mechanisms import Settings, mechanisms
+from apps.results.answers.changes.observations import Observed, Place, observed
+from apps.results.answers.sentences import Judgement
+from apps.results.models import StepMeans
+from stats.associations import Association
+from stats.model import POINTS_ONLY_BELOW
+
+OPEN = 5
+# A scan of more takes longer than a page may.
+MOST_RUNS = 2000
+TOO_FEW = f"Too few runs to tell what changed: a comparison needs {POINTS_ONLY_BELOW} of each level."
+TOO_MANY = f"Not compared: more than {MOST_RUNS:,} runs."
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure that differs from the baseline. `before` and `after` are means, in `unit`; `change` with its interval
+    is in percent where it `is_ratio`, else in `unit` (points of "%"). `effect` is in standard deviations of one run."""
+
+    figure: str
+    title: str
+    group: str
+    unit: str
+    before: float
+    after: float
+    is_ratio: bool
+    change: float
+    low: float
+    high: float
+    effect: float | None
+    q: float
+    before_text: str
+    after_text: str
+    change_text: str
+    interval_text: str
+
+
+@dataclass(frozen=True)
+class LevelChanges:
+    """One level against the baseline in `compared` figures. `changes`: those that differ, the largest effects first.
+    `mechanisms`: sentences on those that are known and show."""
+
+    label: str
+    name: str
+    heading: str
+    sentence: str
+    compared: int
+    changes: list[Change] = field(default_factory=list)
+    mechanisms: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> list[Change]:
+        """The first ones, which a page shows unasked."""
+        return self.changes[:OPEN]
+
+    @property
+    def folded(self) -> list[Change]:
+        """The others, group by group."""
+        return sorted(self.changes[OPEN:], key=lambda one: GROUPS.index(one.group))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """`baseline`: the heading of its column. `note`: why nothing can be told, where that is so."""
+
+    baseline: str
+    levels: list[LevelChanges] = field(default_factory=list)
+    note: str = ""
+
+    def judgements(self) -> list[Judgement]:
+        """The sentences as findings; figures hold the rows."""
+        found: list[Judgement] = []
+        for level in self.levels:
+            rows = [{name: value for name, value in vars(one).items() if "_text" not in name} for one in level.changes]
+            figures: dict[str, Any] = {"level": level.label, "compared": level.compared, "changes": rows}
+            found += [Judgement("mechanism", each, "note", {"level": level.label}) for each in level.mechanisms]
+            found.append(Judgement("what changed", level.sentence, "note", figures))
+        return found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A level or side: what identifies it, what people call it in a sentence and above a column, what it set, and how
+    the metric changed there."""
+
+    label: str
+    name: str
+    heading: str
+    settings: Settings
+    metric: str = ""
+
+
+def changes(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
+    """Of one step; the first subject is the baseline. Three queries at most; nothing where no collector looked."""
+    base = subjects[0]
+    if not StepMeans.objects.filter(run__in=[place.run for place in places[:MOST_RUNS]], step=step).exists():
+        return Changes(base.heading)
+    if len(places) > MOST_RUNS:
+        return Changes(base.heading, note=TOO_MANY)
+    runs = {label: sum(place.level == label for place in places) for label in (each.label for each in subjects)}
+    enough = {label for label, count in runs.items() if count >= POINTS_ONLY_BELOW}
+    if base.label not in enough or len(enough) < 2:
+        return Changes(base.heading, note=TOO_FEW)
+    seen = observed(step, places, metric)
+    ratios = [key for key, figure in seen.figures.items() if figure.is_ratio]
+    found = stats.associations(seen.rows, base.label, ratios)
+    told = [_level(each, base, found, seen) for each in subjects[1:] if each.label in enough]
+    return Changes(base.heading, [level for level in told if level.compared])
+
+
+def _level(subject: Subject, base: Subject, found: Sequence[Association], seen: Observed) -> LevelChanges:
+    own = [one for one in found if one.level == subject.label]
+    moved = [(one, seen.figures[one.figure]) for one in own if one.differs]
+    shown = [
+        words.mechanism(each.title, subject.name, [(one, seen.figures[one.figure]) for one in expected], each.why)
+        for each, expected in mechanisms(own, seen.figures, base.settings, subject.settings)
+    ]
+    sentence = words.sentence(subject.name, base.name, moved, len(own), subject.metric)
+    rows = [_change(*each) for each in moved]
+    return LevelChanges(subject.label, subject.name, subject.heading, sentence, len(own), rows, shown)
+
+
+def _change(one: Association, figure: Figure) -> Change:
+    numbers: Mapping[str, Any] = {
+        name: getattr(one, name) for name in ("before", "after", "is_ratio", "change", "low", "high", "effect", "q")
+    }
+    return Change(
+        figure=figure.key,
+        title=figure.title,
+        group=figure.group,
+        unit=figure.unit,
+        before_text=words.amount(one.before, figure.unit),
+        after_text=words.amount(one.after, figure.unit),
+        change_text=words.change(one, figure),
+        interval_text=words.interval(one, figure),
+        **numbers,
+    )

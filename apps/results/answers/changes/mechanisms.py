@@ -1,0 +1,136 @@
+"""Mechanisms that are known: which figures move, and in which direction, when a setting is raised. Pure.
+
+A mechanism is told when, and only when, all of its figures that were observed moved as expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.results.answers.changes.figures import WAL_WAITS
+from stats.associations import Association
+
+Settings = Mapping[str, Any]  # path -> value
+_SWITCH = {"off": 0, "false": 0, "never": 0, "try": 1, "madvise": 1, "on": 2, "true": 2, "always": 2}
+_COMMIT = {"off": 0, "local": 1, "remote_write": 2, "on": 3, "remote_apply": 4}
+_POLICY = {"interleave": 0, "weighted-interleave": 0, "default": 1, "preferred": 2, "localalloc": 2, "membind": 3}
+_UNITS = {"": 1.0, "b": 1.0, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
+_UNITS |= {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def amount(value: Any) -> float | None:
+    """ "128MB" or "5min" as a number that others of the same unit compare with; None for what is none."""
+    found = _AMOUNT.fullmatch(str(value))
+    return float(found[1]) * _UNITS[found[2].lower()] if found and found[2].lower() in _UNITS else None
+
+
+def _ranked(ranks: Mapping[str, float]) -> Callable[[Any], float | None]:
+    return lambda value: ranks.get(str(value).lower())
+
+
+def _compressed(value: Any) -> float | None:
+    return None if value is None else float(str(value).lower() not in ("off", "false"))
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """`expected`: key of a figure -> 1 where it rises with the setting, -1 where it falls. `rank` orders the values of
+    the setting; None for one that has no place. `why`: the mechanism in a sentence."""
+
+    setting: str
+    title: str
+    rank: Callable[[Any], float | None]
+    expected: Mapping[str, int]
+    why: str
+
+
+MECHANISMS: tuple[Mechanism, ...] = (
+    Mechanism(
+        "settings.huge_pages.use",
+        "huge pages",
+        _ranked(_SWITCH),
+        {"memory.PageTables": -1, "perf.dTLB-load-misses": -1},
+        "A huge page needs one page table entry instead of many.",
+    ),
+    Mechanism(
+        "settings.transparent_huge_pages.enabled",
+        "transparent huge pages",
+        _ranked(_SWITCH),
+        {"memory.AnonHugePages": 1, "perf.dTLB-load-misses": -1},
+        "The kernel backs memory of processes with fewer, larger pages.",
+    ),
+    Mechanism(
+        "settings.numa.policy",
+        "NUMA memory policy",
+        _ranked(_POLICY),
+        {r"numa.<node>\.other_node": -1, "perf.node-load-misses": -1},
+        "The policy decides whether memory lies on the node whose CPUs use it.",
+    ),
+    *(
+        Mechanism(
+            f"settings.postgresql.{name}",
+            name,
+            amount,
+            {"wal_per_transaction": -1, r"postgresql.pg_stat_wal\.wal_fpi": -1},
+            "Fewer checkpoints log fewer full page images.",
+        )
+        for name in ("max_wal_size", "checkpoint_timeout")
+    ),
+    Mechanism(
+        "settings.postgresql.shared_buffers",
+        "shared_buffers",
+        amount,
+        {"blocks_read_per_transaction": -1},
+        "Larger shared buffers hold more blocks, so fewer are read.",
+    ),
+    Mechanism(
+        "settings.postgresql.synchronous_commit",
+        "synchronous_commit",
+        _ranked(_COMMIT),
+        {"fsyncs_per_transaction": 1, WAL_WAITS: 1},
+        "The setting decides whether a commit waits until its WAL is flushed.",
+    ),
+    Mechanism(
+        "settings.postgresql.wal_compression",
+        "wal_compression",
+        _compressed,
+        {"wal_per_transaction": -1},
+        "The setting compresses full page images.",
+    ),
+    Mechanism(
+        "settings.postgresql.full_page_writes",
+        "full_page_writes",
+        _ranked(_SWITCH),
+        {r"postgresql.pg_stat_wal\.wal_fpi": 1, "wal_per_transaction": 1},
+        "With it, the first change of a page after a checkpoint logs the whole page.",
+    ),
+)
+
+
+def mechanisms(
+    found: Sequence[Association], observed: Collection[str], before: Settings, after: Settings
+) -> Iterator[tuple[Mechanism, list[Association]]]:
+    """Those that show at one level, with the figures that moved. `found`: what differs or not from the baseline, whose
+    settings were `before`; `observed`: every figure that there is, those included that were the same in all runs."""
+    of = {one.figure: one for one in found}
+    for each in MECHANISMS:
+        direction = _direction(each, before, after)
+        expected = {key: sign * direction for key, sign in each.expected.items() if key in observed}
+        if direction and expected and all(key in of and _moved(of[key], sign) for key, sign in expected.items()):
+            yield each, [of[key] for key in expected]
+
+
+def _direction(mechanism: Mechanism, before: Settings, after: Settings) -> int:
+    """1 where the setting was raised, -1 where lowered; 0 where it is the same, or nothing is known of one."""
+    if mechanism.setting not in before or mechanism.setting not in after:
+        return 0
+    one, other = (mechanism.rank(each[mechanism.setting]) for each in (before, after))
+    return 0 if one is None or other is None else (other > one) - (other < one)
+
+
+def _moved(one: Association, sign: int) -> bool:
+    return one.differs and one.change * sign > 0

@@ -1,0 +1,57 @@
+"""SELECT only: what changed with each level of a campaign."""
+
+from __future__ import annotations
+
+import stats
+from apps.campaigns.design import factors, steps
+from apps.campaigns.design.cells import cells
+from apps.campaigns.design.factors import text_of
+from apps.campaigns.models import Campaign
+from apps.results.answers.changes.answer import Changes, Subject, changes
+from apps.results.answers.changes.mechanisms import Settings
+from apps.results.answers.changes.observations import Place
+from apps.results.answers.hosts import block_numbers
+from apps.results.queries import CampaignTable, LevelRow
+from common.wording import percent
+
+
+def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
+    """Of a table with the points of its runs; of the step that the metric is of. Three queries at most."""
+    chosen = steps.metric(campaign.steps, campaign.metric)
+    metric = stats.Metric(table.metric, table.unit, table.better)  # type: ignore[arg-type]  # one of the two
+    settings = _settings(campaign)
+    base = [level for level in table.levels if level.label == table.baseline]
+    others = [level for level in table.levels if level.label != table.baseline]
+    subjects = [_subject(campaign, level, settings.get(level.label, {}), metric.label) for level in [*base, *others]]
+    return changes(chosen.step, _places(table), subjects, chosen.name)
+
+
+def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: str) -> Subject:
+    varied = [factor["name"] for factor in campaign.factors if len(factor["levels"]) > 1]
+    heading = level.name or level.label
+    name = f"{varied[0]}={heading}" if len(varied) == 1 else heading
+    moved = f"{metric} {percent(level.relative_percent)}" if level.relative_percent is not None else ""
+    return Subject(level.label, name, heading, settings, moved)
+
+
+def _settings(campaign: Campaign) -> dict[str, Settings]:
+    """Label -> the paths that its levels set; what was imported was set by nobody here."""
+    if campaign.kind == Campaign.Kind.IMPORTED:
+        return {}
+    found = cells(factors.read(campaign.factors), campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    return {
+        text_of(cell): {path: value for level in cell.values() for path, value in level.set.items()} for cell in found
+    }
+
+
+def _places(table: CampaignTable) -> list[Place]:
+    """Runs in their blocks; of several hosts that may differ, each host is one block."""
+    points = [(level.label, point) for level in table.levels for point in level.points]
+    hosts = sorted({point.host for _, point in points})
+    if len(hosts) > 1 and not table.identical_hosts:
+        return [Place(point.run, label, hosts.index(point.host), point.position) for label, point in points]
+    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
+    return [
+        Place(point.run, label, numbers[point.host, point.block, point.retry], point.position, point.retry > 0)
+        for label, point in points
+    ]

@@ -1,0 +1,71 @@
+"""How changes are written: amounts with their units, and the sentences on a level. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apps.results.answers.changes.figures import Figure
+from common.wording import percent, signed
+from stats.associations import Association
+
+MOST_NAMED = 3
+_KIB = ("KiB", "MiB", "GiB", "TiB")
+
+
+def amount(value: float, unit: str) -> str:
+    """A value with its unit, three digits: "1.21 GiB", "0.0312 ms", "12.5 %"."""
+    if unit == "kB":
+        value, unit = _in_kib(value)
+    number = f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{number} {unit}".strip()
+
+
+def _in_kib(value: float) -> tuple[float, str]:
+    place = 0
+    while abs(value) >= 1024 and place < len(_KIB) - 1:
+        value, place = value / 1024, place + 1
+    return value, _KIB[place]
+
+
+def change(one: Association, figure: Figure) -> str:
+    """ "-91.3 %", "+12.1 points", or in units of the figure where it has no ratio."""
+    return _size(one.change, one, figure)
+
+
+def interval(one: Association, figure: Figure) -> str:
+    """ "-92.1 to -90.4 %"."""
+    if one.low == one.high:
+        return "the same in every run"
+    low, high = (_size(end, one, figure) for end in (one.low, one.high))
+    number, _, unit = high.rpartition(" ")
+    return f"{low.removesuffix(f' {unit}') if number else low} to {high}"
+
+
+def _size(value: float, one: Association, figure: Figure) -> str:
+    if one.is_ratio:
+        return percent(value)
+    if figure.unit == "%":
+        return f"{signed(value)} points"
+    return f"{'+' if value >= 0 else ''}{amount(value, figure.unit)}"
+
+
+def brief(one: Association, figure: Figure) -> str:
+    """Title and change; of memory by how much, for that is what people know: "page tables -1.1 GiB (-91.3 %)"."""
+    if figure.unit == "kB" and figure.kind == "gauge" and one.is_ratio:
+        return f"{figure.title} {amount(one.after - one.before, 'kB')} ({percent(one.change)})"
+    return f"{figure.title} {change(one, figure)}"
+
+
+def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figure]], compared: int, metric: str) -> str:
+    """What changed at one level, the largest standardised effects first; `metric`: the change that the table tells."""
+    if not moved:
+        return f"No figure differs detectably between {level} and {baseline}: {compared} were compared."
+    named = [f"{brief(*each)} (95 % CI {interval(*each)})" for each in moved[:MOST_NAMED]]
+    more = f" and {len(moved) - len(named)} more of {compared} figures" if len(moved) > len(named) else ""
+    tail = f"; {metric}" if metric else ""
+    return f"With {level}, against {baseline}: {', '.join(named)}{more}{tail}."
+
+
+def mechanism(title: str, level: str, moved: Sequence[tuple[Association, Figure]], why: str) -> str:
+    """That a known mechanism shows."""
+    return f"As expected of {title}, with {level}: {', '.join(brief(*each) for each in moved)}. {why}"

@@ -1,0 +1,14 @@
+"""What changed with each level: figures that differ from the baseline, and mechanisms that show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apps.results.answers.changes.of_campaign import campaign_changes
+from apps.results.answers.judgements.asked import Asked
+from apps.results.answers.sentences import Judgement
+
+
+def changed(asked: Asked) -> Iterator[Judgement]:
+    """Nothing where runs have no such figures."""
+    yield from campaign_changes(asked.campaign, asked.table).judgements()

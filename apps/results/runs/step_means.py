@@ -1,0 +1,103 @@
+"""SELECT only: the mean of every column that collectors saw during one measured step.
+
+Where the load runs on another host than PostgreSQL, the collectors of PostgreSQL's host count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from agents.collectors import COLLECTORS
+from apps.campaigns.models import Run, RunPart
+from apps.results.models import Series, StepMeans
+from apps.results.runs.timeline import Step, part_step, steps_of
+from apps.results.store import samples
+from stats.model import Floats
+
+SERVER = part_step(RunPart.Role.SERVER)
+POSTGRESQL, WAIT = "postgresql", "wait."
+# Parts of the machine whose numbers add up; temperatures do not.
+_PARTS, _NO_SUM = re.compile(r"<(cpu|node|device|interface)>"), "<zone>"
+_BLOCKS = 64  # read at a time: a run may last for days
+Means = dict[str, float]
+
+
+def step_means(run: Run, step: str) -> StepMeans | None:
+    """Of one measured step; nothing is saved. None where no collector ran, or the step told no end."""
+    spans = {each.name: each for each in steps_of(run)}
+    if step not in spans or spans[step].end is None:
+        return None
+    data = {source: means for source, means in _by_source(run, spans, step) if means}
+    seconds = (spans[step].end or 0.0) - spans[step].begin
+    return StepMeans(run=run, step=step, seconds=seconds, data=data) if data and seconds > 0 else None
+
+
+def _by_source(run: Run, spans: Mapping[str, Step], step: str) -> Iterator[tuple[str, Means]]:
+    place = SERVER if SERVER in spans else step
+    offset = spans[step].begin - spans[place].begin
+    seconds = (spans[step].end or 0.0) - spans[step].begin
+    for series in run.series.filter(step=place, source__in=COLLECTORS):
+        means = _means(series, offset, seconds)
+        if series.source == POSTGRESQL:
+            totals = _totals(run, step) if place == step else None
+            means |= {name: totals.get(name, 0.0) / seconds for name in means if _counts(name)} if totals else {}
+        yield series.source, _summed(series.source, means)
+
+
+def _means(series: Series, offset: float, seconds: float) -> Means:
+    """Column -> mean over the part of the time from `offset` on, each sample weighted by the time since the one before
+    it; without columns that have no sample there."""
+    t = samples.assemble(series.blocks.filter(group="").order_by("first"), {"t"})["t"] - offset
+    lengths = np.diff(np.maximum(t, 0.0), prepend=0.0) * ((t >= 0) & (t <= seconds))
+    sums, known = dict[str, float](), dict[str, float]()
+    for block in series.blocks.exclude(group="").order_by("first").iterator(chunk_size=_BLOCKS):
+        own = lengths[block.first : block.first + block.samples]
+        for name, values in block.unpack(block.columns).items():
+            sums[name] = sums.get(name, 0.0) + mean_part(own, values)
+            known[name] = known.get(name, 0.0) + float(own[np.isfinite(values)].sum())
+    if series.source == POSTGRESQL:
+        known = _since_the_first(known)
+    return {name: sums[name] / known[name] for name in sums if known[name] > 0}
+
+
+def mean_part(lengths: Floats, values: Floats) -> float:
+    """The sum of values times the seconds that each of them holds for; missing ones count nothing."""
+    finite = np.isfinite(values)
+    return float((values[finite] * lengths[finite]).sum())
+
+
+def _since_the_first(known: Means) -> Means:
+    """What never happened, and what nobody ever waited for, has no samples: until its first one it was 0."""
+    longest = {kind: max((known[name] for name in known if _kind(name) == kind), default=0.0) for kind in (WAIT, "")}
+    return {name: longest.get(_kind(name), seconds) for name, seconds in known.items()}
+
+
+def _kind(name: str) -> str:
+    """Which columns of PostgreSQL are told together: waits, counters; a gauge by itself."""
+    return WAIT if name.startswith(WAIT) else "" if _counts(name) else name
+
+
+def _counts(name: str) -> bool:
+    column = COLLECTORS[POSTGRESQL].column(name)
+    return column is not None and not column.gauge
+
+
+def _summed(source: str, means: Means) -> Means:
+    """Parts of the machine added up, under the name that they are declared by."""
+    found: Means = {}
+    for name, mean in means.items():
+        declared = COLLECTORS[source].declared(name)
+        if _NO_SUM not in declared:
+            shown = declared if _PARTS.search(declared) else name
+            found[shown] = found.get(shown, 0.0) + mean
+    return {name: float(f"{mean:.7g}") for name, mean in found.items()}
+
+
+def _totals(run: Run, step: str) -> Mapping[str, float] | None:
+    """Exact growth by column, where PostgreSQL's collector told it; a column that is missing there did not grow."""
+    file = run.artefacts.filter(path=f"out/{step}/postgresql.json").exclude(content=None).first()
+    return None if file is None else json.loads(bytes(file.content or b"{}")).get("views")

@@ -1,0 +1,215 @@
+"""What changed with a level: figures of collectors and tools against the baseline, and mechanisms that show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign, Run
+from apps.results.answers.changes import figures
+from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
+from apps.results.answers.changes.of_campaign import campaign_changes
+from apps.results.answers.judgements import judgements
+from apps.results.models import Measurement, StepMeans
+from apps.results.queries import campaign_table
+from stats.associations import Association
+from tests.apps.results.test_judgements import factor, measured
+from tests.factories import browser
+
+COMMIT = "settings.postgresql.synchronous_commit"
+FAST = {"on": (1000, 1010, 990, 1005, 995, 1002), "off": (1900, 1920, 1890, 1905, 1899, 1910)}
+Data = Mapping[str, Mapping[str, float]]
+
+
+def seen(noise: Callable[[], float], synced: bool) -> dict[str, dict[str, float]]:
+    """What collectors saw of 1000 or 1900 transactions a second: with syncs, backends wait for WAL."""
+    rate = 1000.0 if synced else 1900.0
+    own = {
+        "pg_stat_database.blks_hit": 30 * rate * noise(),
+        "pg_stat_database.blks_read": 0.1 * rate * noise(),
+        "pg_stat_wal.wal_bytes": 500 * rate * noise(),
+        "wait.running": 2.0 * noise(),
+        "wait.Client:ClientRead": 5.0 * noise(),
+        "wait.Lock:tuple": 0.001,
+    }
+    if synced:
+        own |= {"pg_stat_wal.wal_sync": 0.5 * rate * noise(), "wait.IO:WALSync": 6.0 * noise()}
+    memory = {"PageTables": 30_000 * noise(), "Shmem": 262_144.0, "Cached": 2e6 * noise()}
+    return {"postgresql": own, "memory": memory, "cpu": {"user": 40 * noise(), "ctxt": 20 * rate * noise()}}
+
+
+@pytest.fixture
+def campaign(admin: User) -> Campaign:
+    return observed(admin, FAST)
+
+
+def observed(admin: User, values: Mapping[str, tuple[float, ...]]) -> Campaign:
+    made = measured(values, admin, factor("synchronous_commit", *values, path=COMMIT))
+    rng = np.random.default_rng(3)
+    for run in made.runs.order_by("position"):
+        looked_at(run, seen(lambda: float(rng.lognormal(0, 0.01)), run.label == "on"))
+    return made
+
+
+def looked_at(run: Run, data: Data) -> None:
+    StepMeans.objects.create(run=run, step="measure", seconds=10.0, data=data)
+    transactions = run.measurements.get(name="tps").value * 10
+    Measurement.objects.create(run=run, step="measure", name="transactions", value=transactions, unit="transactions")
+
+
+@pytest.mark.django_db
+def test_figures_that_differ_are_told_with_their_interval_and_group(campaign: Campaign) -> None:
+    (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
+
+    rows = {row.figure: row for row in level.changes}
+    assert rows["wait.IO:WALSync"].group == "locks and waits"
+    assert rows["wait.IO:WALSync"].change == pytest.approx(-75, abs=1)  # points: 6 of 8 active backends
+    assert rows["fsyncs_per_transaction"].after == 0 and rows["fsyncs_per_transaction"].change_text == "-0.499 fsyncs"
+    assert rows["fsyncs_per_transaction"].interval_text == "-0.503 to -0.495 fsyncs"
+    assert "memory.PageTables" not in rows and "wal_per_transaction" not in rows  # noise
+    assert "wait.Lock:tuple" not in rows and "wait.Client:ClientRead" not in rows  # rare, and idle
+    assert all(row.low * row.high > 0 for row in level.changes)
+    assert [row.effect is None for row in level.changes].count(True) == 0
+    assert level.sentence.startswith("With synchronous_commit=off, against synchronous_commit=on: ")
+    assert level.sentence.endswith("; tps +90.3 %.")
+
+
+@pytest.mark.django_db
+def test_a_known_mechanism_is_told_when_its_figures_moved_as_expected(campaign: Campaign) -> None:
+    (said,) = [each.sentence for each in judgements(campaign) if each.topic == "mechanism"]
+
+    assert said.startswith("As expected of synchronous_commit, with synchronous_commit=off: ")
+    assert said.endswith("whether a commit waits until its WAL is flushed.")
+
+
+@pytest.mark.django_db
+def test_a_level_that_changes_nothing_is_said_to(admin: User) -> None:
+    campaign = observed(admin, {"local": FAST["on"], "remote_write": FAST["on"]})
+
+    found = campaign_changes(campaign, campaign_table(campaign))
+
+    assert not found.levels[0].changes and not found.levels[0].mechanisms
+    assert found.levels[0].sentence.startswith("No figure differs detectably between")
+
+
+@pytest.mark.django_db
+def test_too_few_runs_cannot_tell(admin: User, client: Client) -> None:
+    campaign = observed(admin, {level: values[:2] for level, values in FAST.items()})
+
+    found = campaign_changes(campaign, campaign_table(campaign))
+
+    assert found.note == "Too few runs to tell what changed: a comparison needs 3 of each level."
+    client.force_login(admin)
+    assert found.note in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+
+@pytest.mark.django_db
+def test_without_collectors_nothing_is_said(admin: User, client: Client) -> None:
+    campaign = measured(FAST, admin, factor("synchronous_commit", *FAST, path=COMMIT))
+
+    assert campaign_changes(campaign, campaign_table(campaign)).judgements() == []
+    client.force_login(admin)
+    assert b"What changed with it" not in client.get(reverse("campaign_detail", args=[campaign.pk])).content
+
+
+@pytest.mark.django_db
+def test_the_page_opens_five_rows_and_folds_the_rest(campaign: Campaign, admin: User, client: Client) -> None:
+    client.force_login(admin)
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+    section = page.split("What changed with it")[1].split("</section>")[0]
+    opened, folded = section.split("<details>")
+    assert opened.count('<th scope="row">') == 5
+    assert folded.count('<th scope="row">') == len(
+        campaign_changes(campaign, campaign_table(campaign)).levels[0].folded
+    )
+    assert "Associations, not causes" in section
+
+
+@pytest.mark.django_db
+def test_the_api_gives_the_rows_with_the_sentence(campaign: Campaign, admin: User) -> None:
+    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
+
+    (found,) = [each for each in told if each["topic"] == "what changed"]
+    assert found["figures"]["level"] == "off"
+    assert {"figure", "group", "unit", "before", "after", "change", "low", "high", "effect", "q"} <= set(
+        found["figures"]["changes"][0]
+    )
+
+
+@pytest.mark.django_db
+def test_loads_without_transactions_are_told_per_second(admin: User) -> None:
+    campaign = observed(admin, FAST)
+    Measurement.objects.filter(name="transactions").delete()
+
+    (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
+
+    (row,) = [each for each in level.changes if each.figure == "context_switches_per_transaction"]
+    assert (row.title, row.unit, round(row.after, -3)) == ("context switches", "switches/s", 38000)
+
+
+def moved(figure: str, change: float, differs: bool = True) -> Association:
+    return Association(figure, "b", 5, 1, 2, True, change, change - 1, change + 1, 3.0, 0.001, 0.01 if differs else 0.5)
+
+
+HUGE = "settings.huge_pages.use"
+ON, OFF = {HUGE: "on"}, {HUGE: "off"}
+TABLES, MISSES = "memory.PageTables", "perf.dTLB-load-misses"
+
+
+@pytest.mark.parametrize(
+    ("found", "observed", "before", "after", "shows"),
+    [
+        pytest.param([moved(TABLES, -90)], {TABLES}, OFF, ON, True, id="all that was observed moved"),
+        pytest.param([moved(TABLES, 90)], {TABLES}, ON, OFF, True, id="the other way round"),
+        pytest.param([moved(TABLES, 90)], {TABLES}, OFF, ON, False, id="in the wrong direction"),
+        pytest.param([moved(TABLES, -90, False)], {TABLES}, OFF, ON, False, id="not surely"),
+        pytest.param([moved(TABLES, -90)], {TABLES, MISSES}, OFF, ON, False, id="one of two stayed the same"),
+        pytest.param([], set(), OFF, ON, False, id="nothing was observed"),
+        pytest.param([moved(TABLES, -90)], {TABLES}, ON, ON, False, id="the setting is the same"),
+        pytest.param([moved(TABLES, -90)], {TABLES}, {}, ON, False, id="the setting of the baseline is not known"),
+    ],
+)
+def test_a_mechanism_needs_all_of_its_figures(
+    found: list[Association], observed: set[str], before: dict[str, Any], after: dict[str, Any], shows: bool
+) -> None:
+    assert bool(list(mechanisms(found, observed, before, after))) is shows
+
+
+def test_mechanisms_expect_figures_that_exist() -> None:
+    known = {figure.key for figure in figures.COLLECTED}
+
+    for mechanism in MECHANISMS:
+        missing = {key for key in mechanism.expected if key not in known and not key.startswith("perf.")}
+        assert not missing, mechanism.title
+
+
+def test_every_column_of_a_figure_is_one_that_its_collector_has() -> None:
+    from agents.collectors import COLLECTORS
+
+    for figure in figures.COLLECTED:
+        if figure.columns:
+            declared = [
+                name.replace("<backend_type>", "client backend wal") for name in COLLECTORS[figure.source].columns
+            ]
+            declared += [name.replace("<backend_type>", "client backend") for name in COLLECTORS[figure.source].columns]
+            assert any(figure.uses(name) for name in declared), figure.key
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("128MB", 134217728), ("8kB", 8192), ("5min", 300), ("64", 64), (64, 64), ("many", None)]
+)
+def test_amounts_have_an_order(value: Any, number: float | None) -> None:
+    assert amount(value) == number
+
+
+def test_shares_of_waits_are_of_active_backends() -> None:
+    data = {"postgresql": {"wait.running": 1.0, "wait.IO:WalSync": 3.0, "wait.Client:ClientRead": 9.0}}
+
+    assert figures.waits(data) == {"wait.running": 25, "wait.IO:WalSync": 75, "wal_waits": 75}
