@@ -23,7 +23,8 @@ class Step:
 
     `share` of the time that the whole takes, roughly. `clean`: SQL that removes what a part of it may have left.
     `data`: it makes rows; before the first of these there is nothing worth keeping. `atomic`: it is one transaction.
-    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not.
+    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not. `stdin`: what pgbench reads, such
+    as the script of `-f -`. `done`: SQL whose value is the share of the step that is done, from 0 to 1.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Step:
     data: bool = False
     atomic: bool = True
     watch: str = ""
+    stdin: str = ""
+    done: str = ""
 
 
 class Data(ABC):
@@ -58,6 +61,10 @@ class Data(ABC):
 
     def code(self, options: Options) -> Mapping[str, str]:
         """Pure. Field -> text of SQL that its author brings, which needs a permission."""
+        return {}
+
+    def conditions(self) -> Mapping[str, str]:
+        """Pure. What holds after every run that kept to the rules -> SQL that counts the rows that break it."""
         return {}
 
     def bytes(self, options: Options) -> int:

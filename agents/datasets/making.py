@@ -58,9 +58,11 @@ class Tools:
         argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
         self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], look)
 
-    def execute(self, purpose: str, argv: Sequence[str], look: Optional[Callable[[float], None]] = None) -> None:
-        looks = [look] if look else []
-        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, looks=looks)
+    def execute(
+        self, purpose: str, argv: Sequence[str], look: Optional[Callable[[float], None]] = None, stdin: str = ""
+    ) -> None:
+        looks, out = [look] if look else [], self._out / purpose
+        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=out, looks=looks, stdin=stdin)
 
     def stderr(self, purpose: str) -> Path:
         return self._out / f"{purpose}.stderr"
@@ -113,7 +115,7 @@ class Making:
         begin, watcher = system.mono(), _Watcher(tools, self._database, step, estimate)
         if step.argv:
             argv = [self._cluster.tool("pgbench"), *step.argv, self._database]
-            tools.execute(step.name, argv, watcher.look)
+            tools.execute(step.name, argv, watcher.look, step.stdin)
         else:
             # Several statements in one command are one transaction: the step is on record if and only if it is done.
             mark = self._mark(step.name, [*self.seconds.items(), (step.name, 0.0)])
@@ -159,6 +161,9 @@ class _Watcher:
 
     def _ask(self) -> None:
         """PostgreSQL, how far it is: by the blocks that it has read, and the rows that it has then written."""
+        if self._step.done:
+            self._fraction = float(self._tools.cluster.sql(self._step.done, self._database))
+            return
         since, query = _VIEWS.get(self._step.watch, (0, ""))
         if not query or self._tools.cluster.major < since:
             return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 from ..errors import WorkloadFailure
 from ..host import paths
@@ -205,11 +205,25 @@ def run_tool(
     looks: Sequence[Look] = (),
     directory: str = "",
     as_owner: bool = False,
+    stdin: str = "",
 ) -> None:
-    """Start, wait, and complain with the tool's own words when it failed."""
+    """Start, wait, and complain with the tool's own words when it failed. It reads `stdin`, which is kept beside its
+    output."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    child = start_tool(run, argv, purpose, files, directory=directory, as_owner=as_owner)
+    with _reading(out.with_name(out.name + ".stdin"), stdin) as given:
+        child = start_tool(run, argv, purpose, files, given, directory=directory, as_owner=as_owner)
     _finish(run, child, follow(run, child, limit_s, looks), argv, files)
+
+
+@contextmanager
+def _reading(path: Path, text: str) -> Iterator[int]:
+    """A descriptor from which a tool reads the text: a file, as a pipe holds 64 kB before somebody reads it."""
+    if not text:
+        yield DEVNULL
+        return
+    path.write_text(text)
+    with path.open("rb") as given:
+        yield given.fileno()
 
 
 def start_tool(

@@ -245,6 +245,18 @@ def plan_dataset(spec: Spec) -> None:
         raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 
 
+def check_data(spec: Spec) -> None:
+    """Pure. Unplannable when a step works on another kind of data set than the run has. A client has none: it lies on
+    the server."""
+    if (spec["target"] or {}).get("kind") == "remote":
+        return
+    found = (spec.get("dataset") or {}).get("kind")
+    for step in spec["steps"]:
+        wanted = WORKLOADS[step["kind"]].dataset if step["kind"] in WORKLOADS else ""
+        if wanted and found != wanted:
+            raise Unplannable("dataset.kind", found, f"{wanted}: step {step['name']} works on its tables")
+
+
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
     """Pure. Unplannable when settings want of the target what it cannot give."""
     target = spec["target"]
@@ -292,6 +304,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plan_steps(spec)
     check_versions(facts, spec)
     plan_dataset(spec)
+    check_data(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")

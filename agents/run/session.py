@@ -238,6 +238,7 @@ class Session:
             self._lend()
             self._run_step(step)
         self._lend()  # a run may be there for its data only
+        self._prove_data()
         if self._serving:
             if not self.spec["steps"]:
                 self._serving.wait()
@@ -260,6 +261,13 @@ class Session:
             from ..datasets.lend import lend
 
             self._lent = self._lent or lend(self)
+
+    def _prove_data(self) -> None:
+        """That the load left its data set as its rules have it."""
+        if self.cluster:
+            from ..datasets import conditions
+
+            conditions.prove(self)
 
     def begin(self, step: str) -> None:
         """The state in which this step runs."""

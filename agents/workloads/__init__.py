@@ -11,9 +11,10 @@ from .pg_tests import PgTestFsync, PgTestTiming
 from .pgbench import PgBench
 from .sql import Sql
 from .sysbench import Sysbench
+from .tpcc.workload import Tpcc
 from .wait import Wait
 
-_ALL = (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sysbench(), Sql(), Command(), Wait())
+_ALL = (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sysbench(), Tpcc(), Sql(), Command(), Wait())
 WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in _ALL}
 # What load generators report per second, in the order of the catalogue: source -> its columns.
 SAMPLES: dict[str, Columns] = {source: told for workload in _ALL for source, told in workload.samples.items()}

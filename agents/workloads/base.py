@@ -144,6 +144,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
+    dataset = ""  # the kind of data set that it works on, where no other will do
     samples: dict[str, Columns] = {}  # source -> the columns of the time series that a step of it yields
     rates: tuple[str, ...] = ()  # the columns of its own source that add up to its throughput
     ends_when_steady = False  # whether a warm-up may wait until its throughput is steady

@@ -250,7 +250,7 @@ class PgBench(Workload):
         scripts = [text for _, text, _ in pgbench_options.texts(options)]
         return any(name != "select-only" for name in own) or any(map(may_write, scripts))
 
-    def measure(self, options: Options, stage: Stage) -> None:
+    def measure(self, options: Options, stage: Stage, spare_s: float = 120.0) -> None:
         options = self._resolved(options, stage)
         context = self._context(options, stage)
         logs = self._logs(options, stage)
@@ -263,7 +263,7 @@ class PgBench(Workload):
 
         stage.measure(
             self.argv(options, context),
-            limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + 120.0,
+            limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + spare_s,
             total_s=seconds,
             on_line=on_line,
             look=logs.look if logs else None,

@@ -16,6 +16,7 @@ from readers.measure.pgbench import measure_pgbench
 from readers.measure.sql import measure_sql
 from readers.measure.sysbench import measure_sysbench
 from readers.measure.table import measure_figures
+from readers.measure.tpcc import measure_tpcc
 from readers.measure.tracer import measure_tracer
 
 __all__ = ["Measurement", "measure"]
@@ -27,6 +28,7 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
     "pg_test_fsync": measure_pg_test_fsync,
     "pg_test_timing": measure_pg_test_timing,
     "sysbench": measure_sysbench,
+    "tpcc": measure_tpcc,
     "sql": measure_sql,
     "command": measure_command,
 }

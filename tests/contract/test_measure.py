@@ -11,6 +11,7 @@ from agents.workloads import WORKLOADS
 from common.errors import FormatError, WorkloadError
 from readers.measure import MEASURE, Measurement, measure
 from readers.measure.pgbench import LOOPS
+from readers.measure.tpcc import ABOUT
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -83,6 +84,27 @@ def test_a_run_short_of_transactions_yields_nothing_even_without_stderr() -> Non
 def test_an_output_without_tps_yields_nothing() -> None:
     with pytest.raises(FormatError, match="no tps line"):
         measure("pgbench", {"stdout": sample("hostile-pgbench-cut_before_tps.out")})
+
+
+def test_tpcc_tells_new_orders_per_minute_the_mix_and_each_type_of_transaction() -> None:
+    found = by_name(measure("tpcc", {"stdout": sample("pgbench-18-tpcc.out")}))
+
+    assert found["nopm"] == Measurement("nopm", 60 * 72.540178, "new orders/min", "higher", ABOUT)
+    assert found["tpm"].value == 60 * found["tps"].value == 60 * 165.770509
+    assert found["new_order share"].value == pytest.approx(100 * 291 / 665)
+    assert found["new_order share"].definition == "asked for: 45 %"
+    assert (found["delivery latency_avg"].value, found["delivery deadlock_failures"].value) == (52.748, 0)
+    assert not [name for name in found if name.startswith("script:")]
+
+
+def test_latencies_of_tpcc_leave_out_what_terminals_wait() -> None:
+    outputs = {"stdout": sample("pgbench-18-tpcc_terminals.out")}
+
+    found = by_name(measure("tpcc", outputs, {"terminals": True}))
+
+    assert found["payment latency_avg"].value == pytest.approx(11339.525 - 3004.200 - 8318.088)
+    assert found["latency_avg"].value == pytest.approx((7 * 17.237 + 13 * 9.988) / 20)
+    assert "latency_stddev" not in found and "nopm" not in found
 
 
 def test_fio_measures_each_job_and_direction() -> None:

@@ -48,6 +48,7 @@ SECTIONS = (
             "reference/workloads",
             "docs/workloads",
             "docs/pgbench",
+            "docs/tpcc",
             "reference/figures",
             "docs/formats",
             "reference/command-line",

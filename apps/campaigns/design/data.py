@@ -1,4 +1,4 @@
-"""The data set of a run: the campaign's own, or the one that its pgbench steps' scale asks for. Pure."""
+"""The data set of a run: the campaign's own, or the one that its steps ask for. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from agents.datasets import DATASETS, RESETS
 from agents.errors import Unplannable
 from agents.run.planning import plan_dataset
+from agents.workloads import WORKLOADS
 from apps.campaigns.design.steps import Step
 from apps.tuning import rules
 from common.errors import PlanError
@@ -36,8 +37,23 @@ def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
         raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
 
 
+def needed(steps: Sequence[Step]) -> tuple[str, str]:
+    """(kind of data set, step) of the first step that works on no other; empty where any will do."""
+    known = ((WORKLOADS[step["kind"]].dataset, step["name"]) for step in steps if step["kind"] in WORKLOADS)
+    return next((each for each in known if each[0]), ("", ""))
+
+
+def default_kind(steps: Sequence[Step]) -> str:
+    """The kind of the data set that the steps ask for where none is named; "" for none."""
+    pgbench = any(step["kind"] == PGBENCH for step in steps)
+    return needed(steps)[0] or (PGBENCH if pgbench else "")
+
+
 def derived(steps: Sequence[Step]) -> Wanted | None:
-    """What the steps' scale asks for; None where no pgbench step is among them."""
+    """What the steps ask for: the smallest of the kind that they need, or pgbench's tables of their scale."""
+    kind, _ = needed(steps)
+    if kind:
+        return {"name": f"{kind} default", "kind": kind, "options": {}, "reset": "auto"}
     scales = {step["options"].get("scale", 1) for step in steps if step["kind"] == PGBENCH}
     if len(scales) > 1:
         told = ", ".join(map(str, sorted(scales)))
@@ -56,6 +72,7 @@ def resolve(
     `touched` are the paths that factors set in the steps.
     """
     wanted = copy.deepcopy(own) if own else derived(steps)
+    _check_kind(wanted, steps)
     if wanted is None and changes:
         raise PlanError(next(iter(changes)), "this campaign has no data set", hint="name one")
     if own and own["kind"] == PGBENCH:
@@ -66,6 +83,14 @@ def resolve(
         assert wanted is not None  # noqa: S101 - for the type checker
         wanted["options"] = rules.patch(wanted["options"], {path.removeprefix(ROOT): value})
     return wanted, _scaled(steps, wanted)
+
+
+def _check_kind(wanted: Wanted | None, steps: Sequence[Step]) -> None:
+    kind, step = needed(steps)
+    if wanted and kind and wanted["kind"] != kind:
+        named = f"{wanted.get('name') or 'the data set'} is of kind {wanted['kind']}"
+        hint = f"choose a data set of kind {kind}, which step {step} works on, or none for its default"
+        raise PlanError("dataset", named, hint=hint)
 
 
 def _scaled(steps: Sequence[Step], wanted: Wanted | None) -> list[Step]:

@@ -49,13 +49,14 @@ class Row:
 
 def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, Any]]:
     """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the one that
-    pgbench steps ask for."""
+    steps ask for."""
     schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
     of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
     properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
     schemas["workload"] = {"type": "object", "properties": properties}
-    if dataset or any(step["kind"] == data.PGBENCH for step in steps):
-        schemas["dataset"] = DATASETS[dataset or data.PGBENCH].schema
+    kind = dataset or data.default_kind(steps)
+    if kind:
+        schemas["dataset"] = DATASETS[kind].schema
     if dataset or any(WORKLOADS[step["kind"]].needs_postgres for step in steps):
         schemas["target"] = TARGET
     schemas["steps"] = {"type": "object", "properties": of_steps}

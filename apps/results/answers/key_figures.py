@@ -16,6 +16,7 @@ from apps.results.queries import runs_on
 TITLES: Mapping[str, str] = {
     "tps": "TPS",
     "tpmC": "tpmC",
+    "nopm": "new orders/min",
     "iops": "IOPS",
     "latency_avg": "mean latency",
     "latency_p50": "p50 latency",

@@ -186,6 +186,24 @@ def test_factors_change_the_data_set_of_a_campaign_and_its_scripts_are_told_the_
     assert spec["steps"][0]["options"]["scale"] == 7 and own["options"] == {"scale": 5}
 
 
+def test_a_workload_that_works_on_one_kind_of_data_gets_its_default_which_factors_change() -> None:
+    base = {**BASE, "steps": single("tpcc", {"calls": "functions"})}
+
+    spec = plan.resolve(base, [plan.Level("4", {"dataset.warehouses": 4})])
+
+    assert (spec["dataset"]["kind"], spec["dataset"]["options"]) == ("tpcc", {"warehouses": 4})
+
+
+def test_another_kind_of_data_than_a_step_works_on_is_refused_by_name() -> None:
+    own = {"name": "accounts r1", "kind": "pgbench", "options": {}, "reset": "auto"}
+
+    with pytest.raises(PlanError) as refused:
+        plan.resolve({**BASE, "steps": single("tpcc", {}), "dataset": own}, [])
+
+    assert (refused.value.subject, refused.value.message) == ("dataset", "accounts r1 is of kind pgbench")
+    assert refused.value.hint == "choose a data set of kind tpcc, which step measure works on, or none for its default"
+
+
 @pytest.mark.parametrize(
     ("changes", "found", "field"),
     [

@@ -58,6 +58,7 @@ CASES = [
         step("sql", query="select count(*) from big", times=3),
         step("sql", "timed", query="select pg_sleep(0.2)", times=3, explain=False),
     ),
+    case("tpcc", "nopm", step("tpcc", clients=2, time_s=3)),
     case("command", "answer", step("command", **ECHO)),
     case("wait", "echo.answer", step("command", "echo", **ECHO), step("wait", "measure", "cool", seconds=1)),
     case("pg_test_fsync", "one_write fdatasync us", step("pg_test_fsync", secs_per_test=1), needs=("postgresql-15",)),

@@ -1,0 +1,140 @@
+"""The tables of tpcc, derived from TPC-C: made on the server by SQL, several warehouses at a time."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from ..errors import Unplannable
+from . import tpcc_conditions, tpcc_sql
+from .base import Data, Options, Step
+
+OLDEST = 12  # the first pgbench with \gset, and the first PostgreSQL with foreign keys to partitioned tables
+JOBS = 4
+# Measured with PostgreSQL 18: bytes of a warehouse with its indexes, and of the items.
+WAREHOUSE, ITEMS = 108_000_000, 11_500_000
+_SHARES = {"customer": 0.02, "stock": 0.03, "orders": 0.03, "order_line": 0.1}
+
+
+class TpccData(Data):
+    kind = "tpcc"
+    title = "tpcc"
+    help = "Nine tables derived from TPC-C: warehouses with their districts, customers, stock and orders"
+    schema = {
+        "type": "object",
+        "title": "tpcc",
+        "properties": {
+            "warehouses": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 100000,
+                "title": "Warehouses",
+                "description": f"About {WAREHOUSE // 1_000_000} MB each with indexes",
+                "default": 1,
+            },
+            "partitions": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 1000,
+                "title": "Partitions",
+                "description": "Of every table but item, by a hash of the warehouse; 0 for none",
+                "default": 0,
+            },
+            "foreign_keys": {"type": "boolean", "title": "Foreign keys", "default": True},
+            "jobs": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 256,
+                "title": "Warehouses made at a time",
+                "description": "Connections that make them; the data are the same",
+                "default": JOBS,
+            },
+        },
+        "additionalProperties": False,
+    }
+
+    def steps(self, options: Options, major: int) -> list[Step]:
+        if major < OLDEST:
+            raise Unplannable("dataset.kind", self.kind, f"PostgreSQL {OLDEST} or later, not {major}")
+        return [
+            Step("tables", "create tables", 0.0, sql=";\n".join(_create(options))),
+            Step("items", "insert items", 0.01, sql=tpcc_sql.items(), data=True),
+            _warehouses(options),
+            _pgbench("vacuum", "vacuum and analyze", 0.08, [f"vacuum analyze {table}" for table in tpcc_sql.TABLES]),
+            *(_keys(table) for table in tpcc_sql.KEYS),
+            *(_references(table) for table in tpcc_sql.REFERENCES if options.get("foreign_keys", True)),
+        ]
+
+    def conditions(self) -> Mapping[str, str]:
+        return tpcc_conditions.CONDITIONS
+
+    def bytes(self, options: Options) -> int:
+        return ITEMS + WAREHOUSE * int(options.get("warehouses", 1))
+
+    def fingerprint(self, options: Options, major: int) -> str:
+        same = {name: value for name, value in options.items() if name != "jobs"}
+        return super().fingerprint(same, major)
+
+
+def _create(options: Options) -> list[str]:
+    count = options.get("partitions", 0)
+    made = [f"drop table if exists {', '.join(tpcc_sql.TABLES)}"]
+    for table in tpcc_sql.TABLES:
+        home = tpcc_sql.HOMES.get(table, "") if count else ""
+        made.append(
+            f"create table {table} ({tpcc_sql.COLUMNS[table]})" + (f" partition by hash ({home})" if home else "")
+        )
+        made += [
+            f"create table {table}_{part + 1} partition of {table} for values with (modulus {count}, remainder {part})"
+            for part in range(count if home else 0)
+        ]
+    return made
+
+
+def _warehouses(options: Options) -> Step:
+    """Each client of pgbench makes every so-manieth warehouse; what is interrupted begins again with empty tables."""
+    count = options.get("warehouses", 1)
+    jobs = min(options.get("jobs", JOBS), count)
+    script = [
+        r"\set warehouse :made * :jobs + :client_id + 1",
+        r"\set made :made + 1",
+        r"\if :warehouse <= :warehouses",
+        "begin;",
+        *(f"{statement};" for statement in tpcc_sql.warehouse()),
+        "commit;",
+        r"\endif",
+    ]
+    clients = [f"-c{jobs}", f"-j{jobs}", f"-t{-(-count // jobs)}"]
+    defined = [
+        part
+        for name, value in (("made", 0), ("jobs", jobs), ("warehouses", count))
+        for part in ("-D", f"{name}={value}")
+    ]
+    return Step(
+        "warehouses",
+        "insert warehouses",
+        0.6,
+        argv=("-n", *clients, *defined, "-f", "-"),
+        stdin="\n".join(script) + "\n",
+        clean=f"truncate {', '.join(table for table in tpcc_sql.TABLES if table != 'item')}",
+        data=True,
+        done=f"select count(*)::float / {count} from warehouse",
+    )
+
+
+def _pgbench(name: str, title: str, share: float, statements: list[str]) -> Step:
+    """Statements that need to be transactions of their own; done again as a whole where they are interrupted."""
+    script = "".join(f"{statement};\n" for statement in statements)
+    return Step(name, title, share, argv=("-n", "-t1", "-f", "-"), stdin=script)
+
+
+def _keys(table: str) -> Step:
+    commands = [f"alter table {table} add primary key ({tpcc_sql.KEYS[table]})"]
+    commands += [tpcc_sql.INDEXES[table]] if table in tpcc_sql.INDEXES else []
+    share = _SHARES.get(table, 0.001)
+    return Step(f"keys-{table}", f"indexes of {table}", share, sql=";\n".join(commands), watch="create_index")
+
+
+def _references(table: str) -> Step:
+    added = [f"add foreign key ({columns}) references {other}" for columns, other in tpcc_sql.REFERENCES[table]]
+    share = _SHARES.get(table, 0.005)
+    return Step(f"references-{table}", f"foreign keys of {table}", share, sql=f"alter table {table} {', '.join(added)}")

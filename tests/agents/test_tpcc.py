@@ -1,0 +1,194 @@
+"""tpcc, carried out: its data set, its five transactions in both ways, and the conditions that hold after each run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agents.datasets import DATASETS
+from agents.datasets.tpcc_conditions import CONDITIONS
+from agents.errors import Unplannable
+from agents.run.planning import check_data
+from agents.workloads import WORKLOADS
+from readers.measure import measure
+
+from .driver import Connection, of
+from .theirs import DEBIANS
+
+Spec = dict[str, Any]
+Make = Callable[..., Spec]
+TPCC, DATA = WORKLOADS["tpcc"], DATASETS["tpcc"]
+TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
+# One statement for each condition, which breaks it.
+BREAKS = (
+    "update warehouse set w_ytd = w_ytd + 1 where w_id = 1;"
+    "update district set d_next_o_id = d_next_o_id + 1 where d_w_id = 1 and d_id = 2;"
+    "delete from new_order where no_w_id = 1 and no_d_id = 3 and no_o_id = 2500;"
+    "update orders set o_ol_cnt = o_ol_cnt + 1 where o_w_id = 1 and o_d_id = 4 and o_id = 7"
+)
+
+
+@pytest.fixture
+def tpcc(spec: Make) -> Make:
+    """A spec of one step of tpcc; `data` are options of its data set, keywords those of the step."""
+
+    def make(data: dict[str, Any] | None = None, **options: Any) -> Spec:
+        own = {"clients": 4, "jobs": 2, **({} if "time_s" in options else {"transactions": 100}), **options}
+        steps = [{"name": "measure", "kind": "tpcc", "options": own}]
+        return {**spec(), "dataset": {"kind": "tpcc", "options": data or {}}, "steps": steps}
+
+    return make
+
+
+def ended_well(agent: Connection, spec: Spec) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """The figures of its step, and its events."""
+    run = agent.submit(spec)
+    events = agent.events(run, limit_s=180)
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    outputs = {
+        name: agent.file(run, f"out/measure/{name}") for name in ("stdout", "stderr", "load.json", "latency.json")
+    }
+    return {each.name: each.value for each in measure("tpcc", outputs, spec["steps"][0]["options"])}, events
+
+
+def conditions(events: list[dict[str, Any]]) -> list[bool]:
+    return [proof["ok"] for proof in of(events, "proof", setting="dataset")]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("calls", ["sql", "functions"])
+def test_five_transactions_run_by_their_weights_and_leave_the_data_consistent(
+    agent: Connection, tpcc: Make, calls: str
+) -> None:
+    figures, events = ended_well(agent, tpcc(calls=calls))
+
+    assert figures["transactions"] == 400 and figures["failed"] == 0
+    assert figures["new_order share"] == pytest.approx(45, abs=12)
+    assert figures["nopm"] == pytest.approx(60 * figures["new_order tps"]) and figures["tpm"] == 60 * figures["tps"]
+    assert figures["new_order latency_p95"] >= figures["new_order latency_p50"] > 0
+    assert conditions(events) == [True] * 4
+
+
+@pytest.mark.parametrize("mode", ["extended", "prepared"])
+@pytest.mark.parametrize("calls", ["sql", "functions"])
+def test_transactions_run_in_every_query_mode(agent: Connection, tpcc: Make, calls: str, mode: str) -> None:
+    figures, events = ended_well(agent, tpcc(calls=calls, mode=mode))
+
+    assert figures["transactions"] == 400 and conditions(events) == [True] * 4
+
+
+@pytest.mark.needs("postgresql-15")
+@pytest.mark.parametrize("calls", ["sql", "functions"])
+def test_transactions_run_on_an_older_server(agent: Connection, tpcc: Make, calls: str) -> None:
+    wanted = tpcc(calls=calls)
+    wanted["target"]["bin_dir"] = DEBIANS
+
+    figures, events = ended_well(agent, wanted)
+
+    assert figures["transactions"] == 400 and conditions(events) == [True] * 4
+
+
+def test_warehouses_are_made_several_at_a_time_in_partitions_and_reach_each_other(
+    agent: Connection, tpcc: Make
+) -> None:
+    data = {"warehouses": 3, "partitions": 2, "jobs": 2}
+
+    figures, events = ended_well(agent, tpcc(data, remote_lines=100, remote_payments=100, rollback=50))
+
+    made = of(events, "dataset")[-1]
+    assert [name for name, _ in made["seconds"]][:4] == ["tables", "items", "warehouses", "vacuum"]
+    rows = {name: each["rows"] for name, each in made["relations"].items()}
+    assert rows["stock_1"] + rows["stock_2"] == 300_000 and rows["orders_1"] + rows["orders_2"] == 90_000
+    assert figures["transactions"] == 400 and conditions(events) == [True] * 4
+
+
+def test_rolled_back_new_orders_leave_nothing(agent: Connection, tpcc: Make) -> None:
+    wanted = tpcc(weights={"new_order": 1}, rollback=100, home="client")
+    last = {
+        "query": "select max(o_id) as o_id from orders",
+        "figures": {"o_id": {"unit": "orders", "better": "higher"}},
+    }
+    wanted["steps"].append({"name": "left", "kind": "sql", "options": last})
+    run = agent.submit(wanted)
+
+    events = agent.events(run, limit_s=180)
+
+    assert conditions(events) == [True] * 4
+    assert b"number of transactions actually processed: 400/400" in agent.file(run, "out/measure/stdout")
+    assert agent.file(run, "out/left/stdout").startswith(b'{"o_id":3000}')
+
+
+def test_terminals_wait_and_their_latency_leaves_that_out(agent: Connection, tpcc: Make) -> None:
+    wanted = tpcc(terminals=True, weights={"stock_level": 1, "order_status": 1}, clients=3, jobs=1, transactions=1)
+
+    figures, _ = ended_well(agent, wanted)
+
+    assert figures["tps"] < 1 and figures["latency_avg"] < 1000
+
+
+@pytest.mark.fast
+def test_a_run_that_breaks_the_conditions_yields_no_result(agent: Connection, tpcc: Make) -> None:
+    wanted = tpcc()
+    wanted["steps"].append({"name": "break", "kind": "sql", "options": {"statements": BREAKS}})
+
+    events = agent.events(agent.submit(wanted), limit_s=180)
+
+    (outcome,) = of(events, "outcome")
+    assert outcome["outcome"] == "failed" and outcome["error"]["blame"] == "workload"
+    assert "consistency condition 1: W_YTD = sum(D_YTD): 1 violation" in outcome["error"]["message"]
+    assert conditions(events) == [False] * 4
+
+
+def test_a_data_set_is_the_same_whoever_many_make_it() -> None:
+    same = [DATA.fingerprint({"warehouses": 2, **jobs}, 18) for jobs in ({}, {"jobs": 1}, {"jobs": 9})]
+
+    assert len(set(same)) == 1 and DATA.fingerprint({"warehouses": 3}, 18) not in same
+
+
+def test_an_old_server_has_neither_the_data_nor_the_load() -> None:
+    with pytest.raises(Unplannable, match="PostgreSQL 12 or later, not 11"):
+        DATA.steps({}, 11)
+    with pytest.raises(Unplannable, match="PostgreSQL 12 or newer, not 11"):
+        TPCC.check_version({}, 11)
+
+
+@pytest.mark.parametrize("dataset", [None, {"kind": "pgbench", "options": {}}])
+def test_another_data_set_is_refused(tpcc: Make, dataset: dict[str, Any] | None) -> None:
+    with pytest.raises(Unplannable, match=r"dataset\.kind.*accepted: tpcc: step measure works on its tables"):
+        check_data({**tpcc(), "dataset": dataset})
+
+
+def test_a_client_of_another_machine_has_no_data_set_of_its_own(tpcc: Make) -> None:
+    check_data({**tpcc(), "dataset": None, "target": {"kind": "remote"}})
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"weights": {"payment": 0}}, "tpcc.weights"),
+        ({"time_s": 1, "transactions": 1}, "tpcc.transactions"),
+        ({"rate_share": 0.5}, "tpcc.rate_share"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: dict[str, Any], refused: str) -> None:
+    with pytest.raises(Unplannable) as failure:
+        TPCC.check(options)
+
+    assert failure.value.field == refused
+
+
+def test_only_transactions_that_write_need_data_of_their_own() -> None:
+    assert TPCC.writes({}) and not TPCC.writes({"weights": {"order_status": 1, "stock_level": 1, "payment": 0}})
+
+
+def test_figures_of_a_type_are_those_of_pgbench() -> None:
+    assert TPCC.metric("payment latency_p99.9") == TPCC.metric("latency_p99.9")
+    assert TPCC.metric("payment latency_p95") is not None and TPCC.metric("payment share") is None
+    assert TPCC.is_main("nopm") and not TPCC.is_main("payment latency_avg")
+
+
+def test_each_condition_counts_what_breaks_it() -> None:
+    assert [re.findall(r"condition (\d)", name) for name in CONDITIONS] == [["1"], ["2"], ["3"], ["4"]]
