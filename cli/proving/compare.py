@@ -60,6 +60,8 @@ def _shown(found: dict[str, Any]) -> Any:
     head = ("side", "n", f"{found['figure']}, {found['unit']}", "95 % CI", "change", "verdict")
     differ = [f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in found["unplanned"]]
     words = [one["sentence"] for one in found["comparisons"]]
+    words += [each for one in found.get("changes", []) for each in [*one["mechanisms"], one["sentence"]]]
+    words += [one["sentence"] for one in found.get("plans", [])]
     return tables.below(tables.table(head, rows), tables.lines(*words, *found["more"], *differ, *found["warnings"]))
 
 

@@ -78,6 +78,12 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
+def plan_shapes(raw: bytes) -> list[str]:
+    """Of what psql printed of explained executions: the different plans in the order in which they came."""
+    blocks, _ = _executions(raw)
+    return list(dict.fromkeys(plan.shape for block in blocks for plan in parse_explain(block).plans))
+
+
 def _explained(blocks: list[bytes]) -> Iterator[Measurement]:
     plans = [plan for block in blocks for plan in parse_explain(block).plans]
     execution = [_execution(plan) for plan in plans]

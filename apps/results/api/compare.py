@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 import stats
+from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.compare import KINDS, MOST, Compared, read
 
 ASKED = [
@@ -71,6 +72,39 @@ class SharedSerializer(serializers.Serializer[Any]):
     runs = serializers.IntegerField(help_text="of the side that has the fewest")
 
 
+class FigureChangeSerializer(serializers.Serializer[Any]):
+    figure = serializers.CharField()
+    title = serializers.CharField()
+    group = serializers.CharField(help_text="CPU, memory, I/O, WAL, locks and waits ...")
+    unit = serializers.CharField(allow_blank=True)
+    before = serializers.FloatField(help_text="mean of the first side")
+    after = serializers.FloatField()
+    is_ratio = serializers.BooleanField(help_text="change, low and high are in percent; else in units, or points of %")
+    change = serializers.FloatField()
+    low = serializers.FloatField(help_text="interval that allows for the selection")
+    high = serializers.FloatField()
+    effect = serializers.FloatField(allow_null=True, help_text="in standard deviations of one run")
+    q = serializers.FloatField(help_text="p adjusted for all figures and sides (Benjamini and Hochberg)")
+
+
+class SideChangesSerializer(serializers.Serializer[Any]):
+    """Figures of one side that differ from the first, the largest effects first: associations, not causes."""
+
+    side = serializers.CharField(source="label")
+    sentence = serializers.CharField()
+    mechanisms = serializers.ListField(child=serializers.CharField(), help_text="known ones whose figures moved")
+    compared = serializers.IntegerField(help_text="figures in all")
+    figures = FigureChangeSerializer(many=True, source="changes")
+
+
+class PlanChangeSerializer(serializers.Serializer[Any]):
+    step = serializers.CharField()
+    side = serializers.CharField(source="level")
+    sentence = serializers.CharField()
+    before = serializers.CharField(help_text="plan of the first side, a node a line")
+    after = serializers.CharField()
+
+
 class ComparedSerializer(serializers.Serializer[Any]):
     """The page's answer: figures of each side, each against the first, and what else differed."""
 
@@ -88,6 +122,8 @@ class ComparedSerializer(serializers.Serializer[Any]):
     warnings = serializers.ListField(child=serializers.CharField())
     more = serializers.ListField(child=serializers.CharField(), help_text="how many further runs would tell")
     figures = serializers.ListField(child=serializers.CharField(), help_text="what else can be compared")
+    changes = SideChangesSerializer(many=True, help_text="what else changed, within one campaign and host")
+    plans = PlanChangeSerializer(many=True, help_text="where the planner chose another plan")
     what = serializers.CharField(allow_blank=True)
     whats = SharedSerializer(many=True)
 
@@ -103,8 +139,11 @@ def _shown(found: Compared) -> dict[str, Any]:
     comparisons = [_told(one) for one in found.comparisons]
     whats = [{"what": what, "words": words, "runs": runs} for what, words, runs in found.whats]
     worse = any(one["worse"] for one in comparisons)
+    changed = comparison_changes(found)
     return {**vars(found), "sides": found.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
-        "sentence": found.sentence
+        "sentence": found.sentence,
+        "changes": changed.levels,
+        "plans": changed.plans,
     }
 
 

@@ -16,6 +16,7 @@ from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
 from apps.results import charts
 from apps.results.answers import shared_cells
+from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.compare import KINDS, Compared, read
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
@@ -40,7 +41,9 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         answer = page(request, "results/compare.html", context)
         answer.status_code = UNPROCESSABLE
         return answer
+    changes = comparison_changes(found)
     context |= {"found": found, "shared": shared_cells.shared(found, _start(request)), **_addresses(found)}
+    context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
     return page(request, "results/compare.html", context)
 
 

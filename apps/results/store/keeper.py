@@ -115,7 +115,7 @@ class Keeper:
         """The level of the answer first: the others are folded away."""
         found = campaign_changes(self.campaign, self._whole)
         best = headline(self.table().levels, self.table().better)
-        levels = sorted(found.levels, key=lambda level: best is None or level.label != best.label)
+        levels = found.first(best.label if best else "")
         return {"changes": found, "first": levels[:1], "others": levels[1:]}
 
     def _findings(self) -> dict[str, Any]:

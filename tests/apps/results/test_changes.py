@@ -7,20 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.library import workloads
+from apps.campaigns.models import Artefact, Campaign, Run
 from apps.results.answers.changes import figures
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
 from apps.results.answers.changes.of_campaign import campaign_changes
+from apps.results.answers.changes.of_comparison import APART, comparison_changes
+from apps.results.answers.compare import read
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement, StepMeans
 from apps.results.queries import campaign_table
 from stats.associations import Association
 from tests.apps.results.test_judgements import factor, measured
-from tests.factories import browser
+from tests.factories import browser, make_campaign
 
 COMMIT = "settings.postgresql.synchronous_commit"
 FAST = {"on": (1000, 1010, 990, 1005, 995, 1002), "off": (1900, 1920, 1890, 1905, 1899, 1910)}
@@ -152,6 +156,69 @@ def test_loads_without_transactions_are_told_per_second(admin: User) -> None:
 
     (row,) = [each for each in level.changes if each.figure == "context_switches_per_transaction"]
     assert (row.title, row.unit, round(row.after, -3)) == ("context switches", "switches/s", 38000)
+
+
+@pytest.mark.django_db
+def test_a_comparison_of_two_levels_tells_the_same(campaign: Campaign, admin: User, client: Client) -> None:
+    of = [f"level:{campaign.pk}:{label}" for label in ("on", "off")]
+
+    found = browser(admin).get("/api/v1/compare/", {"of": of}).json()
+
+    (side,) = found["changes"]
+    (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
+    assert [each["figure"] for each in side["figures"]] == [each.figure for each in level.changes]
+    assert (side["side"], len(side["mechanisms"]), found["plans"]) == ("off", 1, [])
+    client.force_login(admin)
+    assert "What changed with it" in client.get(reverse("compare"), {"of": of}).content.decode()
+
+
+@pytest.mark.django_db
+def test_campaigns_of_two_days_are_not_compared_in_all_figures(campaign: Campaign, admin: User) -> None:
+    other = observed(admin, FAST)
+
+    found = read(QueryDict(f"of=level:{campaign.pk}:on&of=level:{other.pk}:off"))
+
+    assert comparison_changes(found).levels == []
+    assert comparison_changes(found).note == APART
+
+
+EXPLAINED = """                        QUERY PLAN
+----------------------------------------------------------
+ {} (cost=0.00..35.50 rows=2550 width=4) (actual time=0.010..0.011 rows=1 loops=1)
+ Planning Time: 0.1 ms
+ Execution Time: 0.1 ms
+(3 rows)
+
+at 1795273630.000001
+"""
+SCAN, INDEX = "Seq Scan on t", "Index Only Scan using t_pkey on t"
+
+
+@pytest.mark.django_db
+def test_another_plan_is_told_with_both_plans(admin: User, client: Client) -> None:
+    steps = [{"name": "q", "role": "measure", "kind": "sql", "options": {"query": "select 1", "times": 3}}]
+    by_level = {"on": [SCAN], "off": [INDEX]}
+    campaign = make_campaign(
+        Campaign.State.FINISHED,
+        by=admin,
+        factors=[factor("enable_seqscan", "on", "off", path="settings.postgresql.enable_seqscan")],
+        workload=workloads.save_workload("plans", steps, by=admin),
+        metric="execution_mean",
+    )
+    for run in campaign.runs.all():
+        content = "".join(EXPLAINED.format(plan) for plan in by_level[run.label] * 3).encode()
+        Artefact.objects.create(run=run, path="out/q/stdout", size=len(content), sha256="", content=content)
+        Measurement.objects.create(run=run, step="q", name="execution_mean", value=2.0, unit="ms", better="lower")
+
+    (told,) = [each for each in judgements(campaign) if each.topic == "plans"]
+
+    assert told.sentence == (
+        f"The plan of step q differs with enable_seqscan=off, against enable_seqscan=on: {SCAN} becomes {INDEX}."
+    )
+    assert (told.figures["before"], told.figures["after"]) == (SCAN, INDEX)
+    client.force_login(admin)
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    assert f"<pre>{SCAN}</pre>" in page and f"<pre>{INDEX}</pre>" in page
 
 
 def moved(figure: str, change: float, differs: bool = True) -> Association:

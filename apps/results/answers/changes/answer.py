@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import stats
@@ -11,6 +11,7 @@ from apps.results.answers.changes import words
 from apps.results.answers.changes.figures import GROUPS, Figure
 from apps.results.answers.changes.mechanisms import Settings, mechanisms
 from apps.results.answers.changes.observations import Observed, Place, observed
+from apps.results.answers.changes.plans import PlanChange, plan_changes
 from apps.results.answers.sentences import Judgement
 from apps.results.models import StepMeans
 from stats.associations import Association
@@ -72,11 +73,13 @@ class LevelChanges:
 
 @dataclass(frozen=True)
 class Changes:
-    """`baseline`: the heading of its column. `note`: why nothing can be told, where that is so."""
+    """`baseline`: the heading of its column. `note`: why nothing can be told, where that is so. `plans`: where the
+    planner chose another plan."""
 
     baseline: str
     levels: list[LevelChanges] = field(default_factory=list)
     note: str = ""
+    plans: list[PlanChange] = field(default_factory=list)
 
     def judgements(self) -> list[Judgement]:
         """The sentences as findings; figures hold the rows."""
@@ -86,7 +89,14 @@ class Changes:
             figures: dict[str, Any] = {"level": level.label, "compared": level.compared, "changes": rows}
             found += [Judgement("mechanism", each, "note", {"level": level.label}) for each in level.mechanisms]
             found.append(Judgement("what changed", level.sentence, "note", figures))
+        for plan in self.plans:
+            figures = {"level": plan.level, "step": plan.step, "before": plan.before, "after": plan.after}
+            found.append(Judgement("plans", plan.sentence, "note", figures))
         return found
+
+    def first(self, label: str = "") -> list[LevelChanges]:
+        """The levels, the one with this label first."""
+        return sorted(self.levels, key=lambda level: level.label != label)
 
 
 @dataclass(frozen=True)
@@ -101,8 +111,17 @@ class Subject:
     metric: str = ""
 
 
-def changes(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
-    """Of one step; the first subject is the baseline. Three queries at most; nothing where no collector looked."""
+def changes(
+    steps: Sequence[Mapping[str, Any]], step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str
+) -> Changes:
+    """Figures of one step, and plans of all `steps`; the first subject is the baseline. Three queries, and one for each
+    step with plans."""
+    found = _figures(step, places, subjects, metric)
+    return replace(found, plans=plan_changes(steps, places, {each.label: each.name for each in subjects}))
+
+
+def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
+    """Nothing where no collector looked."""
     base = subjects[0]
     if not StepMeans.objects.filter(run__in=[place.run for place in places[:MOST_RUNS]], step=step).exists():
         return Changes(base.heading)

@@ -16,14 +16,14 @@ from common.wording import percent
 
 
 def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
-    """Of a table with the points of its runs; of the step that the metric is of. Three queries at most."""
+    """Of a table with the points of its runs; of the step that the metric is of."""
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(table.metric, table.unit, table.better)  # type: ignore[arg-type]  # one of the two
     settings = _settings(campaign)
     base = [level for level in table.levels if level.label == table.baseline]
     others = [level for level in table.levels if level.label != table.baseline]
     subjects = [_subject(campaign, level, settings.get(level.label, {}), metric.label) for level in [*base, *others]]
-    return changes(chosen.step, _places(table), subjects, chosen.name)
+    return changes(steps.measured(campaign.steps), chosen.step, _places(table), subjects, chosen.name)
 
 
 def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: str) -> Subject:

@@ -1,0 +1,46 @@
+"""SELECT only: what changed with each side of a comparison against the first."""
+
+from __future__ import annotations
+
+import orjson
+
+from apps.campaigns.design import steps
+from apps.results.answers.changes.answer import Changes, Subject, changes
+from apps.results.answers.changes.observations import Place
+from apps.results.answers.compare import Arm, Compared
+from apps.results.store.keeper import Keeper
+from apps.results.store.kept import revived
+from common.wording import percent
+
+LETTERS = "ABCDEF"
+APART = "Other figures are compared only between levels of one campaign on one host."
+
+
+def comparison_changes(found: Compared) -> Changes:
+    """As it is kept with the campaign of both sides; sides of several campaigns or hosts cannot be told apart."""
+    if not found.paired:
+        return Changes(LETTERS[0], note=APART)
+    words = f"changes {orjson.dumps(found.query()).decode()}"
+    told = Keeper(found.arms[0].runs[0].campaign).asked(words, lambda: _changes(found))
+    kept: Changes = revived(Changes, orjson.loads(told))
+    return kept
+
+
+def _changes(found: Compared) -> Changes:
+    places = [
+        Place(run.pk, arm.title, run.block, run.position)
+        for arm in found.arms
+        for run in arm.runs
+        if run.pk in arm.values
+    ]
+    step, _, metric = found.figure.partition(".")
+    subjects = [_subject(found, place, arm) for place, arm in enumerate(found.arms)]
+    campaign = found.arms[0].runs[0].campaign
+    return changes(steps.measured(campaign.steps), step, places, subjects, metric)
+
+
+def _subject(found: Compared, place: int, arm: Arm) -> Subject:
+    """What differs between the sides is what they set."""
+    against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in found.comparisons}
+    settings = {row.path: row.values[place] for row in found.differences}
+    return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))
