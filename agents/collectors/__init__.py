@@ -9,11 +9,13 @@ from .frequency import Frequency
 from .memory import Memory
 from .network import Network
 from .numa import Numa
+from .perf import Perf
 from .postgresql import PostgreSQL
 from .pressure import Pressure
 from .processes import Processes
 
-_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency)
+_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency, Perf)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
+USUAL = [name for name, collector in COLLECTORS.items() if collector.usual]  # of runs that ask for none by name
 
-__all__ = ["COLLECTORS", "Collector", "NotAvailable", "Subject"]
+__all__ = ["COLLECTORS", "USUAL", "Collector", "NotAvailable", "Subject"]

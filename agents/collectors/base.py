@@ -26,12 +26,14 @@ class Subject:
     """What is looked at: the directory on whose device the data lie and, where the run has one, its PostgreSQL.
 
     `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
-    list, purpose) -> its process, whose stderr is kept with the run."""
+    list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one as the agent itself is run,
+    without stdin: PostgreSQL's own account may not look into its processes."""
 
     data_dir: Path
     cluster: Optional[Target] = None
     postmaster: Optional[int] = None
     converse: Optional[Callable[[list[str], str], Child]] = None
+    attach: Optional[Callable[[list[str], str], Child]] = None
 
 
 class Collector(ABC):
@@ -41,6 +43,8 @@ class Collector(ABC):
     help: str
     columns: Columns
     needs_postgres = False
+    usual = True  # whether runs that do not choose have it
+    notes: tuple[str, ...] = ()  # what it has to say once it has started
     late = False  # its counts arrive up to a second late: what is left at the end is none of the last moments' own
 
     def __init__(self, system: System, subject: Subject) -> None:

@@ -58,6 +58,8 @@ class Onlooker:
         for collector in run.make_collectors(out):
             if self._carefully(collector, collector.start) is not None:
                 self._collectors.append(collector)
+                for note in collector.notes:
+                    run.note(note)
 
     def begin(self) -> None:
         """The load is about to start."""

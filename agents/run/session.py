@@ -16,7 +16,7 @@ from ..host import paths
 from ..measure.stage import Stage
 from ..postgres import roles
 from ..records.journal import Journal
-from ..records.processes import PIPE, Account, Child, adopt_orphans, end, environment, spawn
+from ..records.processes import DEVNULL, PIPE, Account, Child, adopt_orphans, end, environment, spawn
 from ..records.spool import Job, Record, Spool
 from ..recovery import reboot, recover
 from ..settings import SETTINGS, Plan, Proof, Scene, Write
@@ -51,7 +51,7 @@ class Session:
         self.tracer_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
-        self._step, self._told, self._stop = "", set[str](), False
+        self._step, self._told, self._noted, self._stop = "", set[str](), set[str](), False
         self._held: list[int] = []
         self._loaded = False
         self._lent: Optional[Loan] = None
@@ -365,24 +365,33 @@ class Session:
         from ..collectors import COLLECTORS, Subject
 
         def converse(argv: list[str], purpose: str) -> Child:
-            return self._converse(argv, purpose, out)
+            return self._beside(argv, purpose, out, self.account, PIPE)
+
+        def attach(argv: list[str], purpose: str) -> Child:
+            return self._beside(argv, purpose, out, Account(name=str(self.system.euid())), DEVNULL)
 
         directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
-        subject = Subject(directory, self.cluster, self.scene.postmaster, converse)
+        subject = Subject(directory, self.cluster, self.scene.postmaster, converse, attach)
         return [COLLECTORS[name](self.system, subject) for name in self.spec["collect"]["sources"]]
 
-    def _converse(self, argv: list[str], purpose: str, out: Path) -> Child:
-        """A client of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
-        env = self.cluster.env if self.cluster else {}
-        self.emit("command", {"purpose": purpose, "argv": [*self.account.wrapper, *argv], "env": env})
+    def note(self, message: str) -> None:
+        """Log something once in a run."""
+        if message not in self._noted:
+            self._noted.add(message)
+            self.log("info", message)
+
+    def _beside(self, argv: list[str], purpose: str, out: Path, account: Account, stdin: int) -> Child:
+        """A program of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
+        env = self.cluster.env if self.cluster and account is self.account else {}
+        self.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
         with (out / f"{purpose}.stderr").open("wb") as stderr:
             return spawn(
                 self.journal,
                 argv,
                 purpose=purpose,
-                account=self.account,
+                account=account,
                 env=environment(self.job.run, env),
-                stdin=PIPE,
+                stdin=stdin,
                 stdout=PIPE,
                 stderr=stderr,
             )

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from agents.collectors import COLLECTORS
+from agents.collectors import USUAL
 from agents.collectors.per_transaction import PER_TRANSACTION
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
@@ -68,7 +68,7 @@ def create_campaign(
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
         raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
-    collectors = list(COLLECTORS) if sources is None else sources
+    collectors = list(USUAL) if sources is None else sources
     _check_collector(steps.metric(workload.steps, metric).name, collectors)
     campaign = Campaign(
         name=name,

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import models
 
-from agents.collectors import COLLECTORS
+from agents.collectors import USUAL
 from apps.accounts.models import User
 from apps.campaigns.design.steps import Step
 from apps.campaigns.models.workloads import DataSet, Workload
@@ -18,7 +18,7 @@ from apps.tuning.models import Revision
 
 
 def all_sources() -> list[str]:
-    return list(COLLECTORS)
+    return list(USUAL)
 
 
 class Campaign(models.Model):

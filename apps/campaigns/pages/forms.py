@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.db.models import OuterRef, Q, Subquery
 
-from agents.collectors import COLLECTORS
+from agents.collectors import COLLECTORS, USUAL
 from apps.accounts.models import Role, User
 from apps.accounts.team import teams
 from apps.campaigns.design import nuisance, targets
@@ -197,7 +197,7 @@ class CampaignForm(StopForm):
     )
     sources = forms.MultipleChoiceField(
         choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
-        initial=list(COLLECTORS),
+        initial=list(USUAL),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Collectors",

@@ -17,7 +17,7 @@ LEAST_SHARE = 1.0
 _WAIT, _RUNNING = "wait.", "wait.running"
 _IDLE = re.compile(r"wait\.(Client:ClientRead|Activity:.+)")
 _OF_WAL = re.compile(r"wait\.(IO:(?i:wal).+|LWLock:(?i:wal).+|IPC:SyncRep)")
-WAL_WAITS, HIT_RATIO = "wal_waits", "hit_ratio"
+WAL_WAITS, HIT_RATIO, IPC = "wal_waits", "hit_ratio", "ipc"
 
 Kind = Literal["count", "gauge", "share"]
 Data = Mapping[str, Mapping[str, float]]  # as StepMeans has it
@@ -79,6 +79,18 @@ COLLECTED: tuple[Figure, ...] = (
     *_gauges(CPU, "cpu", "processes", {"procs_running": "run queue"}),
     *_gauges(CPU, "pressure", "%", {r"cpu\.some": "CPU pressure"}, "share"),
     *_gauges(CPU, "frequency", "MHz", {"mean": "CPU clock"}),
+    Figure(IPC, "instructions per cycle", CPU, "", "gauge"),
+    *_counts(
+        CPU,
+        "perf",
+        {
+            "cycles": ("cycles", "cycles"),
+            "instructions": ("instructions", "instructions"),
+            "LLC-load-misses": ("last cache misses", "misses"),
+            "context-switches": ("context switches of PostgreSQL", "switches"),
+            "cpu-migrations": ("CPU migrations of PostgreSQL", "migrations"),
+        },
+    ),
     *_gauges(
         MEMORY,
         "memory",
@@ -106,6 +118,15 @@ COLLECTED: tuple[Figure, ...] = (
     ),
     *_gauges(MEMORY, "pressure", "%", {r"memory\.some": "memory pressure"}, "share"),
     *_gauges(MEMORY, "processes", "kB", {"unshared": "PostgreSQL's private memory"}),
+    *_counts(
+        MEMORY,
+        "perf",
+        {
+            "dTLB-load-misses": ("dTLB misses", "misses"),
+            "node-load-misses": ("remote loads", "loads"),
+            "page-faults": ("page faults of PostgreSQL", "faults"),
+        },
+    ),
     *_counts(
         MEMORY,
         "numa",
@@ -188,13 +209,19 @@ def collected(data: Data, seconds: float, transactions: float) -> dict[str, floa
         if own:
             each = seconds / transactions if figure.kind == "count" and transactions > 0 else 1.0
             found[figure.key] = figure.factor * sum(own) * each
-    return found | _hit_ratio(data) | waits(data)
+    return found | _hit_ratio(data) | _ipc(data) | waits(data)
 
 
 def _hit_ratio(data: Data) -> dict[str, float]:
     own = data.get("postgresql", {})
     hit, read = (own.get(f"pg_stat_database.blks_{name}", 0.0) for name in ("hit", "read"))
     return {HIT_RATIO: 100 * hit / (hit + read)} if hit + read > 0 else {}
+
+
+def _ipc(data: Data) -> dict[str, float]:
+    """Of the whole step: a mean of ratios would count idle seconds as busy ones."""
+    own = data.get("perf", {})
+    return {IPC: own["instructions"] / own["cycles"]} if own.get("cycles") and "instructions" in own else {}
 
 
 def waits(data: Data) -> dict[str, float]:

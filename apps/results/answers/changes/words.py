@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from apps.results.answers.changes.figures import Figure
 from common.wording import percent, signed
 from stats.associations import Association
@@ -16,8 +18,10 @@ def amount(value: float, unit: str) -> str:
     """A value with its unit, three digits: "1.21 GiB", "0.0312 ms", "12.5 %"."""
     if unit == "kB":
         value, unit = _in_kib(value)
-    number = f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return f"{number} {unit}".strip()
+    number = (
+        f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else np.format_float_positional(float(f"{value:.3g}"))
+    )
+    return f"{number.rstrip('.')} {unit}".strip()
 
 
 def _in_kib(value: float) -> tuple[float, str]:
