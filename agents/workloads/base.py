@@ -179,6 +179,10 @@ class Workload(ABC):
         """Pure. The tools that a step with these options wants on the host."""
         return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
 
+    def connections(self, options: Options) -> int:
+        """Pure. How many connections to PostgreSQL a step with these options opens at once; 0 where nobody can tell."""
+        return 0
+
     def traces(self, options: Options) -> bool:
         """Pure. Whether it starts a tracer beside the load."""
         return bool(tracer.wanted(options))

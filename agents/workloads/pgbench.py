@@ -213,6 +213,9 @@ class PgBench(Workload):
         """pgbench numbers its scripts and their statements: "script:1 tps", "script:2 statement:3 latency"."""
         return _NUMBERED.sub("latency_avg", _SCRIPT.sub("", name))
 
+    def connections(self, options: Options) -> int:
+        return int(options.get("clients", 1))
+
     def check(self, options: Options) -> None:
         tracer.check(self.kind, options)
         pgbench_options.check(options)

@@ -131,6 +131,9 @@ class Sysbench(Workload):
         rest = {name: metric for name, metric in self.metrics.items() if name != "latency_p95"}
         return {**rest, **named}
 
+    def connections(self, options: Options) -> int:
+        return int(options.get("threads", 1))
+
     def check(self, options: Options) -> None:
         tracer.check(self.kind, options)
         if ("directory" in options) != ("script" in options):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from agents.host.sysctls import BY_NAME
 from agents.settings import SETTINGS
 from agents.settings.postgresql import CODE, ELSEWHERE, OURS, QUOTABLE
 from apps.tuning import effects, gucs, rules
@@ -131,8 +132,8 @@ def _of_host(facts: Mapping[str, Any]) -> Iterator[Parameter]:
                     path,
                     part if name == "sysctl" else path.removeprefix("settings."),
                     _about("" if name == "sysctl" else setting.title, schema),
-                    unit=str(schema.get("unit", "")),
-                    range=_choices(schema),
+                    unit=_unit(part) if name == "sysctl" else "",
+                    range=" ".join(filter(None, [_choices(schema), _unit(part) if name == "sysctl" else ""])),
                     present=present or _default(schema),
                     source="now" if present else "default",
                     restart=RESTARTS.get(setting.begins_anew(part), ""),
@@ -159,6 +160,11 @@ def _choices(schema: Mapping[str, Any]) -> str:
         return "on or off"
     low, high = schema.get("minimum"), schema.get("maximum")
     return f"{low} to {high}" if None not in (low, high) else f"from {low}" if low is not None else ""
+
+
+def _unit(sysctl: str) -> str:
+    """Of a kernel parameter that counts something."""
+    return BY_NAME[sysctl].unit
 
 
 def _default(schema: Mapping[str, Any]) -> str:

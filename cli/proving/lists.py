@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from proving import names, tables
+from proving.errors import Code
 from proving.session import Json, of
 from proving.watch import shown
 
@@ -72,6 +73,22 @@ def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
     if found["campaign"]["progress"]["total"]:
         found["results"] = session.client.get(f"campaigns/{key}/results/")
     session.tell(found, lambda: shown(session, found) if "results" in found else _draft(found["campaign"]))
+
+
+def check(
+    ctx: typer.Context,
+    campaign: str,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask its hosts now; else by what is known of them.")] = False,
+    json: Json = False,
+) -> None:
+    """Check whether a draft can start: what its runs need, and what each host has."""
+    session = of(ctx)
+    address = f"campaigns/{names.campaign(session.client, campaign)}/checks/"
+    found = session.client.post(address) if ask else session.client.get(address)
+    columns = ("host", "check", "status", "found", "wanted", "field", "hint")
+    session.tell(found, lambda: tables.table(columns, [[row[name] for name in columns] for row in found]))
+    if not all(row["ok"] for row in found):
+        raise typer.Exit(Code.FAILED)
 
 
 def _draft(told: dict[str, Any]) -> Any:

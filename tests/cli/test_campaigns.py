@@ -50,6 +50,19 @@ def test_a_campaign_from_a_recipe_is_started(proving: Program, host: Host) -> No
     assert campaign.runs.count() == 3 * 4
 
 
+def test_a_draft_is_checked_against_its_host(proving: Program, host: Host) -> None:
+    sets = ["--set", "settings.postgresql.shared_buffers=1TB"]
+    made = proving.json("run", RECIPE, "--host", "db1", "--draft", *sets)
+
+    checked = proving.run("check", made["id"][:8], "--json")
+
+    row = next(each for each in json.loads(checked.stdout) if each["check"] == "memory")
+    assert checked.returncode == 1
+    assert (row["ok"], row["field"], row["value"]) == (False, "settings.postgresql.shared_buffers", "1TB")
+    refused = proving.run("start", made["id"][:8])
+    assert (refused.returncode, "field: settings.postgresql.shared_buffers" in refused.stderr) == (2, True)
+
+
 def test_levels_are_chosen_by_label_and_values_by_path(proving: Program, host: Host) -> None:
     sets = ["--set", "server cpus=1 cpu,2 cpus", "--set", "settings.postgresql.work_mem=4MB,64MB"]
     made = proving.json("run", RECIPE, "--host", "db1", "--draft", *sets, "--set", "workload.time_s=2")

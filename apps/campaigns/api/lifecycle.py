@@ -39,6 +39,10 @@ class CheckSerializer(serializers.Serializer[Any]):
     found = serializers.CharField(allow_blank=True)
     wanted = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(allow_blank=True)
+    field = serializers.CharField(
+        allow_blank=True, help_text="the path that asks for it, such as settings.huge_pages.pool; empty where none does"
+    )
+    value = serializers.CharField(allow_blank=True, help_text="what that path asks for")
 
 
 class PauseSerializer(serializers.Serializer[Any]):

@@ -5,58 +5,48 @@ A failed check refuses the start. A doubtful one warns: it is an estimate, or th
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
 
 from django.utils import timezone
 
 from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
-from apps.campaigns.design import placement, roles
+from apps.campaigns.design import roles
+from apps.campaigns.design.feasibility import DOUBTFUL, FAILED, OK, SIZES, Check, Spec, free_bytes, size
 from apps.campaigns.design.placement import Preview
 from apps.campaigns.models import Campaign, DataCopy
 from apps.hosts.models import Host
-from apps.tuning import gucs
 from common.errors import PlanError
 
-OK, DOUBTFUL, FAILED = "ok", "doubtful", "failed"
 STALE = timedelta(days=7)
-DEFAULT_BUFFERS = "128MB"
-GIB = 1024**3
 # A run that writes has a copy of its data set, and WAL besides.
 ROOM = 2.5
-MOST_OF_MEMORY = 0.8
-Spec = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Check:
-    """What was looked at on a host, and what to do where it is not as it should be."""
-
-    host: str
-    check: str
-    status: str
-    found: str
-    wanted: str = ""
-    hint: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.status != FAILED
+Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[Check]]
 
 
 def rows(campaign: Campaign, preview: Preview) -> list[Check]:
     """Of everything that its runs need on each of its hosts."""
-    cast = roles.read(campaign)
-    hosts = [member.host for member in cast.members] if cast else placement.hosts_of(campaign)
-    found = [row for host in hosts for row in of_host(host)]
-    for host in hosts:
-        specs = specs_on(campaign, preview, host)
-        found += [row for rule in RULES for row in rule(host, host.facts, specs)]
+    found = [row for host in _hosts(campaign, preview) for row in of_host(host)]
+    return found + _by_specs(campaign, preview, RULES)
+
+
+def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
+    """The sizes that its hosts cannot hold, or may not; also of a campaign that is not saved yet."""
+    return [row for row in _by_specs(campaign, preview, (_space, *SIZES)) if row.status != OK]
+
+
+def _by_specs(campaign: Campaign, preview: Preview, rules: Sequence[Rule]) -> list[Check]:
+    found: list[Check] = []
+    for host in _hosts(campaign, preview):
+        facts, specs = host.facts, specs_on(campaign, preview, host)
+        found += [row for rule in rules for row in rule(host, facts, specs)]
     return found
+
+
+def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
+    cast = roles.read(campaign)
+    return [member.host for member in cast.members] if cast else [share.host for share in preview.shares]
 
 
 def refuse(found: Sequence[Check]) -> None:
@@ -64,7 +54,7 @@ def refuse(found: Sequence[Check]) -> None:
     for each in found:
         if not each.ok:
             wanted = f", wanted is {each.wanted}" if each.wanted else ""
-            raise PlanError(each.check, f"{each.host}: {each.found}{wanted}", hint=each.hint)
+            raise PlanError(each.field or each.check, f"{each.host}: {each.found}{wanted}", hint=each.hint)
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
@@ -107,44 +97,13 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     ]
     whole, largest = sum(missing), max(DATASETS[one["kind"]].bytes(one["options"]) for one in wanted.values())
     asked = whole + (ROOM - 1) * largest
-    free = _free(facts, host.data_dir)
+    free = free_bytes(facts, host.data_dir)
     status = DOUBTFUL if free is None or free < asked else OK
     status = FAILED if free is not None and free < whole else status
-    told = "its facts do not tell" if free is None else f"{_size(free)} free for {host.data_dir}"
+    told = "its facts do not tell" if free is None else f"{size(free)} free for {host.data_dir}"
     hint = "" if status == OK else "make room, or choose a smaller data set"
-    yield Check(host.name, "space for data", status, told, f"about {_size(asked)}", hint)
-
-
-def _size(amount: float) -> str:
-    return f"{amount / GIB:.1f} GiB" if amount >= GIB else f"{amount / GIB * 1024:.0f} MiB"
-
-
-def _free(facts: Spec, path: str) -> float | None:
-    """Bytes on the file system that holds a path."""
-    mounted = {each["mounted_on"]: each.get("free_kb") for each in facts.get("file_systems", [])}
-    while path not in mounted and path != "/":
-        path = posixpath.dirname(path)
-    free = mounted.get(path)
-    return None if free is None else free * 1024
-
-
-def _memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
-    """Of the cell with the largest shared_buffers."""
-    sizes = [_buffers(spec) for spec in specs if spec["target"]]
-    if not sizes:
-        return
-    most, total = max(sizes), facts["memory"]["total_kb"] * 1024
-    status = FAILED if most >= total else DOUBTFUL if most > MOST_OF_MEMORY * total else OK
-    hint = "" if status == OK else "fewer shared_buffers: the kernel, backends and the page cache need room, too"
-    told = f"{_size(total)} in all"
-    yield Check(host.name, "memory", status, told, f"{_size(most)} of shared_buffers at most", hint)
-
-
-def _buffers(spec: Spec) -> float:
-    """Bytes; a bare number counts pages of 8 kB, as PostgreSQL has it."""
-    asked = str((spec["settings"].get("postgresql") or {}).get("shared_buffers", DEFAULT_BUFFERS))
-    match = gucs.QUANTITY.match(asked)
-    return float(match[1]) * gucs.MEMORY.get(match[2], 8192) if match else 0.0
+    name = max(wanted.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
+    yield Check(host.name, "space for data", status, told, f"about {size(asked)}", hint, "dataset", name)
 
 
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
@@ -187,4 +146,4 @@ def _paths(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
         yield Check(host.name, "allowed paths", OK, ", ".join(named))
 
 
-RULES = (_space, _memory, _tools, _postgresql, _privileges, _paths)
+RULES: tuple[Rule, ...] = (_space, *SIZES, _tools, _postgresql, _privileges, _paths)

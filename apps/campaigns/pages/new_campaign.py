@@ -13,7 +13,7 @@ from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import blame, sentence, spoken
 from apps.campaigns import lifecycle, recipes, services
-from apps.campaigns.design import previews, words
+from apps.campaigns.design import checks, previews, words
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.design.steps import Step, metrics, single
 from apps.campaigns.library import own_recipes
@@ -233,6 +233,7 @@ class Draft:
             "told": words.told(campaign, drawn),
             "threats": words.threats(campaign),
             "steps": planned.runs[0].spec["steps"],
+            "too_large": checks.too_large(campaign, planned),
         }
         shown = list(blocks.values())[:3] if drawn else []
         return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}

@@ -77,7 +77,8 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
         preview = previews.preview(campaign)
     except PlanError as error:
         return {"refusal": error, "checks": validity.checks(campaign)}
-    return {"preview": preview, "checks": checks.rows(campaign, preview)}
+    rows = checks.rows(campaign, preview)
+    return {"preview": preview, "checks": rows, "failed_checks": [each for each in rows if not each.ok]}
 
 
 def proof_of(run: Run) -> proof.Report:

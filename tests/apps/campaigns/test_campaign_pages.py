@@ -74,6 +74,17 @@ def test_the_preview_counts_runs_and_keeps_nothing(client: Client, typed: dict[s
     assert not Campaign.objects.exists() and not Workload.objects.exists()
 
 
+def test_the_preview_says_what_the_host_cannot_hold(client: Client, typed: dict[str, Any]) -> None:
+    paths = ["settings.huge_pages.use", "settings.huge_pages.pool", ""]
+    rows = {"factor": ["huge", "huge", ""], "level": ["on", "on", ""], "path": paths, "value": ["on", "10000000", ""]}
+
+    answer = client.post(reverse("campaign_preview"), typed | rows).content.decode()
+
+    assert "Does not fit:" in answer and "<code>settings.huge_pages.pool</code> = <code>10000000</code>" in answer
+    assert "bench-01 has 62.8 GiB of memory" in answer and "3 runs" in answer
+    assert "Does not fit" not in client.post(reverse("campaign_preview"), typed).content.decode()
+
+
 def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[str, Any]) -> None:
     answer = client.post(reverse("campaign_preview"), typed | {"value": ["0", "99", ""]})
 

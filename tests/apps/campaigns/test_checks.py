@@ -13,7 +13,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.design import previews, validity
-from apps.campaigns.design.checks import Check
+from apps.campaigns.design.feasibility import Check
 from apps.campaigns.design.steps import single
 from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign
@@ -35,10 +35,11 @@ def test_a_host_that_has_it_all_passes(admin: User) -> None:
     rows = found(on(machine.facts(), admin))
 
     assert {name: row.status for name, row in rows.items()} == dict.fromkeys(
-        ("host", "facts", "space for data", "memory", "tools", "PostgreSQL and ports", "privileges"), "ok"
+        ("host", "facts", "space for data", "memory", "connections", "tools", "PostgreSQL and ports", "privileges"),
+        "ok",
     )
     assert rows["tools"].found == "pgbench 17.6"
-    assert rows["space for data"].found == "2002.7 GiB free for /srv/pg/clusters"
+    assert rows["space for data"].found == "2,002.7 GiB free for /srv/pg/clusters"
 
 
 @pytest.mark.parametrize(("free_kb", "status"), [(1_000, "failed"), (20_000, "doubtful"), (2_000_000, "ok")])
@@ -75,6 +76,101 @@ def test_the_largest_cell_has_to_fit_into_memory(buffers: str, status: str, admi
     assert found(on(machine.facts(), admin, profile=profile))["memory"].status == status
 
 
+def sized(admin: User, settings: dict[str, Any], facts: dict[str, Any] | None = None, **options: Any) -> Campaign:
+    """On a host of 62.8 GiB with two nodes, with these settings and these options of pgbench."""
+    workload = make_workload(by=admin, **options)
+    return on(facts or machine.facts(), admin, profile=make_profile(settings=settings, by=admin), workload=workload)
+
+
+HUGE = "settings.huge_pages.pool"
+PER_NODE = "settings.huge_pages.per_node"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "field", "value"),
+    [
+        ({"pool": 10_000_000}, "failed", HUGE, "10000000"),
+        ({"pool": "10000000"}, "failed", HUGE, "10000000"),
+        ({"pool": 60, "size": "1GB"}, "failed", HUGE, "60"),
+        ({"pool": 27_500}, "doubtful", HUGE, "27500"),
+        ({"pool": 8_000}, "ok", HUGE, "8000"),
+        ({"pool": 10}, "failed", HUGE, "10"),  # less than shared_buffers
+        ({"per_node": {"1": 16_000}}, "failed", PER_NODE, "16000"),
+        ({"pool": 40_000, "nodes": "0-1"}, "failed", HUGE, "20000"),
+        ({"pool": 2_000, "nodes": "all"}, "ok", HUGE, "1000"),
+    ],
+)
+def test_a_pool_of_huge_pages_has_to_fit_into_memory(
+    wanted: dict[str, Any], status: str, field: str, value: str, admin: User
+) -> None:
+    row = found(sized(admin, {"huge_pages": {"use": "on", **wanted}}))["huge pages"]
+
+    assert (row.status, row.field, row.value) == (status, field, value)
+
+
+def test_a_pool_that_fits_nowhere_says_what_the_host_has_and_what_would_fit(admin: User) -> None:
+    row = found(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
+
+    assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2 MB fit")
+    assert row.wanted == "10,000,000 pages of 2 MB, 19,531.2 GiB"
+
+
+def test_pages_that_postgresql_counts_itself_are_not_judged(admin: User) -> None:
+    assert "huge pages" not in found(sized(admin, {"huge_pages": {"use": "on"}}))
+
+
+@pytest.mark.parametrize(
+    ("conf", "clients", "status"),
+    [
+        ({}, 97, "ok"),
+        ({}, 98, "failed"),
+        ({"max_connections": 20}, 18, "failed"),
+        ({"max_connections": 1000}, 900, "ok"),
+        ({"max_connections": 100, "reserved_connections": 50}, 60, "failed"),
+    ],
+)
+def test_clients_have_to_fit_into_max_connections(conf: dict[str, Any], clients: int, status: str, admin: User) -> None:
+    row = found(sized(admin, {"postgresql": conf}, clients=clients))["connections"]
+
+    assert (row.status, row.field, row.value) == (status, "workload.clients", str(clients))
+
+
+def test_the_clients_of_a_level_count(admin: User) -> None:
+    levels = [{"label": each, "set": {"workload.clients": int(each)}} for each in ("8", "400")]
+    campaign = on(machine.facts(), admin, factors=[{"name": "clients", "levels": levels}])
+
+    with pytest.raises(PlanError, match="max_connections 100, of which 3 are reserved, wanted is 400") as refused:
+        services.start_campaign(campaign, by=admin)
+
+    assert refused.value.subject == "workload.clients" and "raise max_connections" in refused.value.hint
+
+
+@pytest.mark.parametrize(("work_mem", "status"), [("64MB", "ok"), ("4GB", "doubtful")])
+def test_work_mem_of_all_clients_may_exceed_memory(work_mem: str, status: str, admin: User) -> None:
+    row = found(sized(admin, {"postgresql": {"work_mem": work_mem}}, clients=20))["memory of queries"]
+
+    assert (row.status, row.field, row.value) == (status, "settings.postgresql.work_mem", work_mem)
+
+
+@pytest.mark.parametrize(("most", "status"), [("1GB", "ok"), ("4TB", "doubtful")])
+def test_wal_may_exceed_the_free_space(most: str, status: str, admin: User) -> None:
+    assert found(sized(admin, {"postgresql": {"max_wal_size": most}}))["space for WAL"].status == status
+
+
+def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(admin: User, client: Client) -> None:
+    campaign = sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}})
+    client.force_login(admin)
+
+    shown = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
+
+    actions = shown[shown.index('id="actions"') : shown.index("Start</button>")]
+    assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
+    assert "It cannot start now." in shown and "At most 28,916 pages of 2 MB fit" in shown
+    row = next(each for each in told if each["check"] == "huge pages")
+    assert (row["field"], row["value"], row["ok"]) == (HUGE, "10000000", False)
+
+
 def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> None:
     profile = make_profile(settings={"postgresql": {"shared_buffers": "80GB"}})
     campaign = on(machine.facts(), admin, profile=profile)
@@ -82,7 +178,9 @@ def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> N
     with pytest.raises(PlanError, match="GiB in all, wanted is 80") as refused:
         services.start_campaign(campaign, by=admin)
 
-    assert refused.value.subject == "memory" and "fewer shared_buffers" in refused.value.hint
+    assert (
+        refused.value.subject == "settings.postgresql.shared_buffers" and "lower shared_buffers" in refused.value.hint
+    )
     assert not campaign.runs.exists()
 
 

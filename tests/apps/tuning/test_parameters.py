@@ -28,6 +28,7 @@ PATH = "/api/v1/settings/parameters/"
         ("jit", "on or off; default on"),
         ("wal_level", "minimal, replica, logical; default replica; restart of PostgreSQL"),
         ("vm.swappiness", "0 to 200; now 60"),
+        ("vm.dirty_ratio", "2 to 90 %"),
         ("cpu_affinity.server", "now 0-15; restart of PostgreSQL"),
         ("initdb.data_checksums", "on or off; default on; new cluster"),
     ],
