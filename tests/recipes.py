@@ -93,6 +93,18 @@ REDUCED: dict[str, Reduction] = {
     "rate-sweep": Reduction(3, {f"steps.{name}.time_s": 3 for name in ("max", "at25", "at50", "at75", "at90")}),
     "storage": Reduction(2, {"steps.fsync.secs_per_test": 1}, text=FIO, device="beside"),
     "synchronous-replication": Reduction(3, {"steps.measure.time_s": 3}, standbys=("standby",)),
+    "tpcc": Reduction(
+        2,
+        {"steps.warm.time_s": 2, "steps.measure.time_s": 8},
+        {"warehouses": 1},
+        {"data": sizes("dataset.warehouses", 1, 4)},
+    ),
+    "tpcc-replicated": Reduction(
+        2,
+        {"steps.warm.time_s": 2, "steps.measure.time_s": 6, "steps.measure.clients": 4},
+        {"warehouses": 1},
+        standbys=("standby1", "standby2"),
+    ),
     "transparent-huge-pages": Reduction(3, {"steps.lookups.time_s": 2}),
 }
 

@@ -210,9 +210,10 @@ class _Kept(Loan):
 
     def _choose(self) -> reset.Choice:
         steps = [step for step in self._run.spec["steps"] if step["kind"] != REBOOT]
-        if not steps:
+        serve = self._run.spec.get("serve") or {}
+        if not steps and not serve:
             return reset.Choice("prepared", "for runs to come")
-        writes = any(WORKLOADS[step["kind"]].writes(step["options"]) for step in steps)
+        writes = serve.get("writes", False) or any(WORKLOADS[step["kind"]].writes(step["options"]) for step in steps)
         wanted = self._wanted.get("reset", "auto")
         places = self._places() if writes and wanted in ("auto", "copy") else []
         return reset.choose(wanted, writes, self._cluster.major, places)

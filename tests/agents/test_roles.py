@@ -170,6 +170,8 @@ def test_commits_wait_for_standbys_that_stream(machines: Any, spec: Spec, port: 
     proofs = of(primary.agent.events(serving), "proof", subject="synchronous standbys", ok=True)
     assert {proof["found"] for proof in proofs} == {"standby1 quorum, standby2 quorum"}
     assert {"before", "after"} <= {proof["phase"] for proof in proofs}
+    used = of(primary.agent.events(serving), "dataset")[-1]["used"]
+    assert (used["means"], used["wrote"]) == ("copy", True)
     left = [path for m in (primary, *standbys) for path in m.data_dir.rglob("*") if "standby" in path.name]
     assert left == []
 

@@ -72,8 +72,7 @@ def test_five_transactions_run_by_their_weights_and_leave_the_data_consistent(
     assert conditions(events) == [True] * 4
 
 
-@pytest.mark.parametrize("mode", ["extended", "prepared"])
-@pytest.mark.parametrize("calls", ["sql", "functions"])
+@pytest.mark.parametrize(("calls", "mode"), [("sql", "extended"), ("sql", "prepared"), ("functions", "prepared")])
 def test_transactions_run_in_every_query_mode(agent: Connection, tpcc: Make, calls: str, mode: str) -> None:
     figures, events = ended_well(agent, tpcc(calls=calls, mode=mode))
 

@@ -118,6 +118,12 @@ def _told(value: Any) -> bool:
     return isinstance(value, str | int) and value is not False
 
 
+def bytes_per_warehouse() -> int:
+    """Of a data set of kind tpcc, with indexes; the items come once besides."""
+    made = DATASETS["tpcc"]
+    return made.bytes({"warehouses": 2}) - made.bytes({"warehouses": 1})
+
+
 def bytes_per_row() -> float:
     """Of pgbench_accounts, with its part of the index."""
     return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE

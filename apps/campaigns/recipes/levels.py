@@ -6,9 +6,11 @@ nothing to compare.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from apps.campaigns.design import data
 from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, memory_kb, parse_cpus, rows_that_fit, spelled
 from apps.hosts.topology import file_system
 from common.errors import PlanError
@@ -136,6 +138,18 @@ def active_sets(facts: Facts) -> list[tuple[str, int]]:
     return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
 
 
+def warehouses(facts: Facts) -> list[tuple[str, int]]:
+    """Of tpcc: as many as take a quarter of the host's memory, and as many as take four times the memory."""
+    fitting = memory_kb(facts) * 1024 / data.bytes_per_warehouse()
+    few = max(1, int(fitting / 4))
+    many = max(few + 1, math.ceil(DATA_TO_MEMORY * fitting))
+    return [(f"{_warehouses(count)}, {share} of memory", count) for count, share in ((few, "25 %"), (many, "400 %"))]
+
+
+def _warehouses(count: int) -> str:
+    return "1 warehouse" if count == 1 else f"{count} warehouses"
+
+
 def directories(facts: Facts) -> list[tuple[str, str]]:
     """The host's cluster directory and what an admin allowed besides, each told with what it lies on."""
     return [(_lying(facts, path), path) for path in facts["directories"]]
@@ -236,4 +250,5 @@ GENERATORS: dict[str, Callable[[Facts], Levels]] = {
     "tracer_cpus": tracer_cpus,
     "transparent_huge_pages": transparent_huge_pages,
     "wal_sizes": wal_sizes,
+    "warehouses": warehouses,
 }

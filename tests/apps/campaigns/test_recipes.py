@@ -85,6 +85,17 @@ def test_the_form_previews_what_it_would_start(client: Client, operator: User) -
     assert b"12 runs" in answer.content, answer.content
 
 
+def test_warehouses_take_a_quarter_of_the_memory_and_four_times_the_memory() -> None:
+    generated = recipes.factors(recipes.get("tpcc"), FACTS | {"memory": {"total_kb": 8 << 20, "available_kb": 8 << 20}})
+    small = recipes.factors(recipes.get("tpcc"), FACTS | {"limits": {"memory_max_kb": 10_000}})
+
+    assert generated[0]["levels"] == [
+        {"label": "19 warehouses, 25 % of memory", "set": {"dataset.warehouses": 19}},
+        {"label": "319 warehouses, 400 % of memory", "set": {"dataset.warehouses": 319}},
+    ]
+    assert [level["set"]["dataset.warehouses"] for level in small[0]["levels"]] == [1, 2]
+
+
 def test_the_active_set_grows_with_the_memory_of_the_host() -> None:
     recipe = recipes.get("active-set")
 

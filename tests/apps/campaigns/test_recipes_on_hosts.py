@@ -70,9 +70,10 @@ def two_nodes() -> dict[str, Any]:
 
 STANDBYS = "'ANY 1 [(][*][)]' is not possible"  # its hint: choose hosts for standbys
 LACKING: dict[str, dict[str, str]] = {
-    "large": {"synchronous-replication": STANDBYS},
+    "large": {"synchronous-replication": STANDBYS, "tpcc-replicated": STANDBYS},
     "two nodes": {
         "synchronous-replication": STANDBYS,
+        "tpcc-replicated": STANDBYS,
         "huge-page-size": "only huge pages of 2MB",
         "postgresql-version": "PostgreSQL 17.6 alone",
         "transparent-huge-pages": "no transparent huge pages",
