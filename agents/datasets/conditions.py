@@ -58,6 +58,6 @@ def _violations(run: Run, data: Data) -> list[int]:
 def _proofs(data: Data, violations: list[int]) -> list[Proof]:
     evidence = {"source": "SQL after the last step"}
     return [
-        Proof(subject, NONE, f"{count} violations" if count else NONE, not count, evidence)
+        Proof(subject, NONE, f"{count} violation{'s' * (count != 1)}" if count else NONE, not count, evidence)
         for subject, count in zip(data.conditions(), violations)
     ]

@@ -12,6 +12,7 @@ OLDEST = 12  # the first pgbench with \gset, and the first PostgreSQL with forei
 JOBS = 4
 # Measured with PostgreSQL 18: bytes of a warehouse with its indexes, and of the items.
 WAREHOUSE, ITEMS = 108_000_000, 11_500_000
+LARGEST_FIRST = ("order_line", "stock", "customer", "history", "orders", "item", "new_order", "district", "warehouse")
 _SHARES = {"customer": 0.02, "stock": 0.03, "orders": 0.03, "order_line": 0.1}
 
 
@@ -59,7 +60,7 @@ class TpccData(Data):
             Step("tables", "create tables", 0.0, sql=";\n".join(_create(options))),
             Step("items", "insert items", 0.01, sql=tpcc_sql.items(), data=True),
             _warehouses(options),
-            _pgbench("vacuum", "vacuum and analyze", 0.08, [f"vacuum analyze {table}" for table in tpcc_sql.TABLES]),
+            _vacuum(options),
             *(_keys(table) for table in tpcc_sql.KEYS),
             *(_references(table) for table in tpcc_sql.REFERENCES if options.get("foreign_keys", True)),
         ]
@@ -121,10 +122,16 @@ def _warehouses(options: Options) -> Step:
     )
 
 
-def _pgbench(name: str, title: str, share: float, statements: list[str]) -> Step:
-    """Statements that need to be transactions of their own; done again as a whole where they are interrupted."""
-    script = "".join(f"{statement};\n" for statement in statements)
-    return Step(name, title, share, argv=("-n", "-t1", "-f", "-"), stdin=script)
+def _vacuum(options: Options) -> Step:
+    """Each client of pgbench takes some of the tables; done again as a whole where it is interrupted."""
+    jobs = min(options.get("jobs", JOBS), len(LARGEST_FIRST))
+    script = [
+        line
+        for place, table in enumerate(LARGEST_FIRST)
+        for line in (rf"\if :client_id = {place % jobs}", f"vacuum analyze {table};", r"\endif")
+    ]
+    argv = ("-n", f"-c{jobs}", f"-j{jobs}", "-t1", "-f", "-")
+    return Step("vacuum", "vacuum and analyze", 0.08, argv=argv, stdin="\n".join(script) + "\n")
 
 
 def _keys(table: str) -> Step:
