@@ -183,6 +183,10 @@ def test_only_transactions_that_write_need_data_of_their_own() -> None:
     assert TPCC.writes({}) and not TPCC.writes({"weights": {"order_status": 1, "stock_level": 1, "payment": 0}})
 
 
+def test_each_client_has_a_connection() -> None:
+    assert (TPCC.connections({}), TPCC.connections({"clients": 7})) == (1, 7)
+
+
 def test_figures_of_a_type_are_those_of_pgbench() -> None:
     assert TPCC.metric("payment latency_p99.9") == TPCC.metric("latency_p99.9")
     assert TPCC.metric("payment latency_p95") is not None and TPCC.metric("payment share") is None

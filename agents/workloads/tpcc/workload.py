@@ -130,6 +130,9 @@ class Tpcc(Workload):
     def duration(self, options: Options) -> Optional[float]:
         return PGBENCH.duration(options)
 
+    def connections(self, options: Options) -> int:
+        return PGBENCH.connections(options)
+
     def for_time(self, options: Options, seconds: int) -> Optional[Options]:
         shorter = PGBENCH.for_time(options, seconds)
         return None if shorter is None else {**shorter, "log": "none"}
