@@ -189,10 +189,11 @@ class _Kept(Loan):
         else:
             self._drop(self._database)
             check_room(self._run, self.home, self._data.bytes(self._options), f"data set {self._name}")
+            role = self._cluster.load_role
             owner = self._cluster.owned_by
             self._tools.own("create", "postgres", f"create database {self._database} template template0{owner}")
-            if owner:
-                self._tools.own("grant", self._database, EXTENSIONS, RESET)
+            if role:
+                self._tools.own("grant", self._database, EXTENSIONS, RESET.format(role=role))
         making.go()
         # Counters at zero, so that a write shows; what its relations are, so that a loss shows.
         found = contents.measured(self._cluster, self._database)

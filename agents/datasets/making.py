@@ -162,7 +162,7 @@ class _Watcher:
     def _ask(self) -> None:
         """PostgreSQL, how far it is: by the blocks that it has read, and the rows that it has then written."""
         if self._step.done:
-            self._fraction = float(self._tools.cluster.sql(self._step.done, self._database))
+            self._fraction = float(self._tools.cluster.load_sql(self._step.done, self._database))
             return
         since, query = _VIEWS.get(self._step.watch, (0, ""))
         if not query or self._tools.cluster.major < since:
@@ -179,6 +179,7 @@ def check_tablespaces(cluster: Target, wanted: Any) -> None:
     there = cluster.sql("select json_agg(spcname) from pg_tablespace", "postgres")
     for name, directory in wanted.items():
         if name in there:
+            _let_use(cluster, name)
             continue
         if not directory:
             accepted = f"{', '.join(there)}, or one of tablespaces with its directory"
@@ -186,6 +187,12 @@ def check_tablespaces(cluster: Target, wanted: Any) -> None:
         if cluster.home is None:
             raise Unplannable("dataset.tablespaces", name, f"{', '.join(there)}: the cluster is somebody else's")
         cluster.sql(f'create tablespace "{name}" location {quoted(directory)}', "postgres")
+        _let_use(cluster, name)
+
+
+def _let_use(cluster: Target, tablespace: str) -> None:
+    if cluster.load_role:
+        cluster.sql(f'grant create on tablespace "{tablespace}" to {cluster.load_role}', "postgres")
 
 
 def check_room(run: Run, directory: str, need: int, what: str) -> None:

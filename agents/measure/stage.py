@@ -237,7 +237,7 @@ def start_tool(
 ) -> Child:
     """A program of the load; with `as_owner` it connects to PostgreSQL as we do."""
     env = {} if run.cluster is None else run.cluster.env if as_owner else run.cluster.load_env
-    account: Account = run.account
+    account: Account = run.cluster.account if as_owner and run.cluster else run.account
     run.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
     with files[0].open("wb") as stdout, files[1].open("wb") as stderr:
         return spawn(

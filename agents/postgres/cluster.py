@@ -54,11 +54,11 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
     else a uid without an account, else root in a user namespace. HostFailure when none of them works."""
     if system.euid() != 0:
         return Account(name=str(system.euid()))
-    if os_user == "root" or (os_user and getattr(_named(os_user), "user", None) == 0):
+    if os_user == "root" or (os_user and getattr(named(os_user), "user", None) == 0):
         raise Unplannable("target.os_user", os_user, "an account that is not root")
     for name in [os_user] if os_user else ACCOUNTS:
-        candidate = _named(name)
-        if candidate and _reaches(system, candidate, bin_dir, data_dir):
+        candidate = named(name)
+        if candidate and reaches(system, candidate, bin_dir, data_dir):
             return candidate
     if os_user:
         problem = "cannot execute postgres there or reach the data directory" if candidate else "does not exist"
@@ -70,7 +70,7 @@ def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
     """A uid that nobody has, or where that reaches too little root itself: in a namespace it is an ordinary uid."""
     uid = ordinary_uid()
     apart = Account(name=f"uid {APART}", user=APART, group=APART, wrapper=as_uid(uid))
-    if _reaches(system, apart, bin_dir, data_dir) and _starts(system, apart, bin_dir):
+    if reaches(system, apart, bin_dir, data_dir) and _starts(system, apart, bin_dir):
         return apart
     rooted = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
     if system.launcher():
@@ -86,7 +86,8 @@ def _starts(system: System, account: Account, bin_dir: str) -> bool:
     return system.run(argv, user=account.user, group=account.group).code == 0
 
 
-def _named(name: str) -> Optional[Account]:
+def named(name: str) -> Optional[Account]:
+    """The account of this name; None for none."""
     import pwd
 
     try:
@@ -96,7 +97,8 @@ def _named(name: str) -> Optional[Account]:
     return Account(name=name, user=entry.pw_uid, group=entry.pw_gid)
 
 
-def _reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
+def reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
+    """Whether it can execute PostgreSQL's programs and get at the directory."""
     tests = ["-x", f"{bin_dir}/postgres", "-a", "-x", f"{bin_dir}/initdb", "-a", "-x", data_dir]
     try:
         return system.run(["test", *tests], user=account.user, group=account.group).code == 0
@@ -186,8 +188,8 @@ class Cluster(Target):
         return {**self.env, "PGUSER": load_role.NAME}
 
     @property
-    def owned_by(self) -> str:
-        return f" owner {load_role.NAME}"
+    def load_role(self) -> str:
+        return load_role.NAME
 
     def _spoiled(self) -> bool:
         """Whether the host went down under a server that did not wait for its disk: nothing there can be believed."""

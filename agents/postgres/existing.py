@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import stat
 from pathlib import Path
 from typing import Callable, Mapping, Optional, Sequence
@@ -19,8 +20,9 @@ from ..records.journal import Journal
 from ..records.spool import Record
 from ..settings import Plan
 from ..settings.base import conf_line
-from . import service
+from . import guest, service
 from .instance import Target
+from .remote import write_passfile
 from .service import DATABASE, Owned, Service
 
 HEADER = "# For the time of a benchmark; removed afterwards."
@@ -29,7 +31,6 @@ _STATE = """
 select json_build_object(
   'config_file', current_setting('config_file'), 'data_directory', current_setting('data_directory'),
   'superuser', current_setting('is_superuser') = 'on', 'standby', pg_is_in_recovery(),
-  'database', exists (select from pg_database where datname = 'proving_ground'),
   'loaded', extract(epoch from pg_conf_load_time()),
   'files', (select coalesce(json_agg(distinct sourcefile), '[]') from pg_file_settings),
   'pending', (select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart))
@@ -37,14 +38,33 @@ select json_build_object(
 
 
 class Existing(Owned, Target):
-    """The cluster of a target of kind `existing`; `emit` tells what is done."""
+    """The cluster of a target of kind `existing`; `emit` tells what is done, and `make_room` makes a directory that
+    `load_account` alone reads."""
 
-    def __init__(self, system: System, journal: Journal, target: Record, emit: Callable[[str, Record], None]) -> None:
-        self._journal, self._target, self._emit = journal, target, emit
+    def __init__(
+        self,
+        system: System,
+        journal: Journal,
+        target: Record,
+        emit: Callable[[str, Record], None],
+        make_room: Callable[[], Path],
+    ) -> None:
+        self._journal, self._target, self._emit, self._make_room = journal, target, emit, make_room
         self._owner = owner_of(system, target)
         super().__init__(system, self._owner)
         self.conf_file = target["include"]
         self._restart, self._unit, self._conf = False, dict[str, str](), dict[str, str]()
+        self.load_account = guest.account(system, self.account, target["bin_dir"])
+        self._passfile: Optional[Path] = None
+
+    @property
+    def load_role(self) -> str:
+        return guest.quoted()
+
+    @property
+    def load_env(self) -> dict[str, str]:
+        where = {name: value for name, value in self.env.items() if name != "PGOPTIONS"}
+        return {**where, "PGUSER": guest.NAME, "PGPASSFILE": str(self._passfile)}
 
     # Before anything is touched
 
@@ -60,6 +80,8 @@ class Existing(Owned, Target):
             lines = [HEADER, *(conf_line(name, value) for name, value in self._conf.items())]
             owner = (entry["uid"], entry["gid"]) if self.account.user is not None else None
             self._put("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
+        if not stopped:
+            self._make_database()  # before a restart: one who cannot get in restarts nothing
         if self._restart:
             self._stop()
 
@@ -146,14 +168,18 @@ class Existing(Owned, Target):
             raise Unplannable("target.config_file", self._target["config_file"], found, "check the host again")
         if state["standby"]:
             raise HostFailure(f"{self.pgdata} is a standby", "measure its primary: nothing can be written here")
-        if state["database"]:
-            raise HostFailure(
-                f"{self.pgdata} has a database {DATABASE} already", "drop or rename it: runs use that name"
-            )
+        self._check_free()
         edited = [f for f in state["files"] if os.stat(f).st_mtime > state["loaded"]]
         if edited:
             hint = "reload it yourself first: the run would put that in effect"
             raise HostFailure(f"{edited[0]} was changed after {self.pgdata} has last read it", hint)
+
+    def _check_free(self) -> None:
+        """Whether what a run makes and drops has names that nothing has."""
+        for kind, is_taken in self.sql(guest.TAKEN, "postgres").items():
+            if is_taken:
+                name = {"database": DATABASE, "role": guest.NAME}[kind]
+                raise HostFailure(f"{self.pgdata} has a {kind} {name} already", "drop or rename it: runs use that name")
 
     def _look_outside(self) -> Record:
         """Of a stopped cluster: what its configuration says, and how a server of our own starting will run."""
@@ -248,10 +274,29 @@ class Existing(Owned, Target):
         self._emit("write", {key: record[key] for key in ("setting", "key", "original", "wanted", "found")})
 
     def _make_database(self) -> None:
+        """The database of the load and the role that reaches nothing else; a resumed run gets another password."""
+        if self._passfile:
+            return
         if self._journal.unfinished("database", "dropped") is None:
+            self._check_free()
+            self._journal.note("role", name=guest.NAME)
             self._journal.note("database", name=DATABASE)
-            self.sql(f"create database {DATABASE} template template0")
+            for statement in guest.making(self.major):
+                self.sql(statement, "postgres")
+            for statement in guest.equipping():
+                self.sql(statement, DATABASE)
+        secret, self._passfile = secrets.token_hex(32), self._make_room() / "pgpass"
+        self.sql(guest.password(secret), "postgres")
+        write_passfile(self._passfile, secret, self.load_account)
         self.database = DATABASE
+        self._check_let_in()
+
+    def _check_let_in(self) -> None:
+        shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], self.load_env, "", self.load_account)
+        if shown.code:
+            line = f"local {DATABASE} {guest.NAME} scram-sha-256"
+            hint = f"add {line} above the other lines of pg_hba.conf and reload it, or make an account {guest.NAME}"
+            raise HostFailure(f"{guest.NAME} cannot connect to {self.pgdata}: {shown.stderr.strip()}", hint)
 
 
 def owner_of(system: System, target: Record) -> Record:

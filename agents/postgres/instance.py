@@ -25,6 +25,7 @@ class Instance:
 
     def __init__(self, system: System, bin_dir: str, account: Account) -> None:
         self._system, self.bin_dir, self.account = system, Path(bin_dir), account
+        self.load_account = account
         self.version = self._version()
         self.major = int(re.split(r"[.a-z]", self.version)[0])
 
@@ -55,9 +56,14 @@ class Instance:
         return self.env
 
     @property
+    def load_role(self) -> str:
+        """The role of the load as a statement names it; "" where it connects as we do."""
+        return ""
+
+    @property
     def owned_by(self) -> str:
         """Behind CREATE DATABASE: the role of the load, where it has one of its own."""
-        return ""
+        return f" owner {self.load_role}" if self.load_role else ""
 
     @property
     def options(self) -> list[str]:
@@ -73,15 +79,24 @@ class Instance:
 
     def sql(self, query: str, database: str = "") -> Any:
         """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
+        return self._first_value(query, database, self.env, self.account)
+
+    def load_sql(self, query: str, database: str = "") -> Any:
+        """The same as the load: what is asked of its tables may be a view, with functions that the load made."""
+        return self._first_value(query, database, self.load_env, self.load_account)
+
+    def _first_value(self, query: str, database: str, env: Mapping[str, str], account: Account) -> Any:
         where = ["-d", database or self.database, "-f", "-"]
         argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", *where]
-        shown = self._run(argv, self.env, query)
+        shown = self._run(argv, env, query, account)
         if shown.code:
             raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
         return json.loads(shown.stdout) if shown.stdout.strip() else None
 
-    def _run(self, argv: Sequence[str], env: Mapping[str, str], stdin: str = "") -> Finished:
-        account = self.account
+    def _run(
+        self, argv: Sequence[str], env: Mapping[str, str], stdin: str = "", account: Optional[Account] = None
+    ) -> Finished:
+        account = account or self.account
         return self._system.run(
             [*account.wrapper, *argv],
             env=environment("", env),

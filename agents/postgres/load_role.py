@@ -13,7 +13,7 @@ EXTENSIONS = (
     " where name in ('pg_prewarm', 'pg_buffercache', 'pg_stat_statements')"
     " loop execute 'create extension if not exists ' || known; end loop; end $$"
 )
-RESET = f"grant execute on function pg_stat_reset(), pg_stat_reset_single_table_counters(oid) to {NAME}"
+RESET = "grant execute on function pg_stat_reset(), pg_stat_reset_single_table_counters(oid) to {role}"
 
 
 def statements(major: int) -> list[str]:
@@ -24,5 +24,5 @@ def statements(major: int) -> list[str]:
         f"alter database postgres owner to {NAME}",
         *(f"grant {role} to {NAME}" for role in roles),
         EXTENSIONS,
-        RESET,
+        RESET.format(role=NAME),
     ]

@@ -28,6 +28,8 @@ RELOAD_S = 30.0
 LOOK_S = 0.05
 DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
+TOOLS = "proving_tools"  # a schema in it, of extensions; it belongs to the superuser
+SEARCH = f"-c search_path=pg_catalog,{TOOLS}"
 # What of the postmaster's environment it is started with again; the rest may be secret and is of no use to it.
 KEPT = re.compile(r"^(LANG|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|PATH|HOME)$")
 
@@ -55,6 +57,11 @@ class Owned(Instance):
         super().__init__(system, entry["bin_dir"], account_of(entry))
         self.pgdata, self.user, self._options = Path(entry["data_dir"]), self.account.name, entry["options"]
         self.port, self.socket_dir = 0, Path("/")
+
+    @property
+    def env(self) -> dict[str, str]:
+        # A superuser's session in a database whose owner is the load: names must not lead to what the load made there.
+        return {**super().env, "PGOPTIONS": SEARCH}
 
     @property
     def options(self) -> list[str]:

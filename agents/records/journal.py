@@ -7,7 +7,7 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           undoing {cause}: from now on the files that this key resets read what the kernel says
           scratch {path}                                        removed {of}
           service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
-          database {name}: ours, in that cluster                dropped {of}
+          database {name}, role {name}: ours, in that cluster   dropped {of}
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
           owned {}: it is as it was                             (closes all of the three)
 """

@@ -14,17 +14,13 @@ from typing import Any, Callable, Optional
 from ..errors import Failure
 from ..host.cpulist import render
 from ..host.system import System
-from ..postgres import service
+from ..postgres import guest, service
 from ..postgres.service import DATABASE, Owned, Service
 from ..records.journal import Journal
 from ..records.spool import Record
 
 Emit = Callable[[str, Record], None]
 _PENDING = "select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart"
-
-_END_CLIENTS = """
-select to_json(count(pg_terminate_backend(pid))) from pg_stat_activity where datname = 'proving_ground'
-"""
 
 
 class Handback:
@@ -41,7 +37,7 @@ class Handback:
         """While the server still has our values."""
         if self._service.is_ready():
             with suppress(Failure, OSError):  # tried again when it runs as theirs
-                self._drop_database()
+                self._drop_ours()
         self._attempt(self._stop)
 
     def after(self) -> None:
@@ -60,14 +56,24 @@ class Handback:
         except OSError as error:
             self.unproven.append(f"{self._entry['data_dir']}: {error}")
 
-    def _drop_database(self) -> None:
-        ours = self._journal.unfinished("database", "dropped")
-        if ours is None:
+    def _ours(self) -> tuple[Optional[Record], Optional[Record]]:
+        """Database and role of the load, as long as they may be there."""
+        return self._journal.unfinished("database", "dropped"), self._journal.unfinished("role", "dropped")
+
+    def _drop_ours(self) -> None:
+        database, role = self._ours()
+        if database is None and role is None:
             return
         owned = self._owned()
-        owned.sql(_END_CLIENTS)
-        owned.sql(f"drop database if exists {DATABASE}")
-        self._journal.note("dropped", of=ours["seq"])
+        owned.sql(guest.END_SESSIONS)
+        if database:
+            owned.sql(f"drop database if exists {DATABASE}")
+            self._journal.note("dropped", of=database["seq"])
+        if role:
+            for name in owned.sql(guest.TRACES):
+                owned.sql(guest.forgetting(), name)
+            owned.sql(guest.dropping())
+            self._journal.note("dropped", of=role["seq"])
 
     def _owned(self) -> Owned:
         owned = Owned(self._system, self._entry)
@@ -93,9 +99,9 @@ class Handback:
         # What a later boot has started is its admin's wish, not ours to stop.
         rebooted = self._entry["boot_id"] != self._system.boot_id()
         wanted = self._entry["was"] == "running" or (running and rebooted)
-        if wanted or self._journal.unfinished("database", "dropped"):
+        if wanted or any(self._ours()):
             self._run_as_theirs(running)
-            self._drop_database()
+            self._drop_ours()
             self._prove_parameters(self._owned())
         if not wanted:
             self._service.stop()

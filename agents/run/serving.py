@@ -3,9 +3,6 @@ it is told that nobody needs it any more."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import ipaddress
 import os
 from pathlib import Path
@@ -17,6 +14,7 @@ from ..measure.stage import LOOK_S
 from ..postgres.cluster import Cluster
 from ..postgres.remote import USER
 from ..postgres.roles import STEP, configuration, early
+from ..postgres.scram import verifier
 from ..postgres.standby import Standby
 from ..records.processes import Account
 from ..records.spool import Record, replace
@@ -30,7 +28,6 @@ SETTING = "postgresql"  # under which the proofs of replication are told
 WATCH_S = 5.0
 TAKE_S = 15.0  # a reloaded parameter needs a moment until every walsender has seen it
 LEAVE_S = 60.0
-ITERATIONS = 4096  # PostgreSQL's own
 SYNCHRONOUS = ("sync", "quorum")
 _SLOT = "select to_json(slot_name) from pg_create_physical_replication_slot('{name}', true)"
 _SENDERS = """
@@ -52,15 +49,6 @@ def write_hba(path: Path, serve: Record, account: Account) -> None:
 
 def _network(address: str) -> str:
     return str(ipaddress.ip_network(address))
-
-
-def verifier(password: str, salt: bytes) -> str:
-    """Pure. What PostgreSQL stores of a password for SCRAM (RFC 5803): so its log cannot show more than that."""
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
-    stored = hashlib.sha256(hmac.new(salted, b"Client Key", "sha256").digest()).digest()
-    server = hmac.new(salted, b"Server Key", "sha256").digest()
-    spelled = [base64.b64encode(part).decode() for part in (salt, stored, server)]
-    return f"SCRAM-SHA-256${ITERATIONS}:{spelled[0]}${spelled[1]}:{spelled[2]}"
 
 
 class Serving:

@@ -365,7 +365,7 @@ class Session:
         from ..collectors import COLLECTORS, Subject
 
         def converse(argv: list[str], purpose: str) -> Child:
-            return self._beside(argv, purpose, out, self.account, PIPE)
+            return self._beside(argv, purpose, out, self.cluster.account if self.cluster else self.account, PIPE)
 
         def attach(argv: list[str], purpose: str) -> Child:
             return self._beside(argv, purpose, out, Account(name=str(self.system.euid())), DEVNULL)
@@ -382,7 +382,7 @@ class Session:
 
     def _beside(self, argv: list[str], purpose: str, out: Path, account: Account, stdin: int) -> Child:
         """A program of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
-        env = self.cluster.env if self.cluster and account is self.account else {}
+        env = self.cluster.env if self.cluster and account is self.cluster.account else {}
         self.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
         with (out / f"{purpose}.stderr").open("wb") as stderr:
             return spawn(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
@@ -21,8 +23,9 @@ def make(run: Run, plans: Mapping[str, Plan]) -> Target:
     if target["kind"] == "existing":
         from ..postgres.existing import Existing
 
-        existing = Existing(run.system, run.journal, target, run.emit)
-        run.account = existing.account
+        room = partial(run.make_scratch, "/tmp", f"access-{secrets.token_hex(4)}")  # noqa: S108
+        existing = Existing(run.system, run.journal, target, run.emit, room)
+        run.account = existing.load_account
         return existing
     Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
     run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])

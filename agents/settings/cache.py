@@ -131,7 +131,8 @@ def _files(directory: str) -> list[str]:
 
 # Schemas of PostgreSQL's own begin with pg_, but for that of the standard.
 _USERS = """
-select json_agg(c.oid::regclass::text order by c.oid) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+select json_agg(format('%I.%I', n.nspname, c.relname) order by c.oid)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'i', 'm') and c.relpersistence <> 't' and n.nspname !~ '^(pg_|information_schema$)'
 """
 _AVAILABLE = "select json_agg(name) from pg_available_extensions where name in ('pg_prewarm', 'pg_buffercache')"
@@ -160,7 +161,9 @@ def prewarm(scene: Scene, names: list[str]) -> list[Proof]:
 
 def _load(scene: Scene, name: str, can_count: bool) -> Proof:
     assert scene.sql  # noqa: S101 - for the type checker
-    literal = "'" + name.replace("'", "''") + "'"
+    # Our own sessions have no schema of the user's in their search_path.
+    literal = "'" + (name if "." in name else f"public.{name}").replace("'", "''") + "'"
+    name = name[len("public.") :] if name.startswith("public.") else name
     told = scene.sql(_LOAD.format(name=literal))
     blocks = told["bytes"] // told["block"]
     cached = in_memory(scene.system, os.path.join(scene.pgdata, told["path"])) // told["block"]

@@ -15,6 +15,7 @@ import pytest
 
 from agents.facts.clusters import include_path
 from agents.host.system import System
+from agents.postgres import cluster, guest
 from agents.records.journal import Journal
 from agents.records.spool import Spool
 from agents.rpc import Agent
@@ -23,7 +24,8 @@ from agents.wire import protocol
 from .conftest import Connect
 from .driver import Connection, Refused, of
 from .dying import RUN, Machine, die
-from .theirs import Theirs
+from .test_load_role import ATTACKS, refused
+from .theirs import OWNER, Theirs
 
 pytestmark = pytest.mark.needs("postgresql-15")
 Spec = Callable[..., dict[str, Any]]
@@ -53,7 +55,10 @@ def run(agent: Connection, spec: Spec) -> Callable[..., list[dict[str, Any]]]:
     """Submits a run with this target and these settings, and gives its events."""
 
     def run(target: dict[str, Any], settings: dict[str, Any] | None = None, **options: Any) -> list[dict[str, Any]]:
-        return agent.events(agent.submit({**spec(settings, time_s=1, **options), "target": target}))
+        parts = {name: options.pop(name) for name in ("dataset", "steps") if name in options}
+        if "collect" in options:
+            parts["collect"] = {"interval_s": 1, "sources": options.pop("collect")}
+        return agent.events(agent.submit({**spec(settings, time_s=1, **options), **parts, "target": target}))
 
     return run
 
@@ -119,6 +124,108 @@ def test_a_cluster_that_was_stopped_is_stopped_again(theirs: Theirs, run: Any) -
     assert "proving_ground" not in theirs.start().snapshot()["databases"]
 
 
+def test_a_database_of_theirs_in_a_stopped_cluster_is_not_dropped(theirs: Theirs, run: Any) -> None:
+    theirs.start().sql("create database proving_ground")
+    theirs.stop()
+
+    events = run(theirs.target(restart=True))
+
+    assert "has a database proving_ground already" in outcome(events)
+    assert "proving_ground" in theirs.start().snapshot()["databases"]
+
+
+PLANTED = """
+alter database proving_ground set search_path = public, pg_catalog;
+create function public.pg_database_size(name) returns bigint language plpgsql as $f$ begin
+  execute 'alter role "proving-load" superuser'; return 1; exception when insufficient_privilege then return 1; end $f$
+"""
+PROMOTED = """
+do $x$ begin if (select rolsuper or rolcreatedb or rolcreaterole or rolbypassrls from pg_roles
+  where rolname = session_user) then raise 'it is'; end if; end $x$
+"""
+
+
+@pytest.mark.fast
+def test_the_load_is_no_superuser_and_its_functions_are_not_called_by_one(theirs: Theirs, run: Any) -> None:
+    theirs.start().sql("create table salaries as select 1 as salary")
+    before = theirs.snapshot()
+    attacks = {**ATTACKS, "borrow": f"execute 'set role {OWNER}'", "role": "execute 'create role more'"}
+    steps = [{"name": name, "sql": refused(attack)} for name, attack in attacks.items()]
+    steps.append({"name": "plant", "sql": PLANTED})
+    dataset = {"kind": "sql", "options": {"steps": steps}}
+    planted = {"query": "select pg_database_size(current_database())", "times": 1}
+    queries = [
+        {"name": "promoted", "kind": "sql", "options": {"statements": PROMOTED}},
+        {"name": "called", "kind": "sql", "options": planted},
+    ]
+    more: dict[str, Any] = {"dataset": dataset, "steps": queries, "collect": ["postgresql", "cpu"]}
+
+    events = run(theirs.target(), {"cache": {"state": "warm"}}, **more)
+
+    assert outcome(events) == "ok", of(events, "outcome")
+    assert theirs.snapshot() == before
+    assert theirs.sql("select salary from salaries") == "1"
+
+
+def test_a_tablespace_of_theirs_can_be_used_and_is_theirs_afterwards(theirs: Theirs, run: Any) -> None:
+    place = theirs.root / "fast"
+    place.mkdir()
+    shutil.chown(place, OWNER)
+    theirs.start().sql(f"create tablespace fast location '{place}'")
+    before = theirs.snapshot()
+
+    events = run(theirs.target(), dataset={"kind": "pgbench", "options": {"tablespace": "fast"}})
+
+    assert outcome(events) == "ok"
+    assert theirs.snapshot() == before
+    assert "proving-load" not in theirs.sql("select spcacl from pg_tablespace where spcname = 'fast'")
+
+
+def test_what_the_role_has_in_other_databases_goes_with_it(theirs: Theirs, agent: Connection, spec: Spec) -> None:
+    before = theirs.start().snapshot()
+    submitted = agent.submit({**spec(time_s=3), "target": theirs.target()})
+    agent.events(submitted, until="RUNNING")
+    theirs.sql('create schema left_behind authorization "proving-load"')
+    theirs.sql('grant usage on schema public to "proving-load"')
+
+    assert outcome(agent.events(submitted)) == "ok"
+    assert theirs.snapshot() == before
+    assert theirs.sql("select count(*) from pg_namespace where nspname = 'left_behind'") == "0"
+
+
+def test_where_the_role_is_not_let_in_nothing_is_restarted_and_the_line_to_add_is_said(
+    theirs: Theirs, run: Any
+) -> None:
+    theirs.let_in("")
+    before, pid = theirs.start().snapshot(), theirs.postmaster()
+
+    events = run(theirs.target(restart=True), {"postgresql": {"shared_buffers": "32MB"}})
+
+    assert "proving-load cannot connect" in outcome(events)
+    assert "local proving_ground proving-load scram-sha-256" in of(events, "outcome")[0]["error"]["hint"]
+    assert theirs.postmaster() == pid and theirs.snapshot() == before
+
+
+@pytest.mark.needs("root")
+def test_an_account_of_its_own_is_let_in_by_peer_and_runs_the_load(
+    theirs: Theirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the role's name; here another one plays it, which pg_ident.conf maps."""
+    theirs.let_in("local proving_ground proving-load peer map=guest")
+    theirs.configure("guest daemon proving-load", file="pg_ident.conf")
+    before = theirs.start().snapshot()
+    daemon = cluster.named("daemon")
+    monkeypatch.setattr(guest, "named", lambda name: daemon)
+    borrowed = Borrowed(theirs.root.parent / "spool", theirs.target(), {})
+
+    assert borrowed.die("verified", 0)
+
+    rooms = [r["path"] for r in Journal(borrowed.job, borrowed.spool.system).records if r["entry"] == "scratch"]
+    assert daemon and [Path(room).stat().st_uid for room in rooms] == [daemon.user]
+    assert borrowed.restore() == "interrupted"
+    assert theirs.snapshot() == before and not Path(rooms[0]).exists()
+
+
 def test_a_restart_needs_consent(theirs: Theirs, run: Any) -> None:
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
@@ -177,13 +284,14 @@ def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) ->
         (lambda t: t.include.write_text("work_mem = 1MB\n"), "is not ours"),
         (lambda t: t.include.symlink_to("/etc/hostname"), "is not ours"),
         (lambda t: t.sql("create database proving_ground"), "has a database proving_ground already"),
+        (lambda t: t.sql('create role "proving-load"'), "has a role proving-load already"),
         (lambda t: t.sql("alter system set work_mem = '3MB'"), "was changed after"),
         (
             lambda t: (t.sql("alter system set max_connections = 30"), t.sql("select pg_reload_conf()")),
             "waits for a restart",
         ),
     ],
-    ids=["another file", "a link", "a database", "an edit without reload", "a pending restart"],
+    ids=["another file", "a link", "a database", "a role", "an edit without reload", "a pending restart"],
 )
 def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, words: str) -> None:
     theirs.start()

@@ -305,4 +305,4 @@ def test_a_relation_that_is_not_there_fails_with_the_servers_words(agent: Connec
 
     (outcome,) = of(agent.events(agent.submit(spec({"cache": wanted}, time_s=1))), "outcome")
 
-    assert outcome["outcome"] == "failed" and 'relation "nowhere" does not exist' in outcome["error"]["message"]
+    assert outcome["outcome"] == "failed" and 'relation "public.nowhere" does not exist' in outcome["error"]["message"]

@@ -63,8 +63,8 @@ class TestAccount:
     def test_root_under_no_name_runs_what_a_target_names(
         self, place: Path, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        named = cluster._named
-        monkeypatch.setattr(cluster, "_named", lambda name: named("root" if name == "toor" else name))
+        named = cluster.named
+        monkeypatch.setattr(cluster, "named", lambda name: named("root" if name == "toor" else name))
 
         with pytest.raises(Unplannable, match="an account that is not root"):
             choose_account(System(), name, str(place), str(place))

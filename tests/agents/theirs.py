@@ -16,6 +16,7 @@ from typing import Any
 from tests.needs import POSTGRESQL_15
 
 OWNER = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+GUEST = "proving-load"
 DEBIANS = str(POSTGRESQL_15)
 
 
@@ -34,6 +35,7 @@ class Theirs:
         self._as_owner("initdb", "-D", self.data, "-U", OWNER, "--auth=peer", "--no-sync", "--locale=C.UTF-8")
         self.conf_d.mkdir()
         shutil.chown(self.conf_d, OWNER)
+        self.let_in("local proving_ground proving-load scram-sha-256")
         return self.configure(
             f"port = {self.port}",
             "listen_addresses = ''",
@@ -49,6 +51,13 @@ class Theirs:
         path.write_text((path.read_text() if path.exists() else "") + "".join(f"{line}\n" for line in lines))
         shutil.chown(path, OWNER)
         return self
+
+    def let_in(self, line: str) -> None:
+        """The first line of pg_hba.conf, after its comment; "" for none."""
+        path = self.data / "pg_hba.conf"
+        rules = [each for each in path.read_text().splitlines() if each[:1] not in ("", "#") and GUEST not in each]
+        path.write_text("\n".join([line, *rules]) + "\n")
+        shutil.chown(path, OWNER)
 
     def copy(self, root: Path) -> Theirs:
         """The same cluster elsewhere, stopped."""
@@ -78,8 +87,8 @@ class Theirs:
         path = self.data / "postmaster.pid"
         return int(path.read_text().splitlines()[0]) if path.exists() else 0
 
-    def sql(self, query: str) -> str:
-        where = ["-h", self.root, "-p", self.port, "-d", "postgres"]
+    def sql(self, query: str, database: str = "postgres") -> str:
+        where = ["-h", self.root, "-p", self.port, "-d", database]
         return self._as_owner("psql", "-XAtq", *where, "-c", query).strip()
 
     def client(self) -> subprocess.Popen[bytes]:
@@ -124,6 +133,7 @@ class Theirs:
             rows = "select name, setting, source, sourcefile, sourceline, pending_restart from pg_settings order by 1"
             taken["pg_settings"] = self.sql(f"select json_agg(s) from ({rows}) s").split("}")
             taken["databases"] = self.sql("select string_agg(datname, ' ' order by datname) from pg_database")
+            taken["roles"] = self.sql("select json_agg(r order by rolname) from pg_roles r")
             status = Path(f"/proc/{self.postmaster()}/status").read_text()
             taken["process"] = re.findall(r"^(?:Cpus_allowed_list|Mems_allowed_list|Uid|Gid|Groups):.*$", status, re.M)
             environment = Path(f"/proc/{self.postmaster()}/environ").read_text().split("\0")

@@ -22,6 +22,8 @@ DATA = "/var/lib/postgresql/15/main"
 UNIT = "postgresql@15-main.service"
 CONF = "/etc/postgresql/15/main/postgresql.conf"
 LINE = "include_if_exists 'proving_ground.conf'"
+LET_IN = "local proving_ground proving-load scram-sha-256"
+HBA = "/etc/postgresql/15/main/pg_hba.conf"
 PSQL = "sudo -u postgres psql -XAtc"
 
 
@@ -29,6 +31,7 @@ PSQL = "sudo -u postgres psql -XAtc"
 def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
     """The host, with its cluster running, which includes a file of ours and may be measured."""
     vm.shell(f'grep -qF "{LINE}" {CONF} || echo "{LINE}" | sudo tee -a {CONF}')
+    vm.shell(f'sudo grep -qF "{LET_IN}" {HBA} || sudo sed -i "1i {LET_IN}" {HBA}')
     vm.shell(f"sudo systemctl restart {UNIT}", limit_s=300)
     contact.check_host(host)
     consents.allow(host, DATA, "measure", by=admin)

@@ -41,6 +41,8 @@ SETTINGS = {
     "postgresql": {"shared_buffers": "64MB", "work_mem": "8MB"},
     "cpu_affinity": {"server": "0"},
 }
+LET_IN = "local proving_ground proving-load scram-sha-256"
+HBA = "/etc/postgresql/15/main/pg_hba.conf"
 LINE = "include_if_exists 'proving_ground.conf'"
 # Prints how many records the journal has, each time it grows.
 COUNT = """
@@ -75,6 +77,7 @@ def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
     cluster = host.facts["clusters"][0]
     conf = cluster["config_file"]
     vm.shell(f'sudo grep -qF "{LINE}" {conf} || echo "{LINE}" | sudo tee -a {conf} && sudo sync')
+    vm.shell(f'sudo grep -qF "{LET_IN}" {HBA} || sudo sed -i "1i {LET_IN}" {HBA} && sudo sync')
     contact.check_host(host)
     consents.allow(host, cluster["data_dir"], "measure", by=admin)
     consents.allow(host, cluster["data_dir"], "restart", by=admin)

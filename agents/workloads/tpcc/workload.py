@@ -144,7 +144,7 @@ class Tpcc(Workload):
         return any(name not in READS for name in weights(options))
 
     def measure(self, options: Options, stage: Stage) -> None:
-        count = stage.cluster.sql("select count(*) from warehouse")
+        count = stage.cluster.load_sql("select count(*) from warehouse")
         if options.get("calls") == "functions":
             self._create_functions(stage)
         detailed = {"failures_detailed": True} if stage.cluster.major >= DETAILED else {}
