@@ -6,11 +6,11 @@ never lent again as pristine. What a death leaves behind is found by names and s
 
 from __future__ import annotations
 
-import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
+from ..host import owned
 from ..postgres.load_role import EXTENSIONS, RESET
 from ..records.shelf import PREFIX, WORK, Shelf, database_of
 from ..records.spool import Record
@@ -146,7 +146,7 @@ class _Kept(Loan):
             there = contents.databases(self._cluster)
         for directory in contents.orphans(self._cluster, there):
             self._run.log("info", f"removing {directory}: its database was never finished")
-            shutil.rmtree(directory)
+            owned.remove_tree(directory)
         return there
 
     def _at_work(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from ..errors import HostFailure
+from ..host import owned
 from .making import gigabytes
 
 FICLONE = 0x40049409  # linux/fs.h
@@ -64,17 +65,21 @@ def _short(places: Sequence[Place], factor: float) -> list[str]:
 
 def clones(directory: Path) -> bool:
     """Whether files of this directory can share their blocks: tried, with FICLONE."""
-    one, other = directory / ".clone-from", directory / ".clone-to"
+    pair = [directory / ".clone-from", directory / ".clone-to"]
+    files = list[int]()
     try:
-        one.write_bytes(b"\0" * 4096)
-        with one.open("rb") as source, other.open("wb") as target:
-            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+        for path in pair:
+            owned.remove(path)  # of a try that was cut short
+            files.append(owned.new_file(path))
+        os.write(files[0], b"\0" * 4096)
+        fcntl.ioctl(files[1], FICLONE, files[0])
         return True
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         return False
     finally:
-        for path in (one, other):
-            if os.path.lexists(path):
-                path.unlink()
+        for fd in files:
+            os.close(fd)
+        for path in pair:
+            owned.remove(path)

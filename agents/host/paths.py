@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
 
 from ..errors import Unplannable
-from . import devices
+from . import devices, owned
 
 if TYPE_CHECKING:
     from ..run.running import Run
@@ -115,9 +115,7 @@ def _make(run: Run, path: str, real: str) -> str:
     if not os.path.isdir(os.path.dirname(real)):
         raise Unplannable("filename", path, "a file in a directory that is there", f"make {os.path.dirname(real)}")
     run.journal.making(real)
-    os.close(os.open(real, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-    if run.account.user is not None:
-        os.chown(real, run.account.user, run.account.group or 0)
+    owned.create(real, owner=run.account.owner)
     return real
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 from ..errors import WorkloadFailure
-from ..host import paths
+from ..host import owned, paths
 from ..records.processes import DEVNULL, PIPE, Account, Child, end, environment, spawn
 from ..wire.protocol import digest
 from .observer import Onlooker
@@ -104,8 +103,7 @@ class Stage:
 
     def keep(self, path: Path) -> None:
         """Move a file that the tool wrote to the step's evidence."""
-        if path.is_file() and not path.is_symlink():
-            shutil.move(str(path), self.out / path.name)
+        owned.take(path, self.out / path.name)
 
     def end_when_steady(self, rate: str, window_s: float, within: float) -> None:
         """Have `measure` end the load itself once this column of its samples is steady."""

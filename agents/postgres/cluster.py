@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import stat
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import HostFailure, Unplannable
+from ..host import owned
 from ..host.system import System
 from ..records import shelf
 from ..records.processes import Account, Child, as_uid, ordinary_uid, working_in
-from ..records.spool import replace
 from ..settings import Plan
 from ..settings.base import conf_line
 from ..wire import protocol
@@ -164,17 +162,16 @@ class Cluster(Target):
         self._own(self.socket_dir)
         if self.pgdata.exists() and not self._spoiled():
             return
-        shutil.rmtree(self.pgdata, ignore_errors=True)
+        owned.remove_tree(self.pgdata, ignore_errors=True)
         fresh = self.home / "pgdata.new"
-        shutil.rmtree(fresh, ignore_errors=True)
+        owned.remove_tree(fresh, ignore_errors=True)
         shelf.forget(self.home)
         self._execute(
             [str(self.bin_dir / "initdb"), *self._initdb, f"--pgdata={fresh}"], purpose="initdb", limit_s=1800.0
         )
         self._make_load_role(fresh)
-        with (fresh / "postgresql.conf").open("a") as file:
-            file.write(f"\ninclude '{INCLUDE}'\n")
-        os.rename(fresh, self.pgdata)
+        owned.append(fresh / "postgresql.conf", f"\ninclude '{INCLUDE}'\n".encode())
+        owned.rename(fresh, self.pgdata.name)
 
     def _make_load_role(self, pgdata: Path) -> None:
         """With the server of one user, before anybody can connect."""
@@ -203,9 +200,7 @@ class Cluster(Target):
         """Make a directory private to the account. HostFailure when somebody else has put something there."""
         owner = self.account.user if self.account.user is not None else self._system.euid()
         try:
-            directory.mkdir(mode=0o700, parents=False)
-            if self.account.user is not None:
-                os.chown(directory, self.account.user, self.account.group or 0)
+            owned.make_directory(directory, self.account.owner)
         except FileExistsError:
             found = directory.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
@@ -224,9 +219,7 @@ class Cluster(Target):
             **self._listening,
         }
         lines = [_boot_line(self._system), *(conf_line(name, value) for name, value in {**ours, **conf}.items())]
-        account = self.account
-        owner = None if account.user is None else (account.user, account.group or 0)
-        replace(Path(self.conf_file), ("\n".join(lines) + "\n").encode(), owner)
+        owned.replace(self.conf_file, ("\n".join(lines) + "\n").encode(), self.account.owner)
 
     def start(self, prefix: Sequence[str], log: Path, options: Sequence[str] = ()) -> int:
         """Start the postmaster under taskset and numactl, and wait until it takes connections."""
@@ -249,7 +242,7 @@ class Cluster(Target):
             return
         socket = self.socket_dir / f".s.PGSQL.{self.port}"
         for stale in (self.pgdata / "postmaster.pid", socket.with_name(f"{socket.name}.lock"), socket):
-            stale.unlink(missing_ok=True)
+            owned.remove(stale)
 
     def start_without_huge_pages(self, log: Path) -> int:
         return self.start([], log, ["-c", "huge_pages=off"])

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
 from ..errors import HostFailure, PlanFailure
+from ..host import owned
 from ..host.system import System
 from ..records.processes import Account
-from ..records.spool import Record, replace
+from ..records.spool import Record
 from ..settings import Plan
 from .instance import Target
 
@@ -21,8 +22,7 @@ def write_passfile(path: Path, password: str, account: Account) -> None:
     """A file that libpq reads, for the account alone: a password in the environment is everybody's to see."""
     if not password:
         raise PlanFailure("no access to the server was given with this job", "submit it with its access")
-    owner = None if account.user is None else (account.user, account.group or 0)
-    replace(path, f"*:*:*:*:{password}\n".encode(), owner)
+    owned.replace(path, f"*:*:*:*:{password}\n".encode(), account.owner)
 
 
 class Remote(Target):

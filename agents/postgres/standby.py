@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Mapping
 
 from ..errors import Unplannable
+from ..host import owned
 from ..host.system import System
 from ..records.processes import Account
 from ..records.spool import Record
@@ -54,10 +54,7 @@ class Standby(Cluster):
         where = ["-h", self._target["address"], "-p", str(self._target["port"]), "-U", USER, "--no-password"]
         how = ["-D", str(self.pgdata), "-X", "stream", "-c", "fast", "-S", self.name]
         self._execute([self.tool("pg_basebackup"), *where, *how], purpose="pg_basebackup", limit_s=COPY_S)
-        signal = self.pgdata / "standby.signal"
-        signal.touch(mode=0o600)
-        if self.account.user is not None:
-            os.chown(signal, self.account.user, self.account.group or 0)
+        owned.create(self.pgdata / "standby.signal", owner=self.account.owner)
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
         self.create()

@@ -15,15 +15,15 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
 from ..errors import HostFailure, NotApplied
+from ..host import owned
 from ..host.system import System
 from ..settings.base import Write, current
-from .spool import Job, Record, read_log, replace, sync_dir
+from .spool import Job, Record, read_log, sync_dir
 
 
 def present(system: System, entry: Record) -> Optional[str]:
@@ -31,7 +31,7 @@ def present(system: System, entry: Record) -> Optional[str]:
     the kernel resets along may be gone as well: a scheduler takes its parameters with it."""
     runtime = entry["persistence"] == "runtime"
     try:
-        return current(system, entry["key"]) if runtime else system.read(entry["key"])
+        return current(system, entry["key"]) if runtime else owned.read(entry["key"]).decode(errors="replace")
     except FileNotFoundError:
         if runtime and "reset_by" not in entry:
             raise
@@ -203,7 +203,7 @@ class Journal:
 
     def _put_back(self, entry: Record) -> Optional[str]:
         if entry["persistence"] == "persistent":
-            Path(entry["key"] + ".new").unlink(missing_ok=True)  # a replacement that was cut short
+            owned.remove(entry["key"] + ".new")  # a replacement that was cut short
         found = present(self._system, entry)
         if found == entry["original"] or not self._is_ours(entry, found):
             return found
@@ -286,9 +286,9 @@ class Journal:
 def _remove(path: str) -> None:
     """What cannot be removed stays on the record, and is tried again."""
     if os.path.isdir(path) and not os.path.islink(path):
-        return shutil.rmtree(path, ignore_errors=True)
+        return owned.remove_tree(path, ignore_errors=True)
     with suppress(OSError):
-        os.unlink(path)
+        owned.remove(path)
     return None
 
 
@@ -299,6 +299,6 @@ def _picked(entry: Record) -> Record:
 def _replace(path: str, content: Optional[str], owner: Optional[tuple[int, int]]) -> None:
     """A file with this content, or none, after a power cut too."""
     if content is None:
-        Path(path).unlink(missing_ok=True)
+        owned.remove(path)
         return sync_dir(Path(path).parent)
-    return replace(Path(path), content.encode(), owner=owner)
+    return owned.replace(path, content.encode(), owner)

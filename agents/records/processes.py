@@ -41,6 +41,11 @@ class Account:
     wrapper: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
 
+    @property
+    def owner(self) -> Optional[tuple[int, int]]:
+        """(uid, gid) that files are given to; None where it is us."""
+        return None if self.user is None else (self.user, self.group or 0)
+
 
 def ordinary_uid() -> int:
     """A uid, other than root's, that has an account: initdb looks up the name of its user."""

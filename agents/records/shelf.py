@@ -6,11 +6,13 @@ making are done, the database itself says: in its comment, which is written afte
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Optional
 
+from ..host import owned
 from ..wire import protocol
-from .spool import Record, load, replace
+from .spool import Record
 
 FILE = "datasets.json"
 PREFIX, WORK = "ds_", "_work"
@@ -25,7 +27,7 @@ class Shelf:
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
-        self.all: dict[str, Record] = (load(self._path) or {}).get("datasets", {})
+        self.all: dict[str, Record] = _load(self._path).get("datasets", {})
 
     def get(self, fingerprint: str) -> Optional[Record]:
         return self.all.get(fingerprint)
@@ -41,9 +43,17 @@ class Shelf:
         self._write()
 
     def _write(self) -> None:
-        replace(self._path, protocol.canonical({"version": 1, "datasets": self.all}) + b"\n")
+        owned.replace(self._path, protocol.canonical({"version": 1, "datasets": self.all}) + b"\n")
+
+
+def _load(path: Path) -> Record:
+    try:
+        found: Record = json.loads(owned.read(path))
+    except FileNotFoundError:
+        return {}
+    return found
 
 
 def forget(home: Path) -> None:
     """The cluster is gone, and its data sets with it."""
-    (home / FILE).unlink(missing_ok=True)
+    owned.remove(home / FILE)

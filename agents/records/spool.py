@@ -32,18 +32,15 @@ def sync_dir(path: Path) -> None:
         os.close(fd)
 
 
-def replace(path: Path, data: bytes, owner: Optional[tuple[int, int]] = None) -> None:
-    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only its
-    owner (uid, gid; us without one) may read it."""
+def replace(path: Path, data: bytes) -> None:
+    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only we
+    may read it. For directories that are ours alone: in those of others host/owned.py writes."""
     fresh = path.with_name(path.name + ".new")
-    # In a directory of somebody else's it may be a link that leads elsewhere.
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
-            if owner:
-                os.fchown(file.fileno(), *owner)
             os.fsync(file.fileno())
         os.replace(fresh, path)
     finally:

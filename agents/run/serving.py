@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied, PlanFailure
+from ..host import owned
 from ..measure.observer import Onlooker
 from ..measure.stage import LOOK_S
 from ..postgres.cluster import Cluster
@@ -17,7 +18,7 @@ from ..postgres.roles import STEP, configuration, early
 from ..postgres.scram import verifier
 from ..postgres.standby import Standby
 from ..records.processes import Account
-from ..records.spool import Record, replace
+from ..records.spool import Record
 from ..settings import Proof
 from .planning import plan_settings
 
@@ -43,8 +44,7 @@ def write_hba(path: Path, serve: Record, account: Account) -> None:
     lines += [f"host all {USER} {_network(address)} scram-sha-256" for address in serve.get("clients", [])]
     standbys = dict.fromkeys(each["address"] for each in serve.get("standbys", []))
     lines += [f"host replication {USER} {_network(address)} scram-sha-256" for address in standbys]
-    owner = None if account.user is None else (account.user, account.group or 0)
-    replace(path, ("\n".join(lines) + "\n").encode(), owner)
+    owned.replace(path, ("\n".join(lines) + "\n").encode(), account.owner)
 
 
 def _network(address: str) -> str:

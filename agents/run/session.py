@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Optional
 
 from ..errors import AgentFailure, Cancelled, Failure, HostFailure, Interrupted, NotApplied, host_failure
-from ..host import paths
+from ..host import owned, paths
 from ..measure.stage import Stage
 from ..postgres import roles
 from ..records.journal import Journal
@@ -399,9 +399,7 @@ class Session:
     def make_scratch(self, data_dir: str, step: str) -> Path:
         path = Path(data_dir) / f"scratch-{self.job.run}-{step}"
         self.journal.making(str(path))
-        path.mkdir(mode=0o700)
-        if self.account.user is not None:
-            os.chown(path, self.account.user, self.account.group or 0)
+        owned.make_directory(path, self.account.owner)
         return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import Unplannable
+from ..host import owned
 from ..host.paths import Named
 from ..wire.columns import Columns, columns
 from . import fio_jobs, fio_logs
@@ -142,8 +143,7 @@ class Fio(Workload):
     def measure(self, options: Options, stage: Stage) -> None:
         job, scratch = job_of(options), stage.scratch
         written = scratch / "job.fio"
-        written.write_text(job.rendered(lambda number, section: _ours(number, section, stage)))
-        written.chmod(0o644)
+        owned.create(written, job.rendered(lambda number, section: _ours(number, section, stage)).encode(), mode=0o644)
         seconds, first = job.seconds(), stage.clock()
 
         def on_line(line: str) -> None:
@@ -163,7 +163,7 @@ class Fio(Workload):
         finally:
             stage.keep(scratch / "fio.json")
             stage.keep(written)
-            _keep_logs(scratch, [section.name for section in job.jobs], stage.out)
+            _keep_logs(stage, [section.name for section in job.jobs])
 
 
 def job_of(options: Options) -> JobFile:
@@ -193,17 +193,21 @@ def _ours(number: int, section: Section, stage: Stage) -> list[str]:
     return [*lines, f"filename={':'.join(names)}"] if names else lines
 
 
-def _keep_logs(scratch: Path, names: list[str], out: Path) -> None:
+def _keep_logs(stage: Stage, names: list[str]) -> None:
     """The logs compressed, and what they come to on one time axis."""
-    paths = [scratch / f"{number}_{log}.log" for number in range(len(names)) for log in fio_logs.LOGS]
-    found = [path for path in paths if path.is_file() and not path.is_symlink() and path.stat().st_size]
-    if not found:
-        return
-    series = fio_logs.fold(scratch, names, microseconds=_is_old(out / "fio.json"))
-    (out / "series.json").write_text(json.dumps(series, separators=(",", ":")))
+    out = stage.out
+    paths = [out / f"{number}_{log}.log" for number in range(len(names)) for log in fio_logs.LOGS]
+    for path in paths:
+        stage.keep(stage.scratch / path.name)
+    found = [path for path in paths if path.is_file()]
+    if any(path.stat().st_size for path in found):
+        series = fio_logs.fold(out, names, microseconds=_is_old(out / "fio.json"))
+        (out / "series.json").write_text(json.dumps(series, separators=(",", ":")))
     for path in found:
-        with path.open("rb") as plain, gzip.open(out / f"{path.name}.gz", "wb", compresslevel=6) as packed:
-            shutil.copyfileobj(plain, packed)
+        if path.stat().st_size:
+            with path.open("rb") as plain, gzip.open(out / f"{path.name}.gz", "wb", compresslevel=6) as packed:
+                shutil.copyfileobj(plain, packed)
+        path.unlink()
 
 
 def _is_old(report: Path) -> bool:

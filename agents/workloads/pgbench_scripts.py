@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Optional
 
 from ..errors import PlanFailure, WorkloadFailure
+from ..host import owned
 from . import pgbench_options
 from .base import Context, Options
 
@@ -31,9 +32,7 @@ def version(program: str, bench: Bench) -> int:
 def write(options: Options, directory: Path) -> None:
     """Each custom script as a file that the load generator's account can read."""
     for name, text, _ in pgbench_options.texts(options):
-        script = directory / f"{name}.sql"
-        script.write_text(text)
-        script.chmod(0o644)
+        owned.create(directory / f"{name}.sql", text.encode(), mode=0o644)
 
 
 def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFailure]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Optional
 
 from ..errors import HostFailure, Unplannable
+from ..host import owned
 from ..measure import tracer
 from ..sql import hostaccess
 from ..sql.scan import may_write
@@ -147,8 +148,7 @@ class Sql(Workload):
 
     def measure(self, options: Options, stage: Stage) -> None:
         script = Path(stage.scratch) / "script.sql"
-        script.write_text("\n".join(lines(options, stage.cluster.major)) + "\n")
-        script.chmod(0o644)
+        owned.create(script, ("\n".join(lines(options, stage.cluster.major)) + "\n").encode(), mode=0o644)
         stage.measure(
             self.argv(options, Context(stage.tool("psql"), str(stage.out), str(stage.scratch))),
             limit_s=7 * DAY_S,

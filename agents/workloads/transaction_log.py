@@ -20,6 +20,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from ..host import owned
 from ..wire.histogram import Histogram, bucket_of, middle_of
 
 VERSION = 1
@@ -217,7 +218,7 @@ class LogFiles:
                 done += read
                 told(done / max(1, total))
             self.reduction.unread += path.stat().st_size > self._offsets[path]
-            path.unlink()
+            owned.remove(path)
         self._after_s = time.thread_time() - begun
 
     def _files(self) -> list[Path]:
@@ -226,7 +227,7 @@ class LogFiles:
     def _read(self, path: Path) -> int:
         """The next whole lines, at most a chunk of them; how many bytes they were."""
         offset = self._offsets.get(path, 0)
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = owned.opened(path)
         try:
             data = os.pread(fd, CHUNK, offset)
         finally:
@@ -240,7 +241,7 @@ class LogFiles:
         """Give the blocks back that were read. Not every file system can; then the file stays whole to the end."""
         if not self._punches:
             return
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = owned.opened(path, os.O_WRONLY)
         try:
             punch(fd, self._offsets[path] // BLOCK * BLOCK)
         except OSError as error:
