@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from django.utils import timezone
+
 from apps.campaigns.execution import received
+from apps.campaigns.execution.received import ARTEFACT_BYTES
 from apps.campaigns.models import Run, RunPart
 from apps.hosts import ssh
 from common.errors import AgentError, ProvingError
@@ -19,7 +22,6 @@ log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
-ARTEFACT_BYTES = 16 << 20
 MAX_LINE = 8 << 20
 MAX_SIZE = 1 << 62
 
@@ -39,9 +41,17 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
         if len(data) > MAX_LINE:
             raise received.unusable(f"agent on {job.host}", ValueError(f"an event of more than {MAX_LINE} bytes"))
         last = chunk["sealed"] and job.events_offset + len(data) >= chunk["size"]
+        if excess := received.excess(job.events_offset + len(data), _age_s(job)):
+            raise received.unusable(f"agent on {job.host}", ValueError(excess))
         whole = data if last else data[: data.rfind(b"\n") + 1]
         if whole or last or len(read) < READ_BYTES:
             return bytes(whole), last
+
+
+def _age_s(job: Run | RunPart) -> float:
+    """Seconds since the run was started, by our clock."""
+    run = job if isinstance(job, Run) else job.run
+    return (timezone.now() - run.started_at).total_seconds() if run.started_at else 0.0
 
 
 def _data(job: Run | RunPart, chunk: Any) -> bytes:

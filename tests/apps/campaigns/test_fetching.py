@@ -12,7 +12,7 @@ import pytest
 
 from agents.host.system import System
 from agents.records.spool import Spool
-from apps.campaigns.execution import fetching
+from apps.campaigns.execution import fetching, received
 from apps.campaigns.models import Run
 from apps.hosts import ssh
 from apps.hosts.models import Host
@@ -34,7 +34,7 @@ def job(host: Host) -> Iterator[Path]:
 
 def read(host: Host, job: Path, offset: int = 0) -> tuple[bytes, bool]:
     with ssh.Link(host) as link:
-        return fetching.read_lines(Run(pk=uuid.UUID(job.name), events_offset=offset), link, wait_s=0)
+        return fetching.read_lines(Run(pk=uuid.UUID(job.name), host=host, events_offset=offset), link, wait_s=0)
 
 
 def test_a_line_longer_than_a_read_is_read_on(host: Host, job: Path) -> None:
@@ -42,6 +42,17 @@ def test_a_line_longer_than_a_read_is_read_on(host: Host, job: Path) -> None:
     (job / "events.ndjson").write_bytes(line)
 
     assert read(host, job) == (line, False)
+
+
+def test_a_flood_is_not_read_beyond_what_a_run_of_its_age_can_have(host: Host, job: Path) -> None:
+    with (job / "events.ndjson").open("wb") as events:
+        events.truncate(received.BURST_BYTES)
+        events.seek(0, os.SEEK_END)
+        events.write(b"{}\n" * 1000)
+    offset = received.BURST_BYTES - 5
+
+    with pytest.raises(received.UnusableError, match="bytes of events in 0 s"):
+        read(host, job, offset)
 
 
 def test_half_a_line_waits_for_its_other_half(host: Host, job: Path) -> None:

@@ -103,6 +103,7 @@ def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None
         ({"files": [FILE | {"path": "x" * 301}]}, "files: "),
         ({"files": [FILE | {"size": -1}]}, "files: "),
         ({"files": [FILE | {"sha256": "short"}]}, "files: "),
+        ({"files": [FILE | {"path": str(n), "size": 16 << 20} for n in range(17)]}, "285,212,672 bytes to keep"),
         ({"files": None}, "TypeError"),
     ],
     ids=str,
@@ -112,6 +113,20 @@ def test_a_manifest_that_breaks_the_rules_is_refused_by_its_field(changes: dict[
         received.manifest(sealed(**changes), "agent on db1")
 
     assert named in refused.value.message
+
+
+def test_a_large_file_stays_on_its_host_and_does_not_count() -> None:
+    received.manifest(sealed(files=[FILE | {"path": str(n), "size": 17 << 20} for n in range(17)]), "agent on db1")
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(64 << 20, 0), (231_000_000, 1500), (10 << 30, 86_400)])
+def test_a_day_of_samples_is_within_the_volume_of_a_run(size: int, seconds: float) -> None:
+    assert not received.excess(size, seconds)
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(231_000_000, 40), (65 << 20, -5), (12 << 30, 86_400)])
+def test_a_flood_of_events_is_beyond_it(size: int, seconds: float) -> None:
+    assert "bytes of events in" in received.excess(size, seconds)
 
 
 @given(data=ANYTHING, field=st.sampled_from(["files", *MANIFEST]))
