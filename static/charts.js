@@ -4,7 +4,7 @@
 
   const options = { responsive: true, displaylogo: false, displayModeBar: false };
 
-  function address(plot) {
+  function source(plot) {
     const url = new URL(plot.dataset.figure, location.href);
     url.searchParams.set("theme", document.documentElement.dataset.theme);
     url.searchParams.set("width", plot.clientWidth);
@@ -25,7 +25,7 @@
   async function draw(plot) {
     const status = plot.querySelector(".plot-status");
     try {
-      const answer = await fetch(address(plot), { headers: { Accept: "application/json" } });
+      const answer = await fetch(source(plot), { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(await complaint(answer));
       const figure = await answer.json();
       if (!figure.data.some((trace) => (trace.x || []).length)) {
@@ -35,11 +35,15 @@
       }
       if (status) status.remove();
       plot.classList.remove("vacant");
+      const panels = figure.steps && window.provingPanels;
+      if (panels) panels.prepare(plot, figure);
       await Plotly.react(plot, figure.data, figure.layout, options);
       plot.setAttribute("role", "img");
       plot.seq = figure.seq;
       plot.steps = figure.steps;
       plot.means = figure.means || {};
+      plot.others = figure.others || {};
+      if (panels) panels.drawn(plot);
       if (figure.steps && !plot.zooms) follow(plot);
     } catch (error) {
       if (status) status.textContent = `The chart could not be drawn: ${error.message}${plot.dataset.page ? "" : ". The table has the same figures."}`;
@@ -53,7 +57,7 @@
     const plot = document.getElementById(button.dataset[format]);
     if (!plot.data) return;
     const margin = { ...plot.layout.margin, t: 90 };
-    const layout = { ...plot.layout, title: caption(plot), margin, width: undefined };
+    const layout = { ...plot.layout, title: caption(plot), margin, width: undefined, showlegend: plot.panels || plot.layout.showlegend };
     const url = await Plotly.toImage({ data: plot.data, layout }, { format, width: 1200, height: plot.layout.height || 600, scale: 2 });
     const link = document.createElement("a");
     link.href = url;
@@ -68,8 +72,10 @@
     let waiting = 0;
     plot.zooms = true;
     plot.on("plotly_relayout", (change) => {
-      const [from, to] = change["xaxis.range"] || [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      if (from === undefined && !change["xaxis.autorange"]) return;
+      const axis = Object.keys(change).map((key) => key.match(/^xaxis\d*/)).find(Boolean);
+      if (!axis) return;
+      const [from, to] = change[`${axis}.range`] || [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
+      if (from === undefined && !change[`${axis}.autorange`]) return;
       const pinned = Boolean(plot.dataset.page);
       const alone = pinned || new URL(location.href).searchParams.has("step");
       const together = alone ? [plot] : plots().filter((each) => each.zooms);
@@ -105,7 +111,8 @@
 
   // Whether a sample has columns that the server has not been asked to draw yet: the first sample of a collector.
   function isNew(plot, samples) {
-    plot.known = plot.known || new Set(plot.data.map((trace) => trace.meta));
+    const others = Object.entries(plot.others).flatMap(([key, names]) => names.map((name) => `${key.split(" ")[0]} ${name}`));
+    plot.known = plot.known || new Set([...plot.data.map((trace) => trace.meta), ...others]);
     const columns = samples.flatMap((sample) => Object.keys(sample.values).map((name) => `${sample.source} ${name}`));
     const unknown = columns.filter((column) => !plot.known.has(column));
     unknown.forEach((column) => plot.known.add(column));
@@ -123,10 +130,10 @@
       if (begin === undefined) return false;
       const sample = { ...told, t: told.t + begin };
       const lines = { x: [], y: [], at: [] };
-      for (const [name, value] of Object.entries(sample.values)) {
-        const at = plot.data.findIndex((trace) => trace.type === "scatter" && trace.meta === `${sample.source} ${name}`);
-        if (at >= 0) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
-      }
+      plot.data.forEach((trace, at) => {
+        const value = trace.type === "scatter" ? valueOf(plot, trace.meta || "", sample) : undefined;
+        if (value !== undefined) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
+      });
       if (lines.at.length) Plotly.extendTraces(plot, { x: lines.x, y: lines.y }, lines.at);
       const values = { ...sample.values, ...means(plot.means[told.step] || {}, sample.values) };
       for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.meta === sample.source)) {
@@ -137,6 +144,15 @@
     }
     if (plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
     return true;
+  }
+
+  // What a sample has for a line, or for the area that adds up what the others of a stack are.
+  function valueOf(plot, meta, sample) {
+    if (!meta.startsWith(`${sample.source} `)) return undefined;
+    const rest = plot.others[meta];
+    if (!rest) return sample.values[meta.slice(sample.source.length + 1)];
+    const have = rest.filter((name) => name in sample.values);
+    return have.length ? have.reduce((sum, name) => sum + sample.values[name], 0) : undefined;
   }
 
   // Rows that the server makes of several columns, such as a node's of its cpus.
@@ -151,6 +167,11 @@
 
   // Which panels a chart shows, and of which step: this goes into the address of its figure and of the page, which can be copied.
   function choose(form) {
+    const plot = address(form);
+    if (plot) draw(plot);
+  }
+
+  function address(form) {
     const plot = document.getElementById(form.dataset.chooser);
     const data = new FormData(form);
     const chosen = [...data].filter(([name, value]) => ["panel", "step"].includes(name) && value);
@@ -165,9 +186,9 @@
       figure.search = here.search;
       plot.dataset.figure = figure.href;
       plot.closest("figure").querySelectorAll("[data-pin]").forEach((link) => { link.search = here.search; });
-      draw(plot);
     }
     form.closest("details").querySelector("[data-count]").textContent = data.getAll("panel").length;
+    return plot;
   }
 
   // Beside a chart, what its clicked point is and what can be done with it.
@@ -230,9 +251,11 @@
   });
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-chooser]");
-    if (form) choose(form);
+    if (form && event.target.name) choose(form);
   });
   document.addEventListener("DOMContentLoaded", () => {
+    const form = document.querySelector("form[data-chooser]");
+    if (form && window.provingPanels) window.provingPanels.recall(form);
     plots().forEach(watch);
   });
 
@@ -242,5 +265,5 @@
     else event.target.querySelectorAll("[data-figure]").forEach(watch);
   });
 
-  window.provingCharts = { draw, extend };
+  window.provingCharts = { draw, extend, choose, address };
 })();

@@ -89,6 +89,7 @@ class PostgreSQL(Collector):
             {f"{WAIT}<event>": "client backends that wait for it; running: for nothing"},
             gauge=True,
             shown=True,
+            stacked=True,
         ),
         **_of(
             _DATABASE, "transactions", "1/s", {"xact_commit": "committed", "xact_rollback": "rolled back"}, shown=True

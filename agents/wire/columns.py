@@ -12,7 +12,8 @@ class Column:
 
     Columns of one `group` share a panel, which is drawn by default where they are `shown`. `better` is higher, lower or
     "" for neither. A `gauge` is a value of the moment; all other columns count since the previous sample. A `heat`
-    group has a row for each part of the machine and is always drawn as a heat map."""
+    group has a row for each part of the machine and is always drawn as a heat map; the columns of a `stacked` group add
+    up to a whole, and are drawn as areas on top of each other."""
 
     unit: str
     help: str
@@ -21,6 +22,7 @@ class Column:
     gauge: bool = False
     shown: bool = False
     heat: bool = False
+    stacked: bool = False
 
 
 Columns = dict[str, Column]

@@ -53,8 +53,14 @@ def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list
     values: dict[tuple[str, str], list[float]] = {}
     for name, unit, value in rows.values_list("name", "unit", "value"):
         values.setdefault((name, unit), []).append(value)
-    shown = sorted(values, key=lambda each: list(TITLES).index(each[0]))
-    return [KeyFigure(TITLES[name], float(np.mean(values[name, unit])), _unit(unit)) for name, unit in shown]
+    return of_measurements({name: (unit, float(np.mean(each))) for (name, unit), each in values.items()})
+
+
+def of_measurements(values: Mapping[str, tuple[str, float]]) -> list[KeyFigure]:
+    """Name of a measurement -> unit and value, as figures in the order of the strip."""
+    return [
+        KeyFigure(title, values[name][1], _unit(values[name][0])) for name, title in TITLES.items() if name in values
+    ]
 
 
 def _unit(unit: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.results.charts import stack
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, shown
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
@@ -25,11 +26,13 @@ MOST_MARKS = 200
 MOST_POINTS, MOST_COLUMNS = 2000, 1000
 LETTER_PX = 7.5  # of a letter in the mean
 LONGEST_NAME = 24
-# A panel of a run's chart with the room above it for its title and legend, and the strip of marks at the top.
-PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 208, 54, 14, 40
+# A panel of a run's chart with the room above it for its title and legend and below it for the labels of its time axis,
+# and the strip of marks at the top.
+PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 226, 54, 32, 40
 # Two rows of a legend; where a telephone needs more, the panel grows by them.
 LEGEND_PX = 34
-ROW_PX, SIGN_PX, SMALL_LETTER_PX = 20, 46, 6.5  # of a legend: a row, the line before a name, and a letter of it
+# Of a legend: a row, the line before a name with the number behind it, and a letter of it.
+ROW_PX, SIGN_PX, SMALL_LETTER_PX = 26, 84, 6.5
 STEPS_PX = 22
 # Above a heat map, where lines have their legend.
 SCALE = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom", "lenmode": "pixels", "len": 220}
@@ -46,10 +49,12 @@ def run_chart(
     look: Theme,
     width: int = WIDTH_PX,
 ) -> Figure:
-    """A run on one time axis: its panels, stacked, each with a legend of its own; above them what happened when.
+    """A run in panels below each other, each with a legend and a time axis of its own, which all show the same time;
+    above them what happened when.
 
-    Lines are thinned so that no spike and no gap is lost; who looks closer asks again with a part of the time. Many
-    lines of a kind become a heat map. Heights are in pixels, so that few panels are not stretched."""
+    Lines are thinned so that no spike and no gap is lost; who looks closer asks again with a part of the time. Parts of
+    a whole are areas on top of each other; many lines of another kind become a heat map. Heights are in pixels, so that
+    few panels are not stretched."""
     lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
     drawn = [panel for panel in panels if lines[panel.key]]
     room = width - MARGINS["l"] - MARGINS["r"]
@@ -58,8 +63,9 @@ def run_chart(
     below, data, placed = sum(heights), list[Figure](), _placed(marks, axis)
     strip = STRIP_PX if placed else 0
     inner = below + strip
-    layout = blank(look, xaxis={"title": {"text": axis.title}, "anchor": f"y{len(drawn)}", **shown(axis)})
+    layout = blank(look, **_times(len(drawn), axis))
     layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
+    layout["hovermode"] = "x unified"
     # What somebody zoomed into stays so while the same panels are drawn anew.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
@@ -67,11 +73,36 @@ def run_chart(
     for place, (panel, legend) in enumerate(zip(drawn, legends, strict=True)):
         begin, end = (below - sum(heights[:until]) for until in (place, place + 1))
         domain = ((end + FOOT_PX) / inner, (begin - TITLE_PX - legend + LEGEND_PX) / inner)
-        data += _panel(panel, lines[panel.key], place + 1, domain, layout, look)
+        data += [
+            trace | {"xaxis": _numbered("x", place + 1)}
+            for trace in _panel(panel, lines[panel.key], place + 1, domain, layout, look)
+        ]
         layout["annotations"][-1]["yshift"] = legend
     if drawn and placed:
         data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
-    return {"data": data, "layout": layout}
+    return {"data": data, "layout": layout, "others": _others(drawn, lines)}
+
+
+def _numbered(letter: str, number: int) -> str:
+    """As Plotly names axes and legends: the first has no number."""
+    return letter if number == 1 else f"{letter}{number}"
+
+
+def _times(panels: int, axis: Axis) -> dict[str, Figure]:
+    """A time axis for each panel; whoever zooms into one zooms into all."""
+    found: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **shown(axis)}}
+    for number in range(2, panels + 1):
+        found[_numbered("xaxis", number)] = {"anchor": f"y{number}", "matches": "x", "hoverformat": ".1f"}
+    for each in found.values():
+        each |= {"ticklabelstandoff": 2, "unifiedhovertitle": {"text": "%{x:.1f} s"}}
+    found[_numbered("xaxis", max(1, panels))]["title"] = {"text": axis.title, "standoff": 8}
+    return found
+
+
+def _others(panels: Sequence[Panel], lines: Mapping[str, Sequence[Column]]) -> dict[str, list[str]]:
+    """What a stack's last area adds up, by its key; a page that adds live samples needs it."""
+    cut = ((panel, stack.parts(lines[panel.key])) for panel in panels if panel.stacked)
+    return {stack.key_of(panel): [line.name for line in rest] for panel, (_, rest) in cut if rest}
 
 
 def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme, letters: float) -> None:
@@ -131,7 +162,7 @@ def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
 def _panel(
     panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
 ) -> list[Figure]:
-    axis, legend = f"y{number if number > 1 else ''}", f"legend{number if number > 1 else ''}"
+    axis, legend = _numbered("y", number), _numbered("legend", number)
     mapped = _is_map(panel, lines)
     layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, look)
     words = f"{panel.title}, of the only node" if panel.heat and len(lines) == 1 else panel.title
@@ -141,19 +172,23 @@ def _panel(
         return _heat_map(lines, axis, domain, look)
     look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
     layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
+    if panel.stacked:
+        return stack.areas(panel, lines, axis, legend, look)
     return _lines(lines, axis, legend, look)
 
 
 def _is_map(panel: Panel, lines: Sequence[Column]) -> bool:
-    return panel.heat or len(lines) > MOST_LINES
+    return panel.heat or (len(lines) > MOST_LINES and not panel.stacked)
 
 
 def _legend_px(panel: Panel, lines: Sequence[Column], room: float) -> int:
-    """Height of a panel's legend, whose entries Plotly makes as wide as the longest of them."""
+    """Height of a panel's legend, whose entries are as wide as their names, with the number behind them."""
     if _is_map(panel, lines):
         return LEGEND_PX
-    entry_px = SIGN_PX + SMALL_LETTER_PX * max(len(line.name) for line in lines)
-    rows = -(-len(lines) // max(1, int(room // entry_px)))
+    names = stack.names(lines) if panel.stacked else [line.name for line in lines]
+    rows, used = 1, 0.0
+    for entry_px in (SIGN_PX + SMALL_LETTER_PX * len(name) for name in names):
+        rows, used = (rows, used + entry_px) if used + entry_px <= room or not used else (rows + 1, entry_px)
     return max(LEGEND_PX, rows * ROW_PX + 4)
 
 

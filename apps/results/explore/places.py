@@ -291,11 +291,8 @@ PAGES: dict[str, Page] = {
         "run",
         "/runs/ID/",
         {
-            "time": Chart("Over time", "run_figure", csv="run_csv"),
-            **{
-                each.name: Chart(each.title, each.figure, each.args, csv=each.csv, low=each.low)
-                for each in run_charts.RUN_CHARTS
-            },
+            each.name: Chart(each.title, each.figure, each.args, csv=each.csv, low=each.low)
+            for each in run_charts.RUN_CHARTS
         },
         _of_run,
         Run,

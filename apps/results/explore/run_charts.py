@@ -1,4 +1,4 @@
-"""The charts of a run's page beside that over time: the one list of them, which page, addresses and pins all read."""
+"""The charts of a run's page: the one list of them, which page, addresses and pins all read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from django.urls import reverse
 
 from apps.campaigns.models import Run
 from apps.results import charts
+from apps.results.charts import shades
 from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Measurement
 from apps.results.runs import latencies, spreads
 from apps.results.runs.timeline import Axis
+from apps.results.store import samples, series
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class Available:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide."""
+    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide; and which
+    panels, where it has panels (none: those that are shown unasked)."""
 
     step: str
     axis: Axis
     look: Theme
     width: int
+    panels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,16 @@ def _statements(has: Available) -> list[str]:
     return ["all"] if any("statement:" in row.name for row in has.measurements) else []
 
 
+def _draw_panels(run: Run, asked: Drawing) -> Figure:
+    """With what a page needs to add newer samples: of which event the newest is that can be here, when each step began,
+    and which rows are means of others. A figure without panels has no data."""
+    panels, axis = series.chosen(series.panels_of(run), asked.panels), asked.axis
+    columns = samples.run_columns(run, panels, axis)
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, asked.look, asked.width)
+    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, asked.look))
+    return figure | {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
+
+
 def _draw_heat(run: Run, asked: Drawing) -> Figure | None:
     heat = latencies.heat_of(run, asked.step, asked.axis)
     return charts.heat_chart(heat, asked.axis, asked.look) | {"steps": asked.axis.offsets()} if heat else None
@@ -130,6 +144,17 @@ def _draw_spread(run: Run, asked: Drawing) -> Figure | None:
 
 
 RUN_CHARTS: tuple[RunChart, ...] = (
+    RunChart(
+        "time",
+        "Over time",
+        lambda has: [],  # at the top of the page, whose form says which panels of which step it shows
+        _draw_panels,
+        "All panels on one time axis",
+        "No samples: nothing was measured in this run.",
+        over_time=True,
+        figure="run_figure",
+        csv="run_csv",
+    ),
     RunChart(
         "nines",
         "Latency by percentile",

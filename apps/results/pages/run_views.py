@@ -22,14 +22,13 @@ from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
 from apps.campaigns.queries import breaks_at
 from apps.results import charts
 from apps.results.answers.sentences import by_topic
-from apps.results.charts import shades
 from apps.results.exchange import downloads, exports
 from apps.results.exchange.transfer import download
 from apps.results.explore import run_charts
 from apps.results.live import news
 from apps.results.models import Mark
 from apps.results.pages.figures import as_json, width_of
-from apps.results.runs import latencies, observed, story, timeline, within
+from apps.results.runs import key_figures, latencies, observed, story, timeline, within
 from apps.results.store import samples, series
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
@@ -115,6 +114,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
             "drawn": drawn,
             "closed": closed,
             "within": by_topic(within.told(run.within.all(), found)),
+            "key_figures": key_figures.of_run(run, found),
             "has": run_charts.available(run, found),
         }
     if tab == "settings":
@@ -133,15 +133,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
 def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The panels named by ?panel=, or those that are shown unasked; of the steps and the time that are asked for."""
     run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
-    panels = series.chosen(series.panels_of(run), request.GET.getlist("panel"))
-    axis = _axis(request, timeline.steps_of(run))
-    columns, look = samples.run_columns(run, panels, axis), charts.theme(request.GET.get("theme", ""))
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, look, width_of(request))
-    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, look))
-    # What a page needs to add newer samples: of which event the newest is that can be here, when its step began, and
-    # which of the rows are means of others.
-    figure |= {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
-    return as_json(figure)
+    return _drawn(request, run, run_charts.BY_NAME["time"], _axis(request, timeline.steps_of(run)))
 
 
 @needs(Role.VIEWER)
@@ -161,12 +153,16 @@ def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _drawn(request, get_object_or_404(Run, pk=pk), run_charts.BY_NAME["spread"])
 
 
-def _drawn(request: HttpRequest, run: Run, chart: run_charts.RunChart) -> HttpResponse:
+def _drawn(
+    request: HttpRequest, run: Run, chart: run_charts.RunChart, axis: timeline.Axis | None = None
+) -> HttpResponse:
+    """On this axis, or on that of all steps."""
     step, part = request.GET.get("step", ""), _axis(request, [])
-    whole = timeline.steps_of(run) if chart.over_time else []
-    axis = timeline.axis_of(whole, "", part.begin, part.end)
+    whole = timeline.steps_of(run) if chart.over_time and axis is None else []
+    axis = axis or timeline.axis_of(whole, "", part.begin, part.end)
     look = charts.theme(request.GET.get("theme", ""))
-    figure = chart.draw(run, run_charts.Drawing(step, axis, look, width_of(request)))
+    asked = run_charts.Drawing(step, axis, look, width_of(request), request.GET.getlist("panel"))
+    figure = chart.draw(run, asked)
     if figure is None:
         raise Http404(f"{chart.title}: step {step[:40]!r} of this run has nothing to draw")
     return as_json(figure)

@@ -45,8 +45,17 @@ def peaks(values: Floats, most: int) -> Floats:
     return values if len(values) <= most else np.fmax.reduce(_stretches(values, most), axis=1)
 
 
+def means(values: Floats, most: int) -> Floats:
+    """The mean of each of about `most` stretches; nan where all of a stretch are missing."""
+    if len(values) <= most:
+        return values
+    stretches = _stretches(values, most)
+    there = np.count_nonzero(~np.isnan(stretches), axis=1)
+    return np.where(there, np.nansum(stretches, axis=1) / np.maximum(there, 1), np.nan)
+
+
 def begins(t: Floats, most: int) -> Floats:
-    """Where the stretches of `peaks` begin."""
+    """Where the stretches of `peaks` and of `means` begin."""
     return t if len(t) <= most else t[:: _width(len(t), most)].copy()
 
 

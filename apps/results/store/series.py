@@ -29,6 +29,7 @@ class Panel:
     unit: str
     shown: bool
     heat: bool
+    stacked: bool = False
 
     @property
     def title(self) -> str:
@@ -51,7 +52,7 @@ def panel_of(source: str, name: str) -> Panel | None:
     if column is None:
         return None
     unit = SHOWN_AS.get(column.unit, (column.unit, 1.0))[0]
-    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown, column.heat)
+    return Panel(f"{source}.{column.group}", source, column.group, unit, column.shown, column.heat, column.stacked)
 
 
 def panels_of(run: Run) -> list[Panel]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -189,10 +190,45 @@ WAITS = ("running", "IO:DataFileRead", "IO:DataFileWrite", "LWLock:WALWrite", "L
 
 
 def waits(width: int) -> charts.Figure:
-    panel = Panel("postgresql.wait events", "postgresql", "wait events", "backends", shown=True, heat=False)
     second = np.arange(5.0)
-    columns = [Column("postgresql", name, "backends", panel, second, second) for name in WAITS]
+    return stacked(dict.fromkeys(WAITS, (second, second)), width)
+
+
+def stacked(waits: dict[str, tuple[Any, Any]], width: int = 1200) -> charts.Figure:
+    """Event -> times and how many backends wait for it then."""
+    panel = Panel("postgresql.wait events", "postgresql", "wait events", "backends", True, False, stacked=True)
+    columns = [
+        Column("postgresql", f"wait.{name}", "backends", panel, np.array(t), np.array(values))
+        for name, (t, values) in waits.items()
+    ]
     return charts.run_chart([panel], columns, [], Axis(()), charts.LIGHT, width)
+
+
+def test_areas_on_top_of_each_other_have_the_same_times_and_the_smallest_are_added_up() -> None:
+    waits = {f"IO:{place}": ([0.0, 1.0, 2.0], [19.0 - place, 19.0 - place, float("nan")]) for place in range(7)}
+    waits["Lock:late"] = ([2.0, 3.0], [90.0, float("nan")])
+
+    figure = stacked(waits)
+
+    areas = {trace["name"]: trace for trace in figure["data"]}
+    assert list(areas) == ["Lock:late", "IO:0", "IO:1", "IO:2", "IO:3", "3 others"]
+    assert {tuple(area["x"]) for area in areas.values()} == {(0.0, 1.0, 2.0, 3.0)}
+    assert areas["Lock:late"]["y"][:3].tolist() == [0.0, 0.0, 90.0] and np.isnan(areas["Lock:late"]["y"][3])
+    assert areas["3 others"]["y"][:3].tolist() == [15.0 + 14.0 + 13.0] * 2 + [0.0]
+    assert figure["others"] == {"postgresql wait events: others": ["wait.IO:4", "wait.IO:5", "wait.IO:6"]}
+    assert len({area["stackgroup"] for area in areas.values()}) == 1
+
+
+def test_each_panel_has_a_time_axis_and_all_show_the_same_time() -> None:
+    second = np.arange(5.0)
+    panels = [Panel(name, "cpu", name, "%", shown=True, heat=False) for name in ("one", "two")]
+    columns = [Column("cpu", panel.key, "%", panel, second, second) for panel in panels]
+
+    figure = charts.run_chart(panels, columns, [], Axis(()), charts.LIGHT)
+
+    assert [trace["xaxis"] for trace in figure["data"]] == ["x", "x2"]
+    assert (figure["layout"]["xaxis2"]["matches"], figure["layout"]["xaxis2"]["anchor"]) == ("x", "y2")
+    assert "title" in figure["layout"]["xaxis2"] and "title" not in figure["layout"]["xaxis"]
 
 
 @pytest.mark.parametrize(("width", "rows"), [(320, 6), (520, 3), (1200, 1)])

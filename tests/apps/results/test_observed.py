@@ -127,7 +127,7 @@ def test_the_page_lists_panels_checkpoints_totals_and_costs(run: Run, browser: C
 
     text = page.content.decode()
     assert [panel.key for panel in page.context["shown"]] == ["pressure.pressure"]
-    assert 'value="pressure.pressure" checked' in text and 'value="postgresql.WAL">' in text
+    assert 'value="pressure.pressure" checked' in text and 'value="postgresql.WAL" data-unasked>' in text
     assert "?panel=pressure.pressure" in page.context["figure"]
     assert "UPDATE pgbench_branches SET &lt;b&gt;" in text
     for heading in ("Checkpoints", "What PostgreSQL counted", "What measuring cost"):

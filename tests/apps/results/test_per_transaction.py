@@ -21,6 +21,7 @@ from apps.results.answers.judgements import judgements
 from apps.results.answers.key_figures import key_figures
 from apps.results.models import Measurement
 from apps.results.queries import campaign_table
+from apps.results.runs.key_figures import of_run
 from apps.results.runs.per_transaction import per_transaction
 from apps.results.runs.step_means import SERVER, step_means
 from apps.results.store import fold
@@ -207,3 +208,18 @@ def test_key_figures_have_the_cost_of_a_transaction(admin: User) -> None:
     found = {each.title: each for each in key_figures(with_cpu(admin), "on")}
 
     assert (round(found["CPU per transaction"].value, 3), found["CPU per transaction"].unit) == (1.804, "ms")
+
+
+def test_key_figures_of_a_run_add_up_cpus_and_the_share_of_hits(admin: User) -> None:
+    run = with_cpu(admin).runs.filter(outcome=Run.Outcome.OK).first()
+    assert run
+    step = run.measurements.get(name="tps").step
+    for name, value in (("blocks_hit_per_transaction", 9.0), ("blocks_read_per_transaction", 1.0)):
+        Measurement.objects.create(run=run, step=step, name=name, value=value, unit="blocks")
+    rows = {row.name: row.value for row in run.measurements.all()}
+
+    found = {each.title: each.value for each in of_run(run, list(run.measurements.all()))}
+
+    assert found["cache hit"] == pytest.approx(90.0)
+    assert found["CPUs used by PostgreSQL"] == pytest.approx(rows["cpu_per_transaction"] * rows["tps"] / 1000)
+    assert "complete checkpoints" not in found

@@ -1,0 +1,37 @@
+"""SELECT only: the figures of one run that a DBA looks for first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.collectors.per_transaction import CPU
+from apps.campaigns.design import steps
+from apps.campaigns.models import Run
+from apps.results.answers.key_figures import TITLES, KeyFigure, of_measurements
+from apps.results.models import Measurement
+
+HIT, READ = "blocks_hit_per_transaction", "blocks_read_per_transaction"
+
+
+def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
+    """Those of the step that the campaign's metric is of, then what they add up to, and its checkpoints; one query."""
+    step = _step(run)
+    rows = {row.name: row for row in measurements if row.step == step}
+    shown = of_measurements({name: (row.unit, row.value) for name, row in rows.items() if name in TITLES})
+    values = {name: row.value for name, row in rows.items()}
+    if CPU in values and "tps" in values:
+        shown.append(KeyFigure("CPUs used by PostgreSQL", values[CPU] * values["tps"] / 1000, ""))
+    if values.get(HIT, 0.0) + values.get(READ, 0.0):
+        shown.append(
+            KeyFigure("cache hit", 100 * values.get(HIT, 0.0) / (values.get(HIT, 0.0) + values.get(READ, 0.0)), "%")
+        )
+    judged = next((row for row in run.within.all() if row.step == step), None)
+    if shown and judged and judged.data.get("writes"):
+        shown.append(KeyFigure("complete checkpoints", judged.data["checkpoints"], ""))
+    return shown
+
+
+def _step(run: Run) -> str:
+    if run.campaign.metric:
+        return steps.metric(run.campaign.steps, run.campaign.metric).step
+    return next((step["name"] for step in steps.measured(run.spec["steps"])), "")
