@@ -11,6 +11,19 @@
   const LINES = 400;
   const LEAVING_MS = 5000;
   const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
+  // As the server writes a time: two units.
+  function duration(seconds) {
+    const s = Math.max(1, Math.round(seconds));
+    const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
+    return parts.filter(([count]) => count).slice(0, 2).map((part) => part.join(" ")).join(" ");
+  }
+
+  // What is left becomes less while nothing new is heard.
+  function countDown(element) {
+    element.until = element.until || Date.now() + 1000 * Number(element.dataset.eta);
+    element.textContent = duration((element.until - Date.now()) / 1000);
+  }
+
   const LOST = "connection lost, trying again";
 
   // A reload would undo the navigation that somebody has just begun; a download begins like one, and the page stays.
@@ -90,6 +103,13 @@
     let age = null;
     let gone = "";
     let trouble = "";
+    let left = null; // of this step, when it was heard
+    let note = "";
+
+    function eta() {
+      const told = left === null ? "" : `about ${duration(left - (Date.now() - heard) / 1000)} of this step left`;
+      at("eta").textContent = [note, told].filter(Boolean).join("; ");
+    }
 
     function clock() {
       const seconds = age === null ? null : Math.round(age + (Date.now() - heard) / 1000);
@@ -128,9 +148,9 @@
       trouble = news.trouble;
       if (news.progress) {
         at("progress").value = news.progress.done;
-        const left = news.progress.eta_s;
-        const told = left === null ? "" : `about ${span(left)} of this step left`;
-        at("eta").textContent = [news.progress.note, told].filter(Boolean).join("; ");
+        left = news.progress.done < 1 ? news.progress.eta_s : null;
+        note = news.progress.note;
+        eta();
       }
       at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
       const samples = news.samples.filter(isNew);
@@ -142,7 +162,7 @@
     }
 
     const poll = async () => hear(await asked(`${page.dataset.live}?after=${after}`));
-    setInterval(clock, 1000);
+    setInterval(() => { clock(); eta(); }, 1000);
     const stop = follow(page.dataset.stream, () => after, hear, (words) => { gone = words; clock(); }, poll);
   }
 
@@ -187,6 +207,7 @@
     }
 
     setInterval(() => {
+      document.querySelectorAll("[data-eta]").forEach(countDown);
       page.hidden = !gone;
       page.textContent = gone ? `As it was ${span(Math.round((Date.now() - heard) / 1000))} ago: ${gone}` : "";
     }, 1000);

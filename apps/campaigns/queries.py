@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
-from django.db.models.functions import Extract, Lag
+from django.db.models.functions import Extract, Lag, Now
 
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run, RunQuerySet
@@ -58,6 +58,8 @@ def of_team(team: int) -> Q:
 
 
 WALL_S = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
+SO_FAR_S = Extract(ExpressionWrapper(Now() - F("started_at"), output_field=DurationField()), "epoch")
+ACTIVE = Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
 
 
 class Median(Aggregate):
@@ -131,16 +133,19 @@ def taken_s(campaign: Campaign) -> float:
 
 
 def progress(campaign: Campaign) -> Progress:
-    """One query; while no run has ended, further ones for the same estimate as before the start."""
+    """One query; while no run has ended, further ones for the same estimate as before the start. What active runs have
+    already taken is not left, up to what a run is estimated to take."""
     found = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
-        running=Count("pk", filter=Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])),
+        running=Count("pk", filter=ACTIVE),
         failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
         read=Count("ingested_at"),
         hosts=Count("host", distinct=True, filter=~ENDED),
         wall_s=Median(WALL_S, filter=ENDED & Q(started_at__isnull=False)),
+        so_far_s=Sum(SO_FAR_S, filter=ACTIVE, default=0.0, output_field=FloatField()),
     )
+    so_far_s = found.pop("so_far_s")
     wall_s, left = found.pop("wall_s"), found["total"] - found["done"]
     at_once = max(1, found.pop("hosts"))
     if not found["total"]:
@@ -148,7 +153,8 @@ def progress(campaign: Campaign) -> Progress:
     elif not left:
         eta_s = 0.0
     else:
-        eta_s = _planned_seconds(campaign) if wall_s is None else left * wall_s / at_once
+        whole = _planned_seconds(campaign) if wall_s is None else left * wall_s / at_once
+        eta_s = whole - min(so_far_s / at_once, whole * found["running"] / left)
     return Progress(**found, eta_s=eta_s)
 
 

@@ -77,6 +77,43 @@ def test_a_panel_appears_with_the_first_sample_of_its_source(
     page.wait_for_function(drawn, timeout=3000)
 
 
+def test_the_time_left_of_a_step_counts_down_between_words(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    run = team["live_run"]
+    seq = run.events.order_by("-seq")[0].seq + 1
+    told = {"step": "measure", "done": 0.5, "eta_s": 90.0, "note": ""}
+    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="progress", data=told)
+    Run.objects.filter(pk=run.pk).update(last_seq=seq)
+    page = open_as(team["operator"])
+
+    page.goto(reverse("run_detail", args=[run.pk]))
+
+    eta = page.locator("[data-live-eta]")
+    expect(eta).to_contain_text("about 1 min")
+    first = str(eta.text_content())
+    page.wait_for_timeout(3000)
+    seconds = [int(text.split(" min ")[1].split(" s")[0]) for text in (first, str(eta.text_content()))]
+    assert 2 <= seconds[0] - seconds[1] <= 20
+
+
+def test_the_answer_of_a_running_campaign_changes_with_its_results(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    run = team["live_run"]
+    page = open_as(team["operator"])
+    page.goto(reverse("campaign_detail", args=[run.campaign_id]))
+    page.wait_for_selector("#campaign-chart[data-drawn]")
+    page.evaluate("window.stays = true")
+    before = str(page.locator(".answer-card").text_content())
+    left = page.locator("[data-eta]")
+    expect(left).to_be_visible()
+
+    run.events.all().delete()
+    populate.end_well(run, timezone.now() - timedelta(seconds=9), 30_000.0)
+
+    expect(page.locator(".answer-card")).not_to_have_text(before, timeout=15_000)
+    assert page.evaluate("window.stays") is True
+
+
 def _tell(run: Run, t: float, tps: float) -> None:
     """What a tick commits while the run is followed."""
     seq = run.events.order_by("-seq")[0].seq + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:
         found = progress(campaign)
 
     assert found == Progress(done=3, total=6, running=1, failed=0, read=3, eta_s=pytest.approx(3 * 10.0))
+
+
+@pytest.mark.parametrize(("since_s", "left_s"), [(4.0, 26.0), (60.0, 20.0)], ids=["under way", "late"])
+def test_what_a_run_has_taken_is_not_left_any_more(since_s: float, left_s: float) -> None:
+    campaign = make_campaign(Campaign.State.RUNNING)
+    first, second, third, fourth, *_ = campaign.runs.order_by("position")
+    for run in (first, second, third):
+        end_run(run, wall_s=10.0)
+    began = timezone.now() - timedelta(seconds=since_s)
+    Run.objects.filter(pk=fourth.pk).update(state=Run.State.RUNNING, started_at=began)
+
+    assert progress(campaign).eta_s == pytest.approx(left_s, abs=1.5)
 
 
 def test_failed_runs_are_counted_and_cancelled_ones_are_not_failed() -> None:
