@@ -154,3 +154,20 @@ def test_panels_are_found_by_name_and_the_choice_is_remembered(
     page.wait_for_timeout(500)
     assert any("wait" in (name or "") for name in page.evaluate(names))
     assert page.evaluate("localStorage.getItem('proving.panels')") == "{}"
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_two_runs_are_compared_over_time(
+    open_as: Callable[..., Page], team: dict[str, Any], run: Run, width: int, theme: str
+) -> None:
+    other = run.campaign.runs.filter(outcome="ok").exclude(pk=run.pk).order_by("position")[0]
+    rich(other)
+    page = open_as(team["operator"], width=width, theme=theme)
+
+    page.goto(f"/compare/?of=run:{run.pk}&of=run:{other.pk}")
+
+    page.wait_for_selector("#compare-time[data-drawn] .panel-legend")
+    page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
+    expect(page.get_by_role("button", name="B tps")).to_be_visible()
+    shot(page, f"compare-runs-{width}-{theme}")
+    assert _overflow(page) + _violations(page) + page.said == []  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from apps.results.charts.compare import ecdf_chart, forest_chart, interval_chart
 from apps.results.charts.explorer import NARROW_PX, explorer_chart
 from apps.results.charts.latency import heat_chart, nines_chart, statement_chart
 from apps.results.charts.levels import difference_chart, level_chart
+from apps.results.charts.overlay import overlay_chart
 from apps.results.charts.runs import run_chart
 from apps.results.charts.spreads import spread_chart
 from apps.results.charts.themes import DARK, LIGHT, Figure, Theme, theme
@@ -24,6 +25,7 @@ __all__ = [
     "interval_chart",
     "level_chart",
     "nines_chart",
+    "overlay_chart",
     "run_chart",
     "runs_chart",
     "spread_chart",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -19,9 +20,11 @@ from apps.results.answers import shared_cells
 from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.compare import KINDS, Compared, read
 from apps.results.exchange import exports
-from apps.results.pages.figures import as_json
+from apps.results.pages.figures import as_json, width_of
+from apps.results.runs import side_by_side, timeline
 from common.errors import PlanError
 
+TIME = "time"
 FIGURES = {"runs": charts.runs_chart, "interval": charts.interval_chart, "ecdf": charts.ecdf_chart}
 PLACE_DIGITS = 5
 HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
@@ -42,9 +45,24 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         answer.status_code = UNPROCESSABLE
         return answer
     changes = comparison_changes(found)
+    context |= _runs(request, found)
     context |= {"found": found, "shared": shared_cells.shared(found, _start(request)), **_addresses(found)}
     context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
     return page(request, "results/compare.html", context)
+
+
+def _runs(request: HttpRequest, found: Compared) -> dict[str, Any]:
+    """Where each side is one run: all figures of the runs, and the address of their samples on one time axis."""
+    keys = _single(found)
+    if not keys:
+        return {}
+    asked = found.query() | {name: request.GET[name] for name in ("from", "to") if request.GET.get(name)}
+    figure = f"{reverse('compare_figure', args=[TIME])}?{urlencode(asked, doseq=True)}"
+    return {"time_figure": figure, "figure_rows": side_by_side.rows_of(side_by_side.runs_of(keys))}
+
+
+def _single(found: Compared) -> list[UUID]:
+    return [arm.runs[0].pk for arm in found.arms] if all(len(arm.runs) == 1 for arm in found.arms) else []
 
 
 def _start(request: HttpRequest) -> int:
@@ -76,13 +94,31 @@ def _addresses(found: Compared) -> dict[str, Any]:
 @cache_control(no_cache=True)
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
     """422 with the reason where the address asks for what there is not."""
-    if name not in FIGURES:
-        raise Http404(f"{name} is not one of {', '.join(FIGURES)}")
+    if name not in (*FIGURES, TIME):
+        raise Http404(f"{name} is not one of {', '.join((*FIGURES, TIME))}")
     try:
         found = read(request.GET)
     except PlanError as error:
         return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
-    return as_json(FIGURES[name](found, charts.theme(request.GET.get("theme", ""))))
+    look = charts.theme(request.GET.get("theme", ""))
+    return _over_time(request, found, look) if name == TIME else as_json(FIGURES[name](found, look))
+
+
+def _over_time(request: HttpRequest, found: Compared, look: charts.Theme) -> HttpResponse:
+    """Samples of single runs, from second ?from= to ?to= of their measured steps."""
+    keys = _single(found)
+    if not keys:
+        error = "Only single runs are drawn over time. Compare runs instead of levels, campaigns, profiles or hosts."
+        return JsonResponse({"error": error}, status=UNPROCESSABLE)
+    try:
+        begin, end = timeline.window(request.GET)
+    except ValueError:
+        begin, end = None, None  # what is no time asks for nothing
+    runs = side_by_side.runs_of(keys)
+    sides = side_by_side.sides_of(runs, begin, end)
+    whole = timeline.Step("", timeline.MEASURE, 0.0, max(side.end for side in sides))
+    axis = timeline.Axis((whole,), begin, end)
+    return as_json(charts.overlay_chart(sides, axis, look, width_of(request)) | {"steps": axis.offsets()})
 
 
 @needs(Role.VIEWER)

@@ -15,7 +15,7 @@ HIT, READ = "blocks_hit_per_transaction", "blocks_read_per_transaction"
 
 def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
     """Those of the step that the campaign's metric is of, then what they add up to, and its checkpoints; one query."""
-    step = _step(run)
+    step = measured_step(run)
     rows = {row.name: row for row in measurements if row.step == step}
     shown = of_measurements({name: (row.unit, row.value) for name, row in rows.items() if name in TITLES})
     values = {name: row.value for name, row in rows.items()}
@@ -31,7 +31,8 @@ def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
     return shown
 
 
-def _step(run: Run) -> str:
+def measured_step(run: Run) -> str:
+    """The step that the campaign's metric is of, or the first that is measured."""
     if run.campaign.metric:
         return steps.metric(run.campaign.steps, run.campaign.metric).step
     return next((step["name"] for step in steps.measured(run.spec["steps"])), "")

@@ -1,0 +1,100 @@
+"""SELECT only: single runs side by side: their samples on one time axis, and all their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from agents.workloads import SAMPLES
+from apps.campaigns.models import Run
+from apps.results.answers.key_figures import TITLES
+from apps.results.models import Measurement
+from apps.results.runs import timeline
+from apps.results.runs.key_figures import measured_step
+from apps.results.runs.latencies import natural_key
+from apps.results.store import samples, series
+from apps.results.store.samples import Column
+from apps.results.store.series import Panel
+
+CPU, WAITS = "cpu.all cpus", "postgresql.wait events"
+LETTERS = "ABCDEF"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run with its letter: the samples of its measured step, in the seconds of that step, until `end`."""
+
+    letter: str
+    columns: list[Column]
+    end: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure of another run: its value, and how far it is from the first run's; None where there is none."""
+
+    value: float | None
+    difference: float | None = None
+    percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of all runs, the first run's first."""
+
+    step: str
+    name: str
+    unit: str
+    better: str
+    changes: list[Change]
+
+
+def runs_of(keys: Sequence[UUID]) -> list[Run]:
+    """In this order."""
+    found = Run.objects.select_related("campaign", "facts").in_bulk(keys)
+    return [found[key] for key in keys]
+
+
+def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[Side]:
+    """What load generator, waits and CPUs showed of each run."""
+    return [_side(letter, run, begin, end) for letter, run in zip(LETTERS, runs, strict=False)]
+
+
+def _side(letter: str, run: Run, begin: float | None, end: float | None) -> Side:
+    known = timeline.steps_of(run)
+    axis = timeline.axis_of(known, measured_step(run), begin, end)
+    panels = [panel for panel in series.panels_of(run) if _is_compared(panel)]
+    length = max((step.end or 0.0 for step in axis.steps), default=0.0)
+    return Side(letter, [replace(column) for column in samples.run_columns(run, panels, axis)], length)
+
+
+def _is_compared(panel: Panel) -> bool:
+    return panel.key in (CPU, WAITS) or (panel.source in SAMPLES and panel.shown)
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """Every figure that any of the runs has, key figures first; one query."""
+    rows = Measurement.objects.filter(run__in=runs)
+    found: dict[tuple[str, str], dict[UUID, Measurement]] = {}
+    for row in rows:
+        found.setdefault((row.step, row.name), {})[row.run_id] = row
+    return [_row(found[key], runs) for key in sorted(found, key=_place)]
+
+
+def _place(key: tuple[str, str]) -> tuple[str, int, list[tuple[int, str]]]:
+    step, name = key
+    return step, list(TITLES).index(name) if name in TITLES else len(TITLES), natural_key(name)
+
+
+def _row(rows: dict[UUID, Measurement], runs: Sequence[Run]) -> Row:
+    any_row = next(iter(rows.values()))
+    values = [rows[run.pk].value if run.pk in rows else None for run in runs]
+    changes = [Change(values[0]), *(_change(values[0], value) for value in values[1:])]
+    return Row(any_row.step, any_row.name, any_row.unit, any_row.better, changes)
+
+
+def _change(first: float | None, value: float | None) -> Change:
+    if first is None or value is None:
+        return Change(value)
+    return Change(value, value - first, 100 * (value / first - 1) if first > 0 else None)
