@@ -22,7 +22,7 @@ from apps.campaigns.api.views import (
     WorkloadViewSet,
 )
 from apps.decisions.api import DecisionViewSet
-from apps.decisions.team_api import FeedViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
+from apps.decisions.team_api import FeedViewSet, PaletteViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
 from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api.baselines import BaselinesViewSet
 from apps.results.api.compare import CompareViewSet
@@ -87,6 +87,7 @@ v1 = [
     path("why/", WhyViewSet.as_view({"get": "retrieve"}), name="why"),
     path("timeline/", TimelineViewSet.as_view({"get": "retrieve"}), name="timeline"),
     path("search/", SearchViewSet.as_view({"get": "retrieve"}), name="search"),
+    path("palette/", PaletteViewSet.as_view({"get": "retrieve"}), name="palette"),
     path("feed/", FeedViewSet.as_view({"post": "create", "delete": "destroy"}), name="feed"),
     path("version/", VersionViewSet.as_view({"get": "retrieve"}), name="version"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),

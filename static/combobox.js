@@ -5,9 +5,10 @@
   const WAIT_MS = 120;
 
   // `search(text, signal)` yields items {label, detail, note, code}; `choose(item)` gets the one that was picked. Enter on
-  // nothing calls `choose(null)`; `status` is the element that says how many there are to a screen reader.
-  window.provingCombobox = (input, list, { search, choose, status, first = false, close = () => {} }) => {
-    let items = [], active = -1, timer = 0, asked = null;
+  // nothing calls `choose(null)`; `status` is the element that says how many there are to a screen reader. Escape calls
+  // `close` where there is one, and else closes the list.
+  window.provingCombobox = (input, list, { search, choose, status, first = false, close = null }) => {
+    let items = [], active = -1, timer = 0, asked = null, stale = false;
 
     const isOpen = () => !list.hidden;
     const say = (text) => { if (status) status.textContent = text; };
@@ -60,18 +61,21 @@
     }
 
     async function ask() {
+      clearTimeout(timer);
       if (asked) asked.abort();
       asked = new AbortController();
       const { signal } = asked;
       try {
         const found = await search(input.value.trim(), signal);
-        if (!signal.aborted) show(found);
+        if (!signal.aborted) { stale = false; show(found); }
       } catch (error) {
         if (!signal.aborted) { show([]); say("The server does not answer. Try again."); }
       }
     }
 
+    // Until the answer comes, what is listed belongs to an older text: Enter must not open that.
     function soon() {
+      stale = true;
       clearTimeout(timer);
       timer = setTimeout(ask, WAIT_MS);
     }
@@ -79,8 +83,16 @@
     const keys = {
       ArrowDown() { if (isOpen()) activate((active + 1) % items.length); else ask(); },
       ArrowUp() { if (isOpen()) activate((active <= 0 ? items.length : active) - 1); },
-      Enter() { pick(active); },
-      Escape() { if (isOpen()) { setOpen(false); return true; } close(); return false; },
+      async Enter() {
+        if (stale) await ask();
+        pick(active);
+      },
+      Escape() {
+        if (close) { close(); return true; }
+        if (!isOpen()) return false;
+        setOpen(false);
+        return true;
+      },
     };
 
     input.addEventListener("keydown", (event) => {

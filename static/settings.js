@@ -96,12 +96,10 @@
     const say = (words) => { status.textContent = words; };
     const box = window.provingCombobox(input, list, {
       search: (q, signal) => search(picker, q, signal),
-      async choose(item) {
-        const q = input.value.trim();
-        const found = item || (q ? (await search(picker, q, undefined))[0] : null);
-        if (!found) { if (q) say(`No setting matches ${q}.`); return; }
+      choose(item) {
+        if (!item) { if (input.value.trim()) say(`No setting matches ${input.value.trim()}.`); return; }
         box.clear();
-        place(found, say);
+        place(item, say);
       },
       status,
       first: true,

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.idempotency import SecretResponse
-from apps.decisions import feed, search, timeline, why
+from apps.decisions import feed, palette, search, timeline, why
 from apps.decisions.forms import TimelineForm
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
@@ -103,6 +103,24 @@ class SearchViewSet(viewsets.ViewSet):
         asked.is_valid(raise_exception=True)
         found = search.search(asked.validated_data["q"], asked.validated_data.get("kind", ""))
         return Response(HitSerializer(found, many=True).data)
+
+
+class PlaceSerializer(serializers.Serializer[Any]):
+    kind = serializers.CharField(help_text="page, action, run, setting, search, or a kind of the search")
+    title = serializers.CharField()
+    path = serializers.CharField(help_text="of its page on this server")
+    detail = serializers.CharField(allow_blank=True)
+
+
+class PaletteViewSet(viewsets.ViewSet):
+    """Where a few letters can lead, for the palette on Ctrl-K: only what the user may open, exact titles first."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter("q", description="the beginning of words")], responses=PlaceSerializer(many=True)
+    )
+    def retrieve(self, request: Request) -> Response:
+        found = palette.find(request.query_params.get("q", ""), user_of(request))
+        return Response(PlaceSerializer(found, many=True).data)
 
 
 class FeedViewSet(viewsets.ViewSet):

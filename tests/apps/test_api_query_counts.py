@@ -29,6 +29,7 @@ from tests.factories import (
 # and what finds out that they are not there yet; tests/apps/results/test_keeper.py counts those that are.
 BASELINE = {
     "version/": 2,
+    "palette/": 2,
     "hosts/": 3,
     "hosts/{host}/": 5,
     "hosts/{host}/queue/": 8,

@@ -65,3 +65,41 @@ def test_a_setting_becomes_a_line_or_a_field_of_a_profile(open_as: Callable[...,
     expect(page.locator("[name='settings.postgresql']")).to_have_value("max_wal_size = 1GB")
     expect(page.locator("[name='settings.transparent_huge_pages.enabled']")).to_be_focused()
     assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_the_palette_leads_anywhere_without_a_mouse(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Search or go to")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Page, host, campaign")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).not_to_be_visible()
+
+    page.keyboard.press("Meta+k")
+    page.keyboard.type("bench-01")
+    page.keyboard.press("Enter")  # at once: before the list has come
+    page.wait_for_url(f"**{reverse('host_detail', args=['bench-01'])}")
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("data s")
+    expect(page.locator("#palette-options li").first).to_contain_text("Data sets")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#palette [aria-selected='true']")).to_contain_text("Data sets")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{reverse('dataset_list')}")
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_in_the_palette(
+    open_as: Callable[..., Page], team: dict[str, Any], theme: str, width: int
+) -> None:
+    page = open_as(team["operator"], width=width, theme=theme)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sca")
+    page.wait_for_selector("#palette-options li:has-text('Search everything for “sca”')")
+
+    assert Axe().run(page).response["violations"] == []
+    shot(page, f"palette-{width}-{theme}", full_page=False)

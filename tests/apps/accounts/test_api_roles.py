@@ -179,6 +179,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "Why": None,
         "Timeline": None,
         "Search": None,
+        "Palette": None,
         "Feed": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
         "User": tuner.pk,

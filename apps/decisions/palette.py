@@ -1,0 +1,136 @@
+"""SELECT only: where a few letters can lead: pages and actions that the user may open, things by name, runs by id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.urls import reverse
+
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Run
+from apps.decisions import search
+from apps.tuning import parameters
+
+MOST = 20
+MOST_SETTINGS = 5
+MOST_RUNS = 5
+RUN_ID = re.compile(r"[0-9a-f]{4,32}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address with a title. `kind` is page, action, run, setting, search, or a kind of search.py."""
+
+    kind: str
+    title: str
+    path: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What stands in no table: name of its address, other words for it, and the least role; `anywhere`: in any team."""
+
+    title: str
+    name: str
+    words: str = ""
+    role: Role = Role.VIEWER
+    anywhere: bool = True
+    kind: str = "page"
+
+
+def _action(title: str, name: str, role: Role, words: str = "", *, anywhere: bool = True) -> _Page:
+    return _Page(title, name, words, role, anywhere, "action")
+
+
+PAGES = (
+    _Page("Home", "home"),
+    _Page("Dashboard", "dashboard", "charts"),
+    _Page("Hosts", "host_list", "machines servers"),
+    _Page("Profiles", "profile_list", "tunings"),
+    _Page("Settings", "setting_list", "parameters knobs gucs sysctl"),
+    _Page("Workloads", "workload_list", "pgbench fio sysbench"),
+    _Page("Data sets", "dataset_list", "scale"),
+    _Page("Campaigns", "campaign_list", "benchmarks"),
+    _Page("Recipes", "recipe_list", "templates"),
+    _Page("Decisions", "timeline", "history timeline"),
+    _Page("Compare", "compare", "difference"),
+    _Page("Drift", "drift", "stale decisions"),
+    _Page("Why is it set so?", "why", "reasons"),
+    _Page("Dry run", "dry_run", "commands preview"),
+    _Page("Search", "search", "find"),
+    _Page("Notifications", "channel_list", "channels mail webhook"),
+    _Page("Teams", "team_list", "members"),
+    _Page("Your account", "account", "tokens password sessions"),
+    _Page("Users", "user_list", "people admin", Role.ADMIN, anywhere=False),
+    _Page("Audit log", "audit_log", "admin", Role.ADMIN, anywhere=False),
+    _action("New campaign", "campaign_new", Role.OPERATOR, "start benchmark"),
+    _action("Import results", "import_new", Role.OPERATOR, "upload"),
+    _action("Write a profile", "profile_add", Role.TUNER, "new"),
+    _action("Write a workload", "workload_add", Role.TUNER, "new"),
+    _action("Write a data set", "dataset_add", Role.TUNER, "new"),
+    _action("Write a recipe", "recipe_add", Role.TUNER, "new"),
+    _action("Add a host", "host_add", Role.ADMIN, "new register", anywhere=False),
+)
+
+
+def find(text: str, user: User) -> list[Place]:
+    """At most MOST, best first: the title that was typed, titles that begin with it, titles with a word that does, the
+    rest. Without a text the pages and actions. The last one searches the whole text of everything."""
+    typed = " ".join(text.replace("\0", "").split())[: search.LONGEST]
+    pages = list(_pages(typed, user))
+    if not typed:
+        return pages
+    found = [*pages, *_runs(typed), *_things(typed), *_settings(typed)]
+    best = sorted(found, key=lambda place: _rank(place.title, typed))[: MOST - 1]
+    return [
+        *best,
+        Place("search", f"Search everything for “{typed}”", f"{reverse('search')}?{urlencode({'q': typed})}"),
+    ]
+
+
+def _rank(title: str, typed: str) -> int:
+    name, text = title.lower(), typed.lower()
+    if name == text:
+        return 0
+    if name.startswith(text):
+        return 1
+    parts = re.split(r"[\s._/-]+", name)
+    return 2 if all(any(part.startswith(word) for part in parts) for word in text.split()) else 3
+
+
+def _pages(typed: str, user: User) -> Iterator[Place]:
+    for each in PAGES:
+        may = user.may_somewhere(each.role) if each.anywhere else user.may(each.role)
+        words = f"{each.title} {each.words}".lower().split()
+        if may and all(any(word.startswith(part) for word in words) for part in typed.lower().split()):
+            yield Place(each.kind, each.title, reverse(each.name))
+
+
+def _settings(typed: str) -> Iterator[Place]:
+    for each in parameters.matching(parameters.every(), typed)[:MOST_SETTINGS]:
+        yield Place("setting", each.name, f"{reverse('setting_list')}?{urlencode({'q': each.path})}", each.about)
+
+
+def _runs(typed: str) -> Iterator[Place]:
+    """Those whose id begins with what was typed. A range, so that the index of the key finds them."""
+    begin = typed.lower().replace("-", "")
+    if RUN_ID.fullmatch(begin):
+        low, high = (UUID(begin.ljust(32, digit)) for digit in "0f")
+        rows = Run.objects.filter(pk__gte=low, pk__lte=high).select_related("campaign").order_by("pk")
+        for run in rows.only("pk", "state", "position", "campaign__name")[:MOST_RUNS]:
+            detail = f"run {run.position + 1} of {run.campaign.name}, {run.state}"
+            yield Place("run", str(run.pk), reverse("run_detail", args=[run.pk]), detail)
+
+
+def _things(typed: str) -> Iterator[Place]:
+    """What full text search finds, each page once: a campaign's comments lead where the campaign does."""
+    seen: set[str] = set()
+    for hit in search.search(typed):
+        if hit.path not in seen:
+            seen.add(hit.path)
+            yield Place(hit.kind, hit.title, hit.path)

@@ -1,0 +1,72 @@
+"""Where a few letters lead: by role, exact titles first, runs by their id."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+from apps.decisions import palette
+from tests.factories import browser, make_campaign, make_host
+
+PATH = "/api/v1/palette/"
+
+
+def titles(text: str, user: User) -> list[tuple[str, str]]:
+    return [(each.kind, each.title) for each in palette.find(text, user)]
+
+
+def test_pages_and_actions_are_those_of_the_role(viewer: User, operator: User, admin: User) -> None:
+    shown = {user: dict.fromkeys(title for _, title in titles("", user)) for user in (viewer, operator, admin)}
+
+    assert "Hosts" in shown[viewer] and "New campaign" not in shown[viewer]
+    assert "New campaign" in shown[operator] and "Add a host" not in shown[operator]
+    assert {"Add a host", "Audit log", "Users"} <= set(shown[admin])
+
+
+@pytest.mark.parametrize("typed", ["camp", "CAMPAIGNS", "campaigns"])
+def test_a_prefix_leads_to_a_page(typed: str, viewer: User) -> None:
+    assert titles(typed, viewer)[0] == ("page", "Campaigns")
+
+
+def test_other_words_lead_to_a_page(viewer: User) -> None:
+    assert ("page", "Hosts") in titles("machi", viewer)
+
+
+def test_the_exact_title_comes_first(admin: User) -> None:
+    for name in ("Scaling of the pool", "Scaling", "Again scaling"):
+        make_campaign(by=admin, name=name)
+    make_host("scaling-host")
+
+    found = titles("scaling", admin)
+
+    assert found[0] == ("campaign", "Scaling")
+    assert set(found[1:3]) == {("host", "scaling-host"), ("campaign", "Scaling of the pool")}
+    assert found[-1] == ("search", "Search everything for “scaling”")
+
+
+def test_settings_lead_to_their_row(viewer: User) -> None:
+    first = palette.find("work_m", viewer)[0]
+
+    assert (first.kind, first.title, first.path) == ("setting", "work_mem", "/settings/?q=settings.postgresql.work_mem")
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(admin: User) -> None:
+    run = make_campaign(Campaign.State.FINISHED, by=admin, name="Nightly").runs.first()
+    assert run is not None
+
+    for typed in (str(run.pk)[:8], str(run.pk)):
+        places = [each for each in palette.find(typed, admin) if each.kind == "run"]
+        assert [(each.title, each.path) for each in places] == [(str(run.pk), f"/runs/{run.pk}/")]
+        assert "of Nightly" in places[0].detail
+
+
+@pytest.mark.parametrize("typed", ["'; drop", "%", "x" * 500, "…", "a" * 33])
+def test_odd_texts_find_something_or_nothing(typed: str, viewer: User) -> None:
+    assert browser(viewer).get(PATH, {"q": typed}).status_code == 200
+
+
+def test_a_visitor_gets_nothing(db: None) -> None:
+    from django.test import Client
+
+    assert Client().get(PATH).status_code == 401
