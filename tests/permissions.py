@@ -217,16 +217,16 @@ PAGES: dict[str, Rule] = {
 }
 # What the role alone does not say.
 BY_OBJECT = (
-    ("`metrics`", "who sends `PROVING_METRICS_TOKEN`; where none is set, the machine itself, past no proxy"),
-    ("`timeline_feed`", "who has the secret address of a feed; everybody else is told that it leads nowhere"),
-    ("`password_set`", "who has a link that was not used yet; everybody else is told that it is none"),
-    ("`token_revoke`, `Token`", "one's own tokens only"),
-    ("`session_end`, `Session`", "one's own sessions only"),
+    ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
+    ("`timeline_feed`", "users of a feed's secret address; all others get 404"),
+    ("`password_set`", "users of an unused link; for all others the link is invalid"),
+    ("`token_revoke`, `Token`", "only your own tokens"),
+    ("`session_end`, `Session`", "only your own sessions"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
-    ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that one may change"),
+    ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),
     (
-        "programs, scripts and SQL of one's own, in workloads, levels, recipes and data sets",
-        "who has the permission to run commands besides; no role includes it",
+        "your own programs, scripts and SQL, in workloads, levels, recipes and data sets",
+        "users who also have the permission to run commands; no role includes it",
     ),
 )
 
@@ -307,15 +307,20 @@ def _api_rows() -> Iterator[str]:
 
 HEAD = """# Who may do what
 
-Every address of the server, and who is let through. Made from the table of addresses and from the rules that the tests
-hold each of them to; do not edit it: `python -m tests.permissions` writes it. Who is not logged in is sent to the login
-by pages, and answered 401 by the API; who may not is answered 403; where only POST stands here, GET is answered 405. A
-page that only shows answers a POST as it does a GET, and changes nothing by it.
+This page lists every address of the server and the roles that may use it. `python -m tests.permissions` generates it
+from the table of addresses and from the rules that the tests enforce. Do not edit it by hand.
 
-Each role includes the ones before it. A token of the API has a role of its own, and never more than its owner.
+| request | response |
+|---|---|
+| not logged in | pages redirect to the login; the API answers 401 |
+| role not sufficient | 403 |
+| GET where this page lists only POST | 405 |
+| POST to a page that only shows data | the same as GET; nothing changes |
 
-The columns are roles in the instance. Where the last one says *the role there*, the thing is looked at: on what is a
-team's the role in that team counts instead, for a campaign in the team of each of its hosts ([teams.md](teams.md)).
+Each role includes the ones before it. A token of the API has its own role, which is never more than its owner's.
+
+The columns are roles in the instance. If the last column says *the role there* and a team owns the object, your role
+in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
 """
 PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"
 

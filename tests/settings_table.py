@@ -213,13 +213,14 @@ def values(schema: dict[str, Any]) -> str:
 HEAD = """\
 # Settings
 
-What can be set on a host, how it is proven, and how it is restored. Made by `python -m tests.settings_table` from the
-catalogue `agents/settings` and from the tests that carry the mark `proves`. Never edit it by hand: a test compares.
+All settings of a host, how they are proven, and how they are restored. `python -m tests.settings_table` generates
+this page from the catalogue `agents/settings` and from the tests marked `proves`. Do not edit it by hand: a test
+compares.
 
-- *Discover*: asked, where the agent can tell the present value in the words of a profile; else the facts tell it.
+- *Discover*: *asked* if the agent reads the present value from the host; *facts* if it comes from the facts.
 - *Privilege*: the level that the agent needs on the host.
-- *Tested where*: tests that apply, prove and restore the setting for real, **here** on the machine that runs the tests,
-  as root, and in the **lab** of virtual machines. They are named below each setting.
+- *Tested where*: tests that apply, prove and restore the setting for real, listed below each setting. **here** means
+  the machine that runs the tests, as root; **lab** means virtual machines.
 
 | setting | discover | apply | proof read from | restore | privilege | tested where |
 |---|---|---|---|---|---|---|

@@ -57,8 +57,8 @@ _PLACE = r"\d+(-\d+)?(,\d+(-\d+)?)*|0x[0-9a-fA-F]+|(node|socket):\d+(-\d+)?(,\d+
 _CORES = r"cores(:\d+(-\d+)?(,\d+(-\d+)?)*)?"
 PATTERN = rf"^(({_PLACE})( {_CORES})?|{_CORES})$"
 GRAMMAR = (
-    "A list of cpus (0-3,5), a mask (0x6), node:1 or socket:0; behind it or alone cores: one thread of each core, "
-    "or cores:0-3 of the first four cores"
+    "A list of cpus (0-3,5), a mask (0x6), node:1 or socket:0. Add cores for one thread of each core, "
+    "or cores:0-3 for the first four cores. cores also works alone"
 )
 
 

@@ -35,8 +35,8 @@ class Cache(Setting):
                 "type": "string",
                 "enum": ["cold", "warm", "reloaded"],
                 "title": "State",
-                "description": "cold: drop the page cache while PostgreSQL is down (root); what the run then makes "
-                "or reads itself is in memory again. warm: pg_prewarm once the data are prepared. reloaded: "
+                "description": "Cold: drop the page cache while PostgreSQL is down (root). Data that the run then "
+                "creates or reads are in memory again. Warm: pg_prewarm after the data are prepared. Reloaded: "
                 "cold, then warm",
             },
             "relations": {

@@ -36,7 +36,7 @@ class HugePages(Setting):
             "pool": {
                 "type": ["integer", "string"],
                 "title": "Pages in the kernel's pool",
-                "description": "auto (grown by what this PostgreSQL misses) or exactly so many pages (it may shrink)",
+                "description": "auto (adds what this PostgreSQL needs), or an exact number of pages (may shrink it)",
                 "pattern": r"^(auto|\d+)$",
                 "minimum": 0,
                 "default": "auto",
@@ -50,13 +50,13 @@ class HugePages(Setting):
             "nodes": {
                 "type": "string",
                 "title": "Nodes",
-                "description": "Nodes (0-1 or all) over which the pool is spread evenly; else the kernel spreads it",
+                "description": "Nodes (0-1 or all) that share the pool evenly; by default the kernel chooses",
                 "pattern": r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$",
             },
             "per_node": {
                 "type": "object",
                 "title": "Pages per node",
-                "description": "Exactly so many pages on each node named, in place of pool and nodes",
+                "description": "Exact number of pages on each named node, instead of pool and nodes",
                 "propertyNames": {"pattern": r"^\d+$", "description": "the number of a NUMA node"},
                 "additionalProperties": {
                     "type": ["integer", "string"],

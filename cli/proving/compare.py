@@ -16,7 +16,7 @@ Sides = Annotated[
     typer.Argument(
         metavar="A B...",
         help="The baseline first: CAMPAIGN, CAMPAIGN:LEVEL, run:ID, profile:NAME@REVISION or host:NAME. "
-        "A CAMPAIGN alone: its first level against each other.",
+        "A CAMPAIGN alone compares its first level with each of its others.",
     ),
 ]
 
@@ -24,12 +24,14 @@ Sides = Annotated[
 def compare(
     ctx: typer.Context,
     sides: Sides,
-    delta: Annotated[float | None, typer.Option(min=0.01, max=99, help="In percent; else the campaign's.")] = None,
-    figure: Annotated[str, typer.Option(help="STEP.NAME, such as measure.tps; else the campaign's metric.")] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 5 where the data do not say it either way.")] = False,
+    delta: Annotated[
+        float | None, typer.Option(min=0.01, max=99, help="Minimum effect in percent. Default: the campaign's.")
+    ] = None,
+    figure: Annotated[str, typer.Option(help="STEP.NAME, such as measure.tps. Default: the metric.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if the result is inconclusive.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare two sides or more with the first. Exit 3 where one is worse by more than delta."""
+    """Compare two or more sides with the first. Exits with 3 if one is worse by more than the minimum effect."""
     session = of(ctx)
     keys = [names.side(session.client, each) for each in sides]
     if len(keys) == 1 and keys[0].startswith("campaign:"):

@@ -40,11 +40,13 @@ def _kept() -> Login | None:
     if not path.exists():
         return None
     if path.stat().st_mode & 0o077:
-        raise LoginError(f"others may read {path}, which holds a token", accepted=f"chmod 600 {path}")
+        raise LoginError(f"other users may read {path}, which contains a token", accepted=f"chmod 600 {path}")
     try:
         return Login(**json.loads(path.read_text()))
     except (ValueError, TypeError) as error:
-        raise LoginError(f"{path} cannot be read: {error}", accepted="proving login URL writes it anew") from error
+        raise LoginError(
+            f"{path} cannot be read: {error}", accepted="run proving login URL to write it again"
+        ) from error
 
 
 def save(login: Login) -> Path:
@@ -65,12 +67,10 @@ def patience_s() -> float:
     try:
         return float(asked)
     except ValueError as error:
-        raise UsageError("that is no number", field="PROVING_PATIENCE_S", value=asked, accepted="seconds") from error
+        raise UsageError("not a number", field="PROVING_PATIENCE_S", value=asked, accepted="seconds") from error
 
 
 def checked(url: str) -> str:
     if not url.startswith(("https://", "http://")):
-        raise UsageError(
-            "that is no address of a server", field="URL", value=url, accepted="https://HOST or http://HOST"
-        )
+        raise UsageError("not the address of a server", field="URL", value=url, accepted="https://HOST or http://HOST")
     return url.rstrip("/")

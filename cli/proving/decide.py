@@ -13,16 +13,18 @@ from proving.session import Json, of
 def decide(
     ctx: typer.Context,
     campaign: str,
-    title: Annotated[str, typer.Option(help="In a few words.")],
+    title: Annotated[str, typer.Option(help="Short title.")],
     decision: Annotated[str, typer.Option(help="What is done from now on.")],
     reasons: Annotated[str, typer.Option(help="Why.")] = "",
-    host: Annotated[list[str] | None, typer.Option(help="For which hosts; else that of the campaign.")] = None,
-    supersedes: Annotated[int | None, typer.Option(help="Id of the decision that it replaces.")] = None,
-    review_on: Annotated[str | None, typer.Option(metavar="DATE", help="When to look at it again.")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept it at once.")] = False,
+    host: Annotated[
+        list[str] | None, typer.Option(help="Host in scope; repeatable. Default: the campaign's host.")
+    ] = None,
+    supersedes: Annotated[int | None, typer.Option(help="Id of the decision to replace.")] = None,
+    review_on: Annotated[str | None, typer.Option(metavar="DATE", help="Review date.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the decision immediately.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a decision; the evidence is frozen as it is now."""
+    """Write a decision. Its evidence is frozen in its current state."""
     session = of(ctx)
     body = {"campaign": names.campaign(session.client, campaign), "title": title, "decision": decision}
     given: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}

@@ -28,15 +28,15 @@ class Code(IntEnum):
 
 
 MEANING = {
-    Code.OK: "done; of `compare` and `stat`: nothing is worse by more than delta",
-    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, a file cannot be read, or the server erred "
-    "or was asked too often",
-    Code.USAGE: "usage: an option, or what the server refuses; it names field, value and what is accepted",
-    Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than delta",
-    Code.LOGIN: "not logged in, or the role does not include it",
-    Code.UNDECIDED: "`compare --strict`, `stat --strict`: the data do not say whether it is worse by more than delta",
+    Code.OK: "success; for `compare` and `stat`: nothing is worse by more than the minimum effect",
+    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, a file cannot be read, or the server had "
+    "an error or a rate limit",
+    Code.USAGE: "usage: a wrong option, or a value that the server refuses; the error says what is accepted",
+    Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than the minimum effect",
+    Code.LOGIN: "not logged in, or the role does not permit it",
+    Code.UNDECIDED: "`compare --strict`, `stat --strict`: inconclusive",
     Code.UNREACHABLE: "the server does not answer, or a host does not answer the server",
-    Code.INTERRUPTED: "Ctrl-C; a campaign that was watched goes on",
+    Code.INTERRUPTED: "Ctrl-C; a watched campaign continues",
 }
 
 

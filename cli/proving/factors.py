@@ -23,7 +23,7 @@ def applied(factors: Sequence[Factor], asked: Sequence[str]) -> list[Factor]:
         name, equals, rest = one.partition("=")
         values = levels(rest)
         if not equals or not values:
-            raise UsageError("it says no levels", field="--set", value=one, accepted=ACCEPTED)
+            raise UsageError("no levels given", field="--set", value=one, accepted=ACCEPTED)
         if name in [factor["name"] for factor in made]:
             made = [_chosen(each, values) if each["name"] == name else each for each in made]
         elif name.split(".")[0] in ROOTS and "." in name:
@@ -31,7 +31,7 @@ def applied(factors: Sequence[Factor], asked: Sequence[str]) -> list[Factor]:
         else:
             known = ", ".join(factor["name"] for factor in made)
             accepted = f"a factor of the recipe ({known}), or a path below {', '.join(ROOTS)}"
-            raise UsageError(f"{name!r} is no factor", field="--set", value=one, accepted=accepted)
+            raise UsageError(f"{name!r} is not a factor", field="--set", value=one, accepted=accepted)
     return made
 
 
@@ -58,7 +58,9 @@ def _chosen(factor: Factor, wanted: Sequence[str]) -> Factor:
     strange = [label for label in wanted if label not in known]
     if strange and len(paths) != 1:
         accepted = "one of: " + ", ".join(known)
-        raise UsageError(f"{factor['name']} has no such level", field="--set", value=strange[0], accepted=accepted)
+        raise UsageError(
+            f"{factor['name']} has no level of this name", field="--set", value=strange[0], accepted=accepted
+        )
     return factor | {"levels": [known.get(label) or _level(paths.copy().pop(), label) for label in wanted]}
 
 

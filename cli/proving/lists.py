@@ -28,11 +28,11 @@ COLUMNS: dict[What, Columns] = {
     What.DECISIONS: {"id": "id", "title": "title", "status": "status", "by": "author", "created": "created_at"},
 }
 SHORT = {"created_at": 16, "ended_at": 16}
-Limit = Annotated[int, typer.Option(min=1, max=10000, help="The newest so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newest first.")]
 
 
 def hosts(ctx: typer.Context, json: Json = False) -> None:
-    """The hosts: state, level of privilege, and why one is out of service."""
+    """List the hosts: state, level, and why one takes no runs."""
     session = of(ctx)
     found = list(session.client.rows("hosts/", ordering="name"))
     rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in found]
@@ -41,13 +41,13 @@ def hosts(ctx: typer.Context, json: Json = False) -> None:
 
 def ls(
     ctx: typer.Context,
-    what: Annotated[What, typer.Argument(help="Of what.")] = What.CAMPAIGNS,
-    state: Annotated[str, typer.Option(help="Campaigns in this state only.")] = "",
-    host: Annotated[str, typer.Option(help="Campaigns of this host only.")] = "",
+    what: Annotated[What, typer.Argument(help="Kind of objects to list.")] = What.CAMPAIGNS,
+    state: Annotated[str, typer.Option(help="Only campaigns in this state.")] = "",
+    host: Annotated[str, typer.Option(help="Only campaigns of this host.")] = "",
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """List campaigns, the newest first; or recipes, profiles, decisions."""
+    """List campaigns, newest first, or recipes, profiles or decisions."""
     session = of(ctx)
     asked: dict[str, Any] = {"state": state} if state else {}
     asked |= {"host": names.host(session.client, host)} if host else {}
@@ -66,7 +66,7 @@ def _cell(row: dict[str, Any], field: str) -> str:
 
 
 def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
-    """A campaign: how far it is, its results, and what they mean."""
+    """Show the progress of a campaign, its results and its findings."""
     session = of(ctx)
     key = names.campaign(session.client, campaign)
     found = {"campaign": session.client.get(f"campaigns/{key}/")}

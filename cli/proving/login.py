@@ -13,12 +13,12 @@ from proving.session import Json, of
 
 Token = Annotated[
     str,
-    typer.Option(help="Else it is asked, or read from stdin; on a command line others may see it.", show_default=False),
+    typer.Option(help="Default: a prompt, or stdin. Other users may see it on a command line.", show_default=False),
 ]
 
 
 def login(ctx: typer.Context, url: str, token: Token = "", json: Json = False) -> None:
-    """Keep the address of a server and a token, after asking the server whose token it is."""
+    """Check a token with the server, and store address and token."""
     wanted = config.Login(config.checked(url), token or _asked(url))
     with Client(wanted) as client:
         me = client.get("me/")
@@ -27,7 +27,7 @@ def login(ctx: typer.Context, url: str, token: Token = "", json: Json = False) -
 
 
 def whoami(ctx: typer.Context, json: Json = False) -> None:
-    """Whose token it is, what it may do, and when it ends."""
+    """Show the owner, the role and the expiry of the token."""
     session = of(ctx)
     me = session.client.get("me/")
     session.tell(me | {"url": session.client.url}, lambda: tables.lines(_words(me), session.client.url))

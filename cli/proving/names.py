@@ -36,7 +36,7 @@ def host(client: Client, name: str) -> int:
     found = next((row["id"] for row in known if row["name"] == name), None)
     if found is None:
         accepted = ", ".join(row["name"] for row in known) or "none yet: an admin adds hosts in the browser"
-        raise UsageError("there is no such host", field="--host", value=name, accepted=accepted)
+        raise UsageError("no host of this name", field="--host", value=name, accepted=accepted)
     return int(found)
 
 

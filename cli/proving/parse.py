@@ -20,7 +20,9 @@ MOST_ROWS = 60
 def parse(
     ctx: typer.Context,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Outputs of tools; - is standard input.")],
-    kind: Annotated[str, typer.Option("--as", metavar="KIND", help="Do not recognise the kind; it is this one.")] = "",
+    kind: Annotated[
+        str, typer.Option("--as", metavar="KIND", help="Kind of the files. Default: recognised from the contents.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Print the figures in outputs of pgbench, fio, sysbench, EXPLAIN and other tools. Needs no server."""

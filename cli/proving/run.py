@@ -11,17 +11,17 @@ from proving.errors import UsageError
 from proving.session import Json, Session, of
 from proving.watch import finish
 
-Host = Annotated[list[str], typer.Option("--host", help="On which host, by name; given again: on these as well.")]
+Host = Annotated[list[str], typer.Option("--host", help="Name of the host. Repeat it for further hosts.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="FACTOR=LEVELS",
-        help="Levels of a factor, between commas: labels of the recipe, or values of a path such as "
-        "settings.postgresql.work_mem=4MB,64MB; one value of a path holds in every run.",
+        help="Levels of a factor, separated by commas. FACTOR is a factor of the recipe, with its labels, or a path "
+        "with values, such as settings.postgresql.work_mem=4MB,64MB. A path with one value sets it in every run.",
     ),
 ]
-Delta = Annotated[float | None, typer.Option("--delta", min=0.01, max=99, help="The margin that matters, in percent.")]
+Delta = Annotated[float | None, typer.Option("--delta", min=0.01, max=99, help="Minimum effect, in percent.")]
 
 
 def run(
@@ -31,13 +31,15 @@ def run(
     set_: Set = None,
     repetitions: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
     delta: Delta = None,
-    metric: Annotated[str | None, typer.Option(help="The figure that is compared.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the campaign; else the recipe's title.")] = None,
-    question: Annotated[str | None, typer.Option(help="Else the recipe's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the order of runs.")] = None,
-    budget_h: Annotated[float | None, typer.Option(help="Hours after which nothing new begins.")] = None,
-    draft: Annotated[bool, typer.Option("--draft", help="Only create it, to be looked at and started later.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end, and print the results.")] = False,
+    metric: Annotated[str | None, typer.Option(help="Figure to compare.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the campaign. Default: the recipe's title.")] = None,
+    question: Annotated[str | None, typer.Option(help="Default: the recipe's question.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the order of runs.")] = None,
+    budget_h: Annotated[float | None, typer.Option(help="Start no run that would end after this many hours.")] = None,
+    draft: Annotated[bool, typer.Option("--draft", help="Create a draft without starting it.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the campaign to its end and print the results.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create a campaign from a recipe and start it."""
@@ -82,7 +84,7 @@ def start(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 
 
 def cancel(ctx: typer.Context, campaign: str, json: Json = False) -> None:
-    """End a campaign early; its hosts are restored as they were."""
+    """End a campaign early. Its hosts are restored."""
     _act(of(ctx), campaign, "cancel")
 
 

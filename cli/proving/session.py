@@ -74,5 +74,5 @@ def _as_json(ctx: typer.Context, value: bool) -> bool:
 
 
 Json = Annotated[
-    bool, typer.Option("--json", callback=_as_json, is_eager=True, help="Print JSON; errors too, on stderr.")
+    bool, typer.Option("--json", callback=_as_json, is_eager=True, help="Print JSON; errors are JSON on stderr.")
 ]

@@ -26,15 +26,15 @@ def stat(
     files: Annotated[list[str], typer.Argument(metavar="OLD... vs NEW...", help=HELP_FILES)],
     delta: Annotated[float, typer.Option(min=0.01, max=99, help="The smallest change that matters, in percent.")] = 2.0,
     figure: Annotated[
-        list[str] | None, typer.Option(help="Compare this figure only; repeat it for several. Else the main ones.")
+        list[str] | None, typer.Option(help="Compare only this figure; repeatable. Default: the main ones.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Compare all figures.")] = False,
     higher: Annotated[list[str] | None, typer.Option(help="A CSV column for which higher is better.")] = None,
     lower: Annotated[list[str] | None, typer.Option(help="A CSV column for which lower is better.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 5 where the data do not say it either way.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if the result is inconclusive.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare outputs of two groups of runs. Exit 3 where one is worse by more than the margin. Needs no server."""
+    """Compare outputs of two groups of runs. Exits with 3 if one is worse by more than the margin. Needs no server."""
     session = of(ctx)
     old, new = _sides(files)
     bundle.need_statistics()
@@ -89,7 +89,8 @@ def _shown(found: dict[str, Any]) -> Any:
     head = ("figure", "old", "95 % CI", "n", "new", "95 % CI", "n", "change", "verdict")
     table = tables.table(head, [_row(row) for row in found["figures"]])
     notes = [
-        f"Margin {found['delta_percent']:g} %. Variation from day to day is not in these intervals: run both in turns."
+        f"Margin {found['delta_percent']:g} %. These intervals do not include variation between days: "
+        "alternate the runs of both sides."
     ]
     intervals = [row for row in found["figures"] if row["relative_low"] is not None]
     if len(intervals) < len(found["figures"]):

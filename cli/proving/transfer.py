@@ -13,19 +13,21 @@ from proving import names, tables
 from proving.errors import Code, UsageError
 from proving.session import Json, Session, of
 
-Output = Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout; else named after the campaign.")]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="File, or - for stdout. Default: a name from the campaign.")
+]
 
 
 def export(
     ctx: typer.Context,
     campaign: str,
     file: Annotated[
-        str, typer.Argument(help="Which of its files, such as runs.csv, campaign.json, report.html.")
+        str, typer.Argument(help="File to export, such as runs.csv, campaign.json, report.html.")
     ] = "campaign.json",
     output: Output = "",
     json: Json = False,
 ) -> None:
-    """Write a campaign, or its report, to a file."""
+    """Export a campaign, or its report, to a file."""
     session = of(ctx)
     key = names.campaign(session.client, campaign)
     path = f"campaigns/{key}/export/{file}/"
@@ -45,9 +47,7 @@ def _to_file(session: Session, path: str, target: Path) -> int:
             written = session.client.download(path, stream)
         part.replace(target)
     except OSError as error:
-        raise UsageError(
-            str(error), field="--output", value=str(target), accepted="a file that can be written"
-        ) from error
+        raise UsageError(str(error), field="--output", value=str(target), accepted="a writable file") from error
     finally:
         part.unlink(missing_ok=True)
     return written
@@ -58,18 +58,20 @@ def import_(
     files: Annotated[
         list[Path],
         typer.Argument(
-            exists=True, dir_okay=False, help="Outputs of tools, tables, zips of them; or a recipe, NAME.yaml."
+            exists=True, dir_okay=False, help="Outputs of tools, tables, or zips of them; or a recipe, NAME.yaml."
         ),
     ],
-    name: Annotated[str, typer.Option(help="Of the campaign.")] = "",
-    question: Annotated[str, typer.Option(help="That it answers.")] = "",
-    host: Annotated[str, typer.Option(help="Where it was measured; a new name is added.")] = "",
-    pattern: Annotated[str, typer.Option(help="Levels out of file names: {policy}-{n}.out")] = "",
-    metric: Annotated[str, typer.Option(help="The figure that is compared.")] = "",
-    draft: Annotated[bool, typer.Option("--draft", help="Only tell what is understood of them.")] = False,
+    name: Annotated[str, typer.Option(help="Name of the campaign.")] = "",
+    question: Annotated[str, typer.Option(help="Question of the campaign.")] = "",
+    host: Annotated[str, typer.Option(help="Host of the measurements; a new name is added.")] = "",
+    pattern: Annotated[str, typer.Option(help="Pattern for levels in file names: {policy}-{n}.out")] = "",
+    metric: Annotated[str, typer.Option(help="Figure to compare.")] = "",
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Show how the files are understood, without importing them.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Make a campaign of old results, or import a recipe. The same contents are taken once."""
+    """Import old results as a campaign, or import a recipe. The same contents are imported only once."""
     session = of(ctx)
     if [file.suffix for file in files] in (["." + end] for end in ("yaml", "yml")):
         _recipe(session, files[0])

@@ -20,7 +20,7 @@ PATIENCE_S = 600.0  # a server that is upgraded meanwhile comes back
 
 
 def watch(ctx: typer.Context, campaign: str, json: Json = False) -> None:
-    """Follow a campaign until its results are read: progress and ETA. Ctrl-C ends the watching, not the campaign."""
+    """Follow a campaign to its results, with progress and ETA. Ctrl-C does not end the campaign."""
     session = of(ctx)
     finish(session, names.campaign(session.client, campaign))
 

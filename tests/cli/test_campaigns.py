@@ -77,7 +77,7 @@ def test_what_a_factor_does_not_have_is_named(proving: Program, host: Host) -> N
     done = proving.run("run", RECIPE, "--host", "db1", "--set", "gpus=1,2")
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[:3] == ["error: 'gpus' is no factor", "  field: --set", "  value: gpus=1,2"]
+    assert done.stderr.splitlines()[:3] == ["error: 'gpus' is not a factor", "  field: --set", "  value: gpus=1,2"]
 
 
 def test_what_the_server_refuses_is_told_with_field_value_and_what_is_accepted(proving: Program, host: Host) -> None:

@@ -12,14 +12,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "faults.md"
 HEAD = """# What a fault leaves
 
-Made by `python -m tests.faults` and its parts from what they counted (`tests/faults/seen.json`). Never edit it by hand.
+`python -m tests.faults` and its parts generate this page from their counts (`tests/faults/seen.json`). Do not edit it
+by hand.
 
 ## The fault matrix
 
-Each fault was injected for real, at seeded random moments or at every moment that counts. After each, what the server
-has of every run is compared with what the agent sealed, line by line, the times at which runs were at work are compared
-by the host's own clock, and what a run could leave changed is compared with what was there before. Days are those on
-which the newest figures were taken; tests in `tests/lab` need virtual machines.
+Each fault was injected for real, at seeded random moments or at every relevant moment. After each fault:
+
+- the server's data of every run are compared with the data that the agent sealed, line by line;
+- the times of active runs are compared, by the host's own clock;
+- everything that a run could leave changed is compared with its state before.
+
+The day is that of the newest figures. Tests in `tests/lab` need virtual machines.
 
 | | fault | injected | events lost | duplicated | overlapping runs | settings left changed | day | by |
 |---|---|---|---|---|---|---|---|---|
@@ -27,21 +31,26 @@ which the newest figures were taken; tests in `tests/lab` need virtual machines.
 BOUNDARIES = """
 ## The journal's boundaries
 
-Taken on {day}, Linux {release}, as root, by `python -m tests.faults boundaries`.
+Measured on {day}, Linux {release}, as root, by `python -m tests.faults boundaries`.
 
-The agent is killed with SIGKILL at each boundary of its journal: after the original is on disk and before the value is
-written, after it is written and before it is marked, when PostgreSQL is forked but not yet on record, while it is being
-put back, and so on. Then somebody makes contact with the host, and all that a run could leave changed is compared with
-what was there before: sysctls, memory, processors, queues of disks, mounts, files, processes.
-[The list](../tests/snapshot.py) also names what changes by itself.
+The agent is killed with SIGKILL at each boundary of its journal. Some of these boundaries are:
+
+- after the original is on disk and before the value is written;
+- after the value is written and before it is marked;
+- when PostgreSQL is forked but not yet on record;
+- during the restore.
+
+After the next contact with the host, everything that a run could leave changed is compared with its state before.
+That includes sysctls, memory, processors, disk queues, mounts, files and processes. [The list](../tests/snapshot.py)
+also names values that change by themselves.
 
 | what | boundaries | kills | differences found |
 |---|---|---|---|
 """
 FOOT = """
-`make test-all` does the same with a smaller sample of the last three, `make test ARGS="-m slow tests/faults"` with
-every boundary of the last two. A row is taken again, with another wish, when something else on the machine changed a
-value meanwhile: {again}. Power cuts are another matter: see [the lab](../CONTRIBUTING.md#the-lab).
+`make test-all` repeats this with a smaller sample of the last three rows, `make test ARGS="-m slow tests/faults"`
+with every boundary of the last two. If another program on the machine changed a value meanwhile, the row is measured
+again with another value: {again}. For power failures, see [the lab](../CONTRIBUTING.md#the-lab).
 """
 
 

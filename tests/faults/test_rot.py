@@ -48,7 +48,7 @@ TEARS: list[Callable[[Path, Random], None]] = [half_a_line, zeros]
 
 @often(10)
 @pytest.mark.parametrize("name", ["journal.jsonl", "events.ndjson"])
-def test_a_torn_tail_is_cut_off_and_the_host_is_put_back(here: Field, ledger: Ledger, name: str, times: int) -> None:
+def test_a_torn_tail_is_cut_off_and_the_host_is_restored(here: Field, ledger: Ledger, name: str, times: int) -> None:
     chance, before, runs = Random(SEED), here.look(), []
     for tear in TEARS * times:
         runs.append(dead(here, chance))

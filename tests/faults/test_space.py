@@ -65,7 +65,7 @@ def test_a_full_spool_ends_the_run_and_its_reserve_takes_the_records(here: Field
         here.reckon(ledger, 20, before, *runs)
 
 
-def test_where_the_reserve_is_eaten_as_well_the_host_is_put_back_all_the_same(here: Field, ledger: Ledger) -> None:
+def test_the_host_is_restored_even_without_the_reserve(here: Field, ledger: Ledger) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
         agent, before = here.connect(), here.look()
         run = agent.submit(here.idle(seconds=20))
@@ -79,9 +79,7 @@ def test_where_the_reserve_is_eaten_as_well_the_host_is_put_back_all_the_same(he
         here.reckon(ledger, 20, before, run)
 
 
-def test_an_agent_that_dies_on_a_full_disk_is_put_back_told_and_forgotten_while_it_is_full(
-    here: Field, ledger: Ledger
-) -> None:
+def test_a_host_is_restored_after_the_agent_died_on_its_full_disk(here: Field, ledger: Ledger) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
         agent, before = here.connect(), here.look()
         run = agent.submit(here.idle(seconds=20))

@@ -109,7 +109,7 @@ def ordinary(vm: Machine, admin: User) -> Iterator[Host]:
     vm.shell(f"rm -rf {home}/spool {home}/clusters")
 
 
-def test_a_run_that_ends_with_the_login_is_put_back_and_told(
+def test_a_run_that_ends_with_the_login_is_restored_and_reported(
     ordinary: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ordinary.level == "user", ordinary.state_reason
