@@ -1,13 +1,13 @@
 #!/bin/sh
 # A campaign through the API: docs/campaign.sh [HOST]; docs/api.md explains each call.
-# Reads BASE_URL (such as http://127.0.0.1:8000) and TOKEN from the environment. Without HOST, a name, it takes the first.
+# Reads BASE_URL (such as http://127.0.0.1:8000) and TOKEN from the environment. HOST is a name; the default is the first host.
 set -eu
 
-: "${BASE_URL:?say where the server is, for example http://127.0.0.1:8000}"
-: "${TOKEN:?give an API token: python manage.py create_admin NAME --token 1, or POST /api/v1/tokens/}"
+: "${BASE_URL:?set it to the address of the server, for example http://127.0.0.1:8000}"
+: "${TOKEN:?set it to an API token: python manage.py create_admin NAME --token 1, or POST /api/v1/tokens/}"
 API="$BASE_URL/api/v1"
 
-# call METHOD PATH [JSON]: prints the answer; a problem goes to stderr and ends the script.
+# call METHOD PATH [JSON]: prints the response; an error goes to stderr and ends the script.
 call() {
     answer=$(curl --silent --show-error --max-time 60 --request "$1" --header "Authorization: Bearer $TOKEN" \
         --header "Content-Type: application/json" ${3:+--data "$3"} --write-out '\n%{http_code}' "$API/$2")

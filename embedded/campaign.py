@@ -148,7 +148,7 @@ def _row(level: dict[str, Any]) -> tuple[str, ...]:
     if level["relative_low"] is not None:
         relative += f" [{signed(level['relative_low'])}, {signed(level['relative_high'])}]"
     runs = f"{level['ok']} of {level['planned']}"
-    proven = f"{level['proven']} of {level['ok']}" if level["proof_lines"] or not level["ok"] else "nothing was set"
+    proven = f"{level['proven']} of {level['ok']}" if level["proof_lines"] or not level["ok"] else "no settings"
     verdict = verdict_word(level["verdict"]) + (" (preliminary)" if level["preliminary"] else "")
     mean = "" if level["mean"] is None else _figure(level["mean"])
     return level["label"], runs, mean, bounds, relative, verdict, proven

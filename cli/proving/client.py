@@ -21,7 +21,7 @@ TRIED_AGAIN = (409, 429, 502, 503, 504)
 
 
 class Client:
-    """Calls below /api/v1/. ProblemError with the server's words, UnreachableError when nothing answers in time."""
+    """Calls below /api/v1/. ProblemError with the server's message, UnreachableError if nothing answers in time."""
 
     def __init__(self, login: Login, patience_s: float = 0.0) -> None:
         self.url, self.patience_s = login.url, patience_s
@@ -93,7 +93,7 @@ class Client:
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         words = f"{self.url} does not answer: {error}"
-        return UnreachableError(words, accepted="look whether the server runs, and at PROVING_URL")
+        return UnreachableError(words, accepted="check that the server runs, and that PROVING_URL is right")
 
 
 def _asked_to_wait(answer: httpx.Response, wait: float) -> float:
@@ -106,4 +106,6 @@ def problem(answer: httpx.Response, sent: Any = None) -> ProblemError:
     if answer.headers.get("Content-Type", "").startswith("application/problem+json"):
         return ProblemError(answer.status_code, answer.json(), sent)
     title = f"{answer.request.url} answers {answer.status_code} {answer.reason_phrase}"
-    return ProblemError(answer.status_code, {"title": title, "hint": "is that a Proving Ground?"})
+    return ProblemError(
+        answer.status_code, {"title": title, "hint": "check that the address is that of a Proving Ground server"}
+    )

@@ -28,7 +28,7 @@ def compare(
         float | None, typer.Option(min=0.01, max=99, help="Minimum effect in percent. Default: the campaign's.")
     ] = None,
     figure: Annotated[str, typer.Option(help="STEP.NAME, such as measure.tps. Default: the metric.")] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if the result is inconclusive.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if inconclusive or likely worse.")] = False,
     json: Json = False,
 ) -> None:
     """Compare two or more sides with the first. Exits with 3 if one is worse by more than the minimum effect."""

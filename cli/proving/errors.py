@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Code(IntEnum):
-    """Exit codes. 1 and 2 are what shells and the option parser use anyway."""
+    """Exit codes. 1 and 2 have the usual meaning of shells and option parsers."""
 
     OK = 0
     FAILED = 1
@@ -34,14 +34,14 @@ MEANING = {
     Code.USAGE: "usage: a wrong option, or a value that the server refuses; the error says what is accepted",
     Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than the minimum effect",
     Code.LOGIN: "not logged in, or the role does not permit it",
-    Code.UNDECIDED: "`compare --strict`, `stat --strict`: inconclusive",
+    Code.UNDECIDED: "`compare --strict`, `stat --strict`: the result is inconclusive or likely worse",
     Code.UNREACHABLE: "the server does not answer, or a host does not answer the server",
     Code.INTERRUPTED: "Ctrl-C; a watched campaign continues",
 }
 
 
 class CliError(Exception):
-    """`field` and `value` are the culprit, `accepted` is what to give instead, or what to do next."""
+    """`field` and `value` are wrong; `accepted` is what to use instead, or what to do next."""
 
     code = Code.FAILED
 

@@ -12,7 +12,7 @@ LOOKED_AT = 1000  # newest campaigns among which a name or the beginning of an i
 
 
 def campaign(client: Client, text: str) -> str:
-    """The id of a campaign: itself, its beginning, a name, or `last`. UsageError where that is none or several."""
+    """The id of a campaign from its id, the beginning of it, a name, or `last`. UsageError if none or several match."""
     try:
         return str(UUID(text))
     except ValueError:
@@ -20,9 +20,9 @@ def campaign(client: Client, text: str) -> str:
     if text == "last":
         found = list(client.rows("campaigns/", 1))
     if len(found) != 1:
-        words = f"{len(found)} campaigns are called that" if found else "there is no such campaign"
+        words = f"{len(found)} campaigns match" if found else "no campaign matches"
         shown = "; ".join(f"{row['id'][:8]} {row['name']}" for row in found[:5])
-        accepted = shown or "an id, its beginning, a whole name, or last; see: proving ls"
+        accepted = shown or "an id, the beginning of an id, a whole name, or last; see: proving ls"
         raise UsageError(words, field="CAMPAIGN", value=text, accepted=accepted)
     return str(found[0]["id"])
 

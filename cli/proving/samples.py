@@ -96,7 +96,7 @@ def _measurements(name: str, raw: bytes, directions: Mapping[str, str]) -> Itera
         return
     kind = guess(raw)
     if kind not in WORKLOADS:
-        raise FormatError(kind, "its figures cannot be compared", hint=f"known are {', '.join(WORKLOADS)}, and CSV")
+        raise FormatError(kind, "its figures cannot be compared", hint=f"accepted are {', '.join(WORKLOADS)}, and CSV")
     workload, output = WORKLOADS[kind]
     yield from measure(workload, {output: raw})
 
@@ -128,14 +128,19 @@ def comparable(old: Samples, new: Samples, figures: Sequence[str], every: bool) 
     both = [name for name in old if name in new]
     unknown = [name for name in figures if name not in both]
     if unknown:
-        raise UsageError("no such figure", field="--figure", value=unknown[0], accepted=", ".join(both) or "none")
+        raise UsageError(
+            "no figure of this name on both sides",
+            field="--figure",
+            value=unknown[0],
+            accepted=", ".join(both) or "none",
+        )
     directed = [name for name in both if old[name].better]
     main = [name for name in directed if name.rpartition(" ")[2] in (*MAIN, *MAIN_OF_SYSTEM)]
     picked = list(figures) or (directed if every or not main else main)
     alone = [name for name in [*old, *new] if (name in old) != (name in new) and (every or name in MAIN)]
     skipped = [f"{name}: only one side has it" for name in alone]
     if every or not main:
-        skipped += [f"{name}: no better direction is known" for name in both if not old[name].better]
+        skipped += [f"{name}: unknown whether higher or lower is better" for name in both if not old[name].better]
     return picked, skipped
 
 

@@ -31,7 +31,7 @@ def stat(
     every: Annotated[bool, typer.Option("--all", help="Compare all figures.")] = False,
     higher: Annotated[list[str] | None, typer.Option(help="A CSV column for which higher is better.")] = None,
     lower: Annotated[list[str] | None, typer.Option(help="A CSV column for which lower is better.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if the result is inconclusive.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if inconclusive or likely worse.")] = False,
     json: Json = False,
 ) -> None:
     """Compare outputs of two groups of runs. Exits with 3 if one is worse by more than the margin. Needs no server."""

@@ -81,7 +81,7 @@ def progress(told: Mapping[str, Any]) -> str:
 
 
 def _proven(row: Mapping[str, Any]) -> str:
-    return f"{row['proven']} of {row['ok']}" if row["proof_lines"] or not row["ok"] else "nothing was set"
+    return f"{row['proven']} of {row['ok']}" if row["proof_lines"] or not row["ok"] else "no settings"
 
 
 def results(found: Mapping[str, Any]) -> RenderableType:

@@ -105,4 +105,4 @@ def _upload(session: Session, files: list[Path]) -> Any:
 def _understood(found: dict[str, Any]) -> Any:
     notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in found["notes"]]
     words = f"import {found['id']}: {found['count']} runs; metrics: {', '.join(found['metrics'])}"
-    return tables.below(tables.lines(words), tables.table(("", "place", "says", "accepted"), notes))
+    return tables.below(tables.lines(words), tables.table(("", "place", "message", "accepted"), notes))

@@ -26,7 +26,7 @@ def watch(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 
 
 def finish(session: Session, campaign: str) -> None:
-    """Follow, tell the results, and fail where runs did."""
+    """Follow the campaign and print its results. Exits with 1 if runs failed."""
     found = _follow_or_leave(session, campaign)
     found = {"campaign": found, "results": session.client.get(f"campaigns/{campaign}/results/")}
     session.tell(found, lambda: shown(session, found))
@@ -50,12 +50,14 @@ def _follow_or_leave(session: Session, campaign: str) -> dict[str, Any]:
         return follow(session, campaign)
     except KeyboardInterrupt:
         short = campaign[:8]
-        session.say(f"campaign {campaign} goes on. Follow it: proving watch {short}; end it: proving cancel {short}")
+        session.say(
+            f"campaign {campaign} continues. To follow it: proving watch {short}; to end it: proving cancel {short}"
+        )
         raise typer.Exit(Code.INTERRUPTED) from None
 
 
 def follow(session: Session, campaign: str) -> dict[str, Any]:
-    """The campaign once all is run and read; a bar where there is a terminal, else a line per change."""
+    """The campaign after its results are processed. Draws a bar on a terminal, else prints a line per change."""
     session.client.patience_s = PATIENCE_S
     with _Bar(session) as show:
         while True:
@@ -67,7 +69,7 @@ def follow(session: Session, campaign: str) -> dict[str, Any]:
 
 
 class _Bar:
-    """Called with the campaign, draws how far it is on stderr."""
+    """Draws the progress of the campaign on stderr when called with it."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.last = session, ""

@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_the_campaign_running_and_says_so(proving: Program, host: 
 
     campaign = Campaign.objects.get()
     assert (watching.returncode, campaign.state) == (130, "running")
-    assert f"goes on. Follow it: proving watch {str(campaign.pk)[:8]}" in said
+    assert f"continues. To follow it: proving watch {str(campaign.pk)[:8]}" in said
 
 
 def test_watching_ends_with_the_campaign_and_fails_where_a_run_did(proving: Program, people: Any, host: Host) -> None:
@@ -154,7 +154,7 @@ def test_a_name_that_two_have_is_ambiguous(proving: Program, finished: Campaign,
 
     done = proving.run("show", "Cpus")
 
-    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: 2 campaigns are called that")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: 2 campaigns match")
 
 
 def test_worse_by_more_than_delta_is_3_and_better_is_0(proving: Program, finished: Campaign) -> None:

@@ -17,9 +17,9 @@ ACTS = {"POST": "add", "PATCH": "change", "DELETE": "remove"}
 HEAD = """\
 # Addresses of the API
 
-Every operation of the OpenAPI schema, which the server itself gives at `/api/schema/` and shows at `/api/docs/` with
-all fields. *From* is the least role that is answered. [The tour](../docs/api.md) says how a campaign is carried out
-with them; [errors](errors.md) have one shape for all.
+Every operation of the OpenAPI schema. The server has the schema at `/api/schema/`, and shows it with all fields at
+`/api/docs/`. *From* is the lowest role with access. [The tour](../docs/api.md) runs a campaign with these operations;
+[errors](errors.md) have one format.
 
 """
 

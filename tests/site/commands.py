@@ -19,8 +19,8 @@ PLAIN = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TERM": "dumb
 COMMAND_LINE_HEAD = """\
 # The help of proving
 
-What each command says of itself with `--help`, and the exit codes. [The command line](../docs/cli.md) says how to
-install it, how to log in, and how it is used in a pipeline.
+The output of `--help` of each command, and the exit codes. [The command line](../docs/cli.md) explains installation,
+login, and use in a pipeline.
 
 ## Exit codes
 
@@ -28,10 +28,9 @@ install it, how to log in, and how it is used in a pipeline.
 MANAGEMENT_HEAD = """\
 # Commands of the server
 
-Commands of `manage.py` that Proving Ground brings, for whoever runs the server. With compose, write
-`docker compose exec web` before `python manage.py`; [In production](../docs/production.md) says when each is wanted.
-All take Django's own options as well, and Django's own commands are there besides, such as `migrate` and
-`clearsessions`.
+Proving Ground's commands of `manage.py`, for operators of the server. With compose, put `docker compose exec web`
+before `python manage.py`. [In production](../docs/production.md) says when to use each. All accept Django's options as
+well. Django's own commands, such as `migrate` and `clearsessions`, are also available.
 
 """
 

@@ -41,7 +41,7 @@ SECTIONS = (
     ),
     Section(
         "Reference",
-        "Look it up. Most of these pages are made from the code.",
+        "Look it up. Most of these pages are generated from the code.",
         (
             "docs/glossary",
             "docs/settings",
@@ -62,7 +62,7 @@ SECTIONS = (
     ),
     Section(
         "Explanation",
-        "Understand why it is so, and what to believe of it.",
+        "Understand the reasons, and how far to trust the results.",
         (
             "docs/statistics",
             "docs/campaigns",
@@ -96,7 +96,7 @@ MADE = {
     "docs/index": "know the words, and find a page by what you want",
     "CONTRIBUTING": "change the code",
     "SECURITY": "report a vulnerability",
-    "CHANGELOG": "know what a version brought",
+    "CHANGELOG": "know what changed in each version",
     "cli/README": "install the command line by itself",
 }
 LEAD = """\

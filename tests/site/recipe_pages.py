@@ -28,20 +28,20 @@ EXAMPLE = (
 )
 # What stands in an option for a number of the host.
 FOLLOWS = {
-    "cpus": "as many as the host's account may use",
+    "cpus": "the number of CPUs that the host's account may use",
     "four_times_memory": "data of four times the memory",
-    "table_of_memory": "the largest table as large as the memory: at most 64 GiB, and a third of what is free",
-    "{jobs}": "as many as there are cpus, at most 64",
-    "{size}": "a twentieth of what is free in the fullest of the directories, 64 MiB to 10 GiB",
-    "{seconds}": "180 from 16 cpus on, else 30",
-    "{ramp}": "6 from 16 cpus on, else 2",
+    "table_of_memory": "a table as large as the memory, at most 64 GiB, and a third of the free space",
+    "{jobs}": "the number of CPUs, at most 64",
+    "{size}": "a twentieth of the free space in the fullest directory, 64 MiB to 10 GiB",
+    "{seconds}": "180 from 16 CPUs on, else 30",
+    "{ramp}": "6 from 16 CPUs on, else 2",
 }
 ORDERS = {
     "randomised": "every combination once in each repetition, in an order drawn from a seed",
     "as_given": "as the levels are listed",
     "descending": "from the last level to the first",
-    "abba": "forth and back in turn",
-    "fewest_restarts": "so that as little as possible has to be restarted",
+    "abba": "as listed, then reversed, alternately",
+    "fewest_restarts": "with the fewest restarts",
 }
 REBOOTS = {
     "never": "The host is not restarted, unless [the campaign chooses that](../../docs/hosts.md#planned-restarts).",
