@@ -305,7 +305,7 @@ def _api_rows() -> Iterator[str]:
         yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} |"
 
 
-HEAD = """# Who may do what
+HEAD = """# Permissions
 
 This page lists every address of the server and the roles that may use it. `python -m tests.permissions` generates it
 from the table of addresses and from the rules that the tests enforce. Do not edit it by hand.

@@ -10,7 +10,7 @@ from tests.faults.ledger import FAULTS, Row, load
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "faults.md"
-HEAD = """# What a fault leaves
+HEAD = """# Fault tests
 
 `python -m tests.faults` and its parts generate this page from their counts (`tests/faults/seen.json`). Do not edit it
 by hand.

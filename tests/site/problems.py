@@ -16,14 +16,14 @@ TOLD = re.compile(r"[├└]── (\w+)\s+(.+)")  # a line of the tree in agent
 HEAD = """\
 # Errors
 
-Every error says what is wrong, with which field or host, and what to do next. It is of one of four kinds, by who is to
-blame: *plan* (what was asked), *host* (the machine), *agent* (our own program there), *workload* (the tool that ran).
-Made from `common/errors.py`, `agents/errors.py` and what the API answers. For exit codes of `proving` see
+Every error says what is wrong, names the field or host, and says what to do next. It has one of four causes: *plan*
+(the request), *host* (the machine), *agent* (the program of Proving Ground there), *workload* (the tool).
+Generated from `common/errors.py`, `agents/errors.py` and the responses of the API. The exit codes of `proving` are in
 [its help](command-line.md#exit-codes).
 
 ## A problem of the API
 
-An answer from 400 on is `application/problem+json`:
+A response with a status from 400 on is `application/problem+json`:
 
 """
 

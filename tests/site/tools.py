@@ -10,15 +10,15 @@ from tests.site import markdown
 WORKLOADS_HEAD = """\
 # Tools of a workload
 
-Every tool that a step may name as its `kind`, with its options as the form and the API take them, and the figures that
-it yields. Made from the agent's registry; [Workloads](../docs/workloads.md) says how steps go together.
+Every tool that a step may name as its `kind`, with the options of the form and the API, and its figures. Generated
+from the agent's registry. [Workloads](../docs/workloads.md) explains steps.
 
 """
 FIGURES_HEAD = """\
-# What is looked at
+# Collectors
 
-What collectors see on a host while a step lasts, a sample a second unless the campaign says otherwise. Each is a series
-of the run; `<word>` stands for any, such as a cpu. Made from the agent's registry.
+The samples that collectors take on a host during a step, one per second unless the campaign says otherwise. Each is a
+time series of the run; `<word>` stands for any name, such as a CPU. Generated from the agent's registry.
 
 """
 
@@ -35,7 +35,7 @@ def _workload(kind: Workload) -> str:
 
 
 def _wants(kind: Workload) -> str:
-    told = [f"On the host: {markdown.code(kind.tools)}" if kind.tools else "On the host: nothing besides"]
+    told = [f"On the host: {markdown.code(kind.tools)}" if kind.tools else "On the host: no further tools"]
     told += ["with PostgreSQL"] if kind.needs_postgres else []
     told += ["in a directory that is allowed"] if kind.needs_directory else []
     since = [f"`{name}` from PostgreSQL {first} on" for name, first in kind.since.items()]

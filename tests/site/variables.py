@@ -27,7 +27,7 @@ commas.
 {server}
 ## Compose
 
-`docker-compose.yml` takes these besides, and hands the others on.
+`docker-compose.yml` also reads these, and passes the others on.
 
 {compose}
 ## The command line
