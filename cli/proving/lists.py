@@ -78,7 +78,7 @@ def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 def check(
     ctx: typer.Context,
     campaign: str,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask its hosts now; else by what is known of them.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask the hosts now. Default: use their known facts.")] = False,
     json: Json = False,
 ) -> None:
     """Check whether a draft can start: what its runs need, and what each host has."""
