@@ -207,6 +207,44 @@
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
 
+  // Parts of a page as tabs: each is an anchor, so that an address leads to it, and all are there without this file.
+
+  function showPanel() {
+    const tabs = document.querySelector("[data-panels]"), panels = [...document.querySelectorAll("[data-panel]")];
+    if (!tabs || !panels.length) return;
+    const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    const shown = (wanted && wanted.closest("[data-panel]")) || panels.find((panel) => !panel.hidden);
+    panels.forEach((panel) => { panel.hidden = panel !== shown; });
+    tabs.querySelectorAll("a").forEach((link) => {
+      if (link.hash === `#${shown.id}`) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+    if (wanted && panels.includes(wanted)) tabs.scrollIntoView();
+    else if (wanted) wanted.scrollIntoView();
+    dispatchEvent(new Event("resize"));  // charts that were drawn while they were hidden
+  }
+
+  window.addEventListener("hashchange", showPanel);
+
+  // The menu of the navigation closes like any other: with Escape, with a click elsewhere, when the focus leaves it.
+  const more = document.querySelector("[data-menu]");
+  const closeMenu = (event) => { if (more && more.open && !more.contains(event.target)) more.open = false; };
+  document.addEventListener("click", closeMenu);
+  document.addEventListener("focusin", closeMenu);
+  if (more) more.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    more.open = false;
+    more.querySelector("summary").focus();
+  });
+
+  // A redirect keeps the fragment: after a form is sent, its own panel is shown.
+  document.addEventListener("submit", (event) => {
+    const panel = event.target.closest("[data-panel]"), action = event.target.getAttribute("action");
+    if (panel && action) event.target.setAttribute("action", `${action.split("#")[0]}#${panel.id}`);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "main") showPanel(); });
+  showPanel();
+
   const errors = document.getElementById("errors");
   if (errors) errors.focus();
 })();

@@ -69,7 +69,7 @@ PAGES = (
     _Page("Users", "user_list", "people admin", Role.ADMIN, anywhere=False),
     _Page("Audit log", "audit_log", "admin", Role.ADMIN, anywhere=False),
     _action("New campaign", "campaign_new", Role.OPERATOR, "start benchmark"),
-    _action("Import results", "import_new", Role.OPERATOR, "upload"),
+    _action("Import results", "import_new", Role.OPERATOR, "upload", anywhere=False),
     _action("Write a profile", "profile_add", Role.TUNER, "new"),
     _action("Write a workload", "workload_add", Role.TUNER, "new"),
     _action("Write a data set", "dataset_add", Role.TUNER, "new"),
