@@ -43,6 +43,8 @@ def test_a_campaign_goes_from_the_recipe_to_its_verdict(page: Page, ground: Grou
     expect(fresh).to_be_visible(timeout=60_000)  # in one look: the load runs for five seconds
     shot(page, "real-run-live")
 
+    # The page reloads itself when its run ends, and must not do so in the middle of goto().
+    expect(page.locator(".headline .state").first).not_to_contain_text("running", timeout=120_000)
     page.goto(campaign)
     expect(page.locator("body")).to_contain_text("finished", timeout=120_000)
     page.reload()

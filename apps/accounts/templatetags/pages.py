@@ -52,6 +52,7 @@ SIGNS = {
     "doubtful": ("idle", "?"),
     "failed": ("bad", "✕"),
     "not_in_effect": ("bad", "≠"),
+    "inconsistent": ("bad", "≠"),
     "unreachable": ("bad", "!"),
     "unfit": ("bad", "!"),
     "quarantined": ("bad", "✕"),

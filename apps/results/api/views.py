@@ -203,7 +203,7 @@ class SubjectSerializer(serializers.Serializer[Any]):
 class ProvenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     wanted = serializers.JSONField(allow_null=True)
-    status = serializers.CharField(help_text="held, drifted, not_in_effect or unproven")
+    status = serializers.CharField(help_text="held, drifted, not_in_effect, unproven or inconsistent (data set)")
     sentence = serializers.CharField(allow_blank=True)
     subjects = SubjectSerializer(many=True)
 

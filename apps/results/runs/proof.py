@@ -10,12 +10,15 @@ from apps.results.runs.evidence import Part, parts
 
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
+INCONSISTENT = "inconsistent"
+DATA = "dataset"  # under this name the agent proves what a load left in its data set; it is no setting
 WORDS = {
     HELD: "proven",
     DRIFTED: "changed during the run",
     NEVER: "never in effect",
     UNPROVEN: "not verified",
     NOTHING: "no settings",
+    INCONSISTENT: "inconsistent data",
 }
 PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open"
 
@@ -97,6 +100,10 @@ class Proven:
     subjects: list[Subject]
 
     @property
+    def is_data(self) -> bool:
+        return self.name == DATA
+
+    @property
     def words(self) -> str:
         return WORDS[self.status]
 
@@ -132,10 +139,23 @@ def report(
         for name in dict.fromkeys(names)
     ]
     settings = [_blamed(each, (failed or {}).get(each.name)) for each in settings]
-    status = next((word for word in (DRIFTED, NEVER, UNPROVEN) if any(s.status == word for s in settings)), HELD)
-    if not settings:
-        return Report(NOTHING, "This run changes no setting: it uses the host as it is.", [], changes)
-    return Report(status, _sentence(status, settings, ended), settings, changes)
+    worst = (INCONSISTENT, DRIFTED, NEVER, UNPROVEN)
+    status = next((word for word in worst if any(each.status == word for each in settings)), HELD)
+    data = [each for each in settings if each.is_data]
+    settings = [each for each in settings if not each.is_data]
+    if status == INCONSISTENT:
+        sentence = data[0].sentence
+    elif settings:
+        sentence = " ".join([_sentence(status, settings, ended), *map(_consistent, data)])
+    else:
+        status = HELD if data else NOTHING
+        sentence = " ".join(["This run changes no setting: it uses the host as it is.", *map(_consistent, data)])
+    return Report(status, sentence, [*settings, *data], changes)
+
+
+def _consistent(data: Proven) -> str:
+    many = len(data.subjects)
+    return f"The data were consistent after the load: {many} {'condition' if many == 1 else 'conditions'} checked."
 
 
 def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
@@ -166,7 +186,10 @@ def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: li
             look = Look(**seen, evidence=each.get("evidence") or {})
             found.setdefault(look.subject, []).append(look)
     subjects = [Subject(subject, looks) for subject, looks in found.items()]
-    status, sentence = _status(subjects, [change for change in changes if change.setting == name], ended)
+    if name == DATA:
+        status, sentence = _status_of_data(subjects)
+    else:
+        status, sentence = _status(subjects, [change for change in changes if change.setting == name], ended)
     return Proven(name, wanted, status, sentence, subjects)
 
 
@@ -183,6 +206,14 @@ def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tupl
     if not looks:
         return UNPROVEN, "The run ended before it was verified." if ended else "It has not been verified yet."
     return HELD, ""
+
+
+def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
+    """Conditions are checked once, after the load."""
+    broken = [look for subject in subjects for look in subject.looks if not look.ok]
+    if not broken:
+        return HELD, ""
+    return INCONSISTENT, f"The data were inconsistent after the load. {broken[0].subject}: {broken[0].found}."
 
 
 def _told(bad: Look, before: list[Look]) -> str:

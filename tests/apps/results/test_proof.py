@@ -52,6 +52,37 @@ def test_a_drift_is_told_from_what_was_never_in_effect(proofs: list[Any], status
     assert words in found.sentence
 
 
+def of_data(violations: str, condition: str = "condition 1") -> dict[str, Any]:
+    told = {"setting": "dataset", "phase": "after", "subject": condition, "wanted": "no violations"}
+    return {**told, "found": violations, "ok": violations == "no violations", "evidence": {"source": "SQL"}}
+
+
+def test_consistent_data_are_reported_beside_the_settings() -> None:
+    proofs = [look("before", "never"), look("after", "never"), of_data("no violations")]
+
+    found = proof.report(THP, proofs, [], ended=True)
+
+    assert found.status == "held"
+    assert found.sentence == (
+        "transparent_huge_pages was in effect in all 2 checks. "
+        "The data were consistent after the load: 1 condition checked."
+    )
+
+
+def test_consistent_data_of_a_run_without_settings_are_proven() -> None:
+    found = proof.report({}, [of_data("no violations"), of_data("no violations", "condition 2")], [], ended=True)
+
+    assert found.status == "held"
+    assert found.sentence.endswith("The data were consistent after the load: 2 conditions checked.")
+
+
+def test_inconsistent_data_are_no_setting_that_was_never_in_effect() -> None:
+    found = proof.report(THP, [look("before", "never"), of_data("3 violations")], [], ended=True)
+
+    assert (found.status, found.words) == ("inconsistent", "inconsistent data")
+    assert found.sentence == "The data were inconsistent after the load. condition 1: 3 violations."
+
+
 def test_what_the_kernel_did_not_take_was_never_in_effect_though_nobody_looked_again() -> None:
     write = {**WRITE, "setting": "transparent_huge_pages", "found": "60"}
 
