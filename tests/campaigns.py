@@ -89,6 +89,13 @@ def drive(done: Callable[[], bool], timeout_s: float = 120) -> None:
         time.sleep(0.05)
 
 
+def believe_in_memory(host: Host, gib: int) -> None:
+    """What the server believes of the host until its next facts, as after DIMMs were removed."""
+    facts = host.facts_history.latest("number")
+    facts.data["memory"].update(total_kb=gib * 1024**2, available_kb=gib * 1024**2)
+    facts.save()
+
+
 def finish(campaign: Campaign, timeout_s: float = 120) -> Campaign:
     """Drive a campaign to its end, results read."""
 

@@ -72,6 +72,7 @@ def test_a_size_whose_pages_the_kernel_does_not_grant_is_told_and_the_sweep_goes
     impossible = {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": 10_000_000}}
     campaign.factors[1]["levels"][1] = impossible
     campaign.save()
+    campaigns.believe_in_memory(host, gib=32 * 1024)
     services.start_campaign(campaign, by=admin)
 
     campaigns.finish(campaign)

@@ -53,6 +53,7 @@ def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> Non
 @pytest.mark.needs("root")
 def test_an_impossible_pool_is_not_in_effect_and_the_campaign_goes_on(host: Host, admin: User) -> None:
     before = POOL.read_text()
+    campaigns.believe_in_memory(host, gib=32 * 1024)
 
     campaign = campaigns.finish(campaigns.start(host, admin, TOO_MANY, time_s=1))
 
