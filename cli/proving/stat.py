@@ -108,7 +108,7 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
     ]
     change = tables.change(row["relative_percent"], row["relative_low"], row["relative_high"])
     return (
-        f"{row['figure']}, {row['unit']}",
+        row["figure"] if row["figure"] == row["unit"] else f"{row['figure']}, {row['unit']}",
         *sides[0],
         *sides[1],
         change,

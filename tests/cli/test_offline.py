@@ -93,7 +93,7 @@ def test_stat_prints_centres_intervals_change_and_verdict(offline: Program, tmp_
 
     assert done.returncode == 0
     assert re.search(
-        r"^ tps, tps +1,000 +993 \.\. 1,007 +6 +1,100 .* \+10\.0 % \[\+8\.\d+, \+11\.\d\] +▲ better", done.stdout, re.M
+        r"^ tps +1,000 +993 \.\. 1,007 +6 +1,100 .* \+10\.0 % \[\+8\.\d+, \+11\.\d\] +▲ better", done.stdout, re.M
     )
 
 

@@ -13,6 +13,7 @@ from apps.hosts import consents, contact
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import campaigns
+from tests.lab import guest_cluster
 from tests.lab.conftest import differences, look, wait
 from tests.lab.machines.machine import Machine
 
@@ -20,18 +21,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 DATA = "/var/lib/postgresql/15/main"
 UNIT = "postgresql@15-main.service"
-CONF = "/etc/postgresql/15/main/postgresql.conf"
-LINE = "include_if_exists 'proving_ground.conf'"
-LET_IN = "local proving_ground proving-load scram-sha-256"
-HBA = "/etc/postgresql/15/main/pg_hba.conf"
 PSQL = "sudo -u postgres psql -XAtc"
 
 
 @pytest.fixture
 def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
     """The host, with its cluster running, which includes a file of ours and may be measured."""
-    vm.shell(f'grep -qF "{LINE}" {CONF} || echo "{LINE}" | sudo tee -a {CONF}')
-    vm.shell(f'sudo grep -qF "{LET_IN}" {HBA} || sudo sed -i "1i {LET_IN}" {HBA}')
+    guest_cluster.prepare(vm)
     vm.shell(f"sudo systemctl restart {UNIT}", limit_s=300)
     contact.check_host(host)
     consents.allow(host, DATA, "measure", by=admin)

@@ -28,6 +28,7 @@ from apps.hosts.models import Host
 from tests import campaigns
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger
+from tests.lab import guest_cluster
 from tests.lab.conftest import BASE, differences, look, wait
 from tests.lab.machines.machine import Machine
 
@@ -41,9 +42,6 @@ SETTINGS = {
     "postgresql": {"shared_buffers": "64MB", "work_mem": "8MB"},
     "cpu_affinity": {"server": "0"},
 }
-LET_IN = "local proving_ground proving-load scram-sha-256"
-HBA = "/etc/postgresql/15/main/pg_hba.conf"
-LINE = "include_if_exists 'proving_ground.conf'"
 # Prints how many records the journal has, each time it grows.
 COUNT = """
 import sys, time
@@ -75,9 +73,7 @@ class Cut:
 def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
     """The guest's own cluster, which we may restart; our file in its configuration outlives a power cut."""
     cluster = host.facts["clusters"][0]
-    conf = cluster["config_file"]
-    vm.shell(f'sudo grep -qF "{LINE}" {conf} || echo "{LINE}" | sudo tee -a {conf} && sudo sync')
-    vm.shell(f'sudo grep -qF "{LET_IN}" {HBA} || sudo sed -i "1i {LET_IN}" {HBA} && sudo sync')
+    guest_cluster.prepare(vm)
     contact.check_host(host)
     consents.allow(host, cluster["data_dir"], "measure", by=admin)
     consents.allow(host, cluster["data_dir"], "restart", by=admin)
