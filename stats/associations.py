@@ -1,8 +1,8 @@
 """What else changed: many figures of each level against the baseline, with a bounded share of false discoveries.
 
 Every comparison is within blocks where there are some. p is adjusted over all figures and levels (Benjamini and
-Hochberg 1995). The intervals have the false coverage rate that goes with it (Benjamini and Yekutieli 2005): that of a
-figure excludes 0 exactly where the figure is told to differ.
+Hochberg 1995). The intervals have the matching false coverage rate (Benjamini and Yekutieli 2005): where runs vary,
+the interval of a figure excludes 0 exactly if the figure differs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, Floats, Observation, by_level, ratio_percent
-from stats.pairs import benjamini_hochberg, in_blocks
+from stats.pairs import benjamini_hochberg, in_blocks, in_common_blocks, welch_errors
 
 FALSE_SHARE = 0.05
-_LARGEST_LOG = 50.0  # an interval of so few runs that it ends beyond this is as good as unbounded
+_LARGEST_LOG = 50.0  # an interval that ends beyond this is practically unbounded
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Association:
 
 @dataclass(frozen=True)
 class _Difference:
-    """Of logs where the figure `is_ratio`; without spread `se` is 0."""
+    """Of logs where the figure `is_ratio`; `se` is 0 where runs do not vary."""
 
     figure: str
     level: str
@@ -73,34 +73,37 @@ def associations(
 ) -> list[Association]:
     """Every level against the baseline in every figure, the largest standardised effects first.
 
-    Figures in `ratios` are compared as ratios if they are above 0 in all runs. A figure is left out where it is the
-    same in all runs, or where fewer than three blocks (or runs of either level) have it."""
-    found = [one for name, rows in figures.items() for one in _differences(name, rows, baseline, name in ratios)]
-    if not found:
+    Figures in `ratios` are compared as ratios if they are above 0 in all runs. A value that is not finite counts as
+    missing. A figure is left out where it is the same in all runs, or where fewer than three blocks (or runs of either
+    level) have it."""
+    tested = [one for name, rows in figures.items() for one in _differences(name, rows, baseline, name in ratios)]
+    if not tested:
         return []
-    p = _p(found)
+    p = _p(tested)
     q = benjamini_hochberg(list(p))
-    many = max(1, sum(each <= FALSE_SHARE for each in q))
-    half = _half_widths(found, many * FALSE_SHARE / len(found))
-    told = [_association(*each) for each in zip(found, half, p, q, strict=True)]
-    return sorted(told, key=lambda one: (one.rank, one.p))
+    selected = max(1, sum(each <= FALSE_SHARE for each in q))
+    half = _half_widths(tested, selected * FALSE_SHARE / len(tested))
+    results = [_association(*each) for each in zip(tested, half, p, q, strict=True)]
+    return sorted(results, key=lambda one: (one.rank, one.p))
 
 
 def _differences(name: str, rows: Sequence[Observation], baseline: str, as_ratio: bool) -> list[_Difference]:
+    rows = [row for row in rows if math.isfinite(row.value)]
     levels = by_level(rows)
     values = [row.value for row in rows]
     if baseline not in levels or min(values) == max(values):
         return []
     is_ratio = as_ratio and min(values) > 0
-    found = [_difference(name, levels[baseline], levels[level], level, is_ratio) for level in levels]
-    return [one for one in found if one is not None and one.level != baseline]
+    others = [level for level in levels if level != baseline]
+    tested = (_difference(name, levels[baseline], levels[level], level, is_ratio) for level in others)
+    return [one for one in tested if one is not None]
 
 
 def _difference(
     name: str, a: Sequence[Observation], b: Sequence[Observation], level: str, is_ratio: bool
 ) -> _Difference | None:
     paired = in_blocks([*a, *b])
-    one, other = _common(a, b) if paired else (_values(a), _values(b))
+    one, other = in_common_blocks(a, b, _floats) if paired else (_values(a), _values(b))
     n = min(len(one), len(other))
     if n < POINTS_ONLY_BELOW:
         return None
@@ -109,10 +112,10 @@ def _difference(
     if paired:
         own = y - x
         s = float(own.std(ddof=1))
-        # What one run differs by: a difference has the noise of two.
+        # The standard deviation of one run: a difference has the noise of two.
         parts = (s / math.sqrt(n), s / math.sqrt(2), float(n - 1))
     else:
-        parts = _welch(x, y)
+        parts = welch_errors(x, y)
     mean = float(y.mean() - x.mean())
     least = NO_SPREAD * max(1.0, float(np.abs(np.concatenate([x, y])).max()))
     se, s, df = parts if parts[0] > least else (0.0, 0.0, parts[2])
@@ -120,54 +123,34 @@ def _difference(
 
 
 def _values(rows: Sequence[Observation]) -> Floats:
-    return np.array([row.value for row in rows], dtype=np.float64)
+    return _floats([row.value for row in rows])
 
 
-def _common(a: Sequence[Observation], b: Sequence[Observation]) -> tuple[Floats, Floats]:
-    """Means of both levels in each block that has both."""
-    cells_a, cells_b = _cells(a), _cells(b)
-    common = sorted(cells_a.keys() & cells_b.keys())
-    return np.array([cells_a[each] for each in common]), np.array([cells_b[each] for each in common])
+def _floats(values: Sequence[float]) -> Floats:
+    return np.array(values, dtype=np.float64)
 
 
-def _cells(rows: Sequence[Observation]) -> dict[int, float]:
-    cells: dict[int, list[float]] = {}
-    for row in rows:
-        cells.setdefault(row.block, []).append(row.value)
-    return {block: sum(values) / len(values) for block, values in cells.items()}
-
-
-def _welch(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """Standard error of the difference, spread of one run, and degrees of freedom."""
-    n_x, n_y = len(x), len(y)
-    error_x, error_y = float(x.var(ddof=1)) / n_x, float(y.var(ddof=1)) / n_y
-    shared = error_x**2 / (n_x - 1) + error_y**2 / (n_y - 1)
-    df = (error_x + error_y) ** 2 / shared if shared > 0 else float(n_x + n_y - 2)
-    pooled = ((n_x - 1) * n_x * error_x + (n_y - 1) * n_y * error_y) / (n_x + n_y - 2)
-    return math.sqrt(error_x + error_y), math.sqrt(pooled), df
-
-
-def _p(found: Sequence[_Difference]) -> Floats:
+def _p(tested: Sequence[_Difference]) -> Floats:
     from scipy import special
 
-    errors, means, df = (np.array([getattr(one, name) for one in found]) for name in ("se", "mean", "df"))
+    errors, means, df = (np.array([getattr(one, name) for one in tested]) for name in ("se", "mean", "df"))
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2 * special.stdtr(df, -np.abs(means / errors))
-    exact = np.array([_exact_p(one) for one in found])
+    exact = np.array([_exact_p(one) for one in tested])
     return np.asarray(np.where(errors > 0, p, exact))
 
 
 def _exact_p(one: _Difference) -> float:
-    """Where runs of a level do not differ: how likely the order of runs alone makes the levels come apart wholly."""
+    """Where the difference does not vary: the p of a permutation test of levels that do not overlap."""
     if one.mean == 0:
         return 1.0
     return 2.0 ** (1 - one.n) if one.paired else 2 / math.comb(2 * one.n, one.n)
 
 
-def _half_widths(found: Sequence[_Difference], alpha: float) -> Floats:
+def _half_widths(tested: Sequence[_Difference], alpha: float) -> Floats:
     from scipy import special
 
-    df, errors = np.array([one.df for one in found]), np.array([one.se for one in found])
+    df, errors = np.array([one.df for one in tested]), np.array([one.se for one in tested])
     return np.asarray(-special.stdtrit(df, min(alpha, 1.0) / 2) * errors)
 
 

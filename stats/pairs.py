@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,18 +109,20 @@ def in_blocks(rows: Sequence[Observation]) -> bool:
     )
 
 
-def in_common_blocks(a: Sequence[Observation], b: Sequence[Observation]) -> tuple[Floats, Floats]:
-    """Mean logs of both levels in each block that has both."""
-    cells_a, cells_b = _of_blocks(a), _of_blocks(b)
+def in_common_blocks(
+    a: Sequence[Observation], b: Sequence[Observation], scale: Callable[[Sequence[float]], Floats] = logs
+) -> tuple[Floats, Floats]:
+    """Means of both levels on this scale, in each block that has both."""
+    cells_a, cells_b = _of_blocks(a, scale), _of_blocks(b, scale)
     common = [block for block in sorted(cells_a) if block in cells_b]
     return np.array([cells_a[each] for each in common]), np.array([cells_b[each] for each in common])
 
 
-def _of_blocks(rows: Sequence[Observation]) -> dict[int, float]:
+def _of_blocks(rows: Sequence[Observation], scale: Callable[[Sequence[float]], Floats]) -> dict[int, float]:
     cells: dict[int, list[float]] = {}
     for row in rows:
         cells.setdefault(row.block, []).append(row.value)
-    return {block: float(logs(values).mean()) for block, values in cells.items()}
+    return {block: float(scale(values).mean()) for block, values in cells.items()}
 
 
 def few_blocks(common: int, rows: Sequence[Observation]) -> str:
@@ -217,14 +219,20 @@ def paired(log_a: Floats, log_b: Floats) -> Estimate:
 
 def welch(log_a: Floats, log_b: Floats) -> Estimate:
     """Of logs that share no blocks."""
-    n_a, n_b = len(log_a), len(log_b)
-    var_a, var_b = float(log_a.var(ddof=1)), float(log_b.var(ddof=1))
+    se, s, df = welch_errors(log_a, log_b)
+    return t_estimate(float(log_b.mean() - log_a.mean()), se, df, s, "Welch's t on logs")
+
+
+def welch_errors(a: Floats, b: Floats) -> tuple[float, float, float]:
+    """Standard error of the difference of the means, pooled standard deviation, and degrees of freedom."""
+    n_a, n_b = len(a), len(b)
+    var_a, var_b = float(a.var(ddof=1)), float(b.var(ddof=1))
     error_a, error_b = var_a / n_a, var_b / n_b
     s = math.sqrt(((n_a - 1) * var_a + (n_b - 1) * var_b) / (n_a + n_b - 2))
     # Welch and Satterthwaite's degrees of freedom; without any spread there is nothing to share out.
     shared = error_a**2 / (n_a - 1) + error_b**2 / (n_b - 1)
-    df = (error_a + error_b) ** 2 / shared if shared else n_a + n_b - 2
-    return t_estimate(float(log_b.mean() - log_a.mean()), math.sqrt(error_a + error_b), df, s, "Welch's t on logs")
+    df = (error_a + error_b) ** 2 / shared if shared else float(n_a + n_b - 2)
+    return math.sqrt(error_a + error_b), s, df
 
 
 def _one_of(found: Estimate, many: int) -> Estimate:

@@ -89,6 +89,22 @@ def test_what_is_the_same_everywhere_or_was_seen_too_rarely_tells_nothing() -> N
     assert associations(figures, "a") == []
 
 
+@pytest.mark.parametrize("missing", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_counts_as_missing(missing: float) -> None:
+    whole = {"sure": rows(a=[1, 1.1, 1.05, 1.02, 0.99], b=[2, 2.1, 2.05, 2.02, 1.98])}
+    gaps = {"gap": rows(a=[1, missing, 1.05, 1.02, 0.99], b=[2, 2.1, 2.05, 2.02, missing])}
+    rare = {"rare": rows(a=[missing, missing, 1, 2, 3], b=[2, 3, missing, 4, 5])}
+
+    found = {one.figure: one for one in associations(whole | gaps | rare, "a", {"sure", "gap"})}
+
+    assert set(found) == {"sure", "gap"}
+    assert (found["gap"].n, found["gap"].is_ratio, found["gap"].before) == (3, True, pytest.approx(3.07 / 3))
+
+
+def test_a_level_alone_has_nothing_to_be_compared_with() -> None:
+    assert associations({"alone": rows(a=[1, 2, 3]), "other": rows(b=[1, 2, 3]), "empty": []}, "a") == []
+
+
 def test_a_figure_that_is_0_somewhere_is_compared_by_its_difference() -> None:
     (found,) = associations({"swapped": rows(a=[0, 0, 0, 0], b=[9, 10, 11, 10])}, "a", ["swapped"])
 
