@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results.answers.changes import figures, words
+from apps.results.answers.changes import figures, plans, words
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.changes.of_comparison import APART, comparison_changes
@@ -111,6 +112,32 @@ def test_too_few_runs_cannot_tell(admin: User, client: Client) -> None:
     assert found.note == "Too few runs to tell what changed: a comparison needs 3 of each level."
     client.force_login(admin)
     assert found.note in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+
+@pytest.mark.django_db
+def test_levels_that_share_too_few_blocks_say_so(campaign: Campaign) -> None:
+    table = campaign_table(campaign)
+    (off,) = [level for level in table.levels if level.label == "off"]
+    off.points[:] = [replace(point, block=point.block + (100 if point.block > 1 else 0)) for point in off.points]
+
+    found = campaign_changes(campaign, table)
+
+    assert found.levels == []
+    assert found.note == "Too few blocks to tell what changed: a comparison needs 3 with runs of both levels."
+
+
+@pytest.mark.django_db
+def test_a_run_without_a_transaction_has_no_figures_per_transaction(campaign: Campaign) -> None:
+    idle = next(run for run in campaign.runs.all() if run.label == "off")
+    idle.measurements.filter(name="transactions").update(value=0)
+
+    (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
+
+    (fsyncs,) = [each for each in level.changes if each.figure == "fsyncs_per_transaction"]
+    assert fsyncs.before == pytest.approx(0.5, rel=0.02)
+    assert not [
+        each for each in level.changes if each.figure == "wal_per_transaction"
+    ]  # no bytes per second among them
 
 
 @pytest.mark.django_db
@@ -221,6 +248,28 @@ def test_another_plan_is_told_with_both_plans(admin: User, client: Client) -> No
     assert f"<pre>{SCAN}</pre>" in page and f"<pre>{INDEX}</pre>" in page
 
 
+@pytest.mark.parametrize(
+    ("gone", "added", "text"),
+    [
+        (SCAN, INDEX, f"{SCAN} becomes {INDEX}"),
+        (SCAN, "", f"without {SCAN}"),
+        ("", INDEX, f"{INDEX} is added"),
+        ("", "", "the same nodes in another order"),
+    ],
+)
+def test_the_difference_of_two_plans_is_a_phrase(gone: str, added: str, text: str) -> None:
+    assert plans.difference(gone, added) == text
+
+
+def test_a_difference_that_does_not_vary_has_no_interval() -> None:
+    figure = figures.Figure("pages", "huge pages", figures.MEMORY, "pages", "gauge")
+    same = Association("pages", "b", 9, 1, 129, False, 128, 128, 128, None, 0.001, 0.01)
+
+    assert (
+        words.sentence("b", "a", [(same, figure)], 5, "") == "With b, against a: huge pages +128 pages (no variation)."
+    )
+
+
 def moved(figure: str, change: float, differs: bool = True) -> Association:
     return Association(figure, "b", 5, 1, 2, True, change, change - 1, change + 1, 3.0, 0.001, 0.01 if differs else 0.5)
 
@@ -269,10 +318,20 @@ def test_every_column_of_a_figure_is_one_that_its_collector_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "number"), [("128MB", 134217728), ("8kB", 8192), ("5min", 300), ("64", 64), (64, 64), ("many", None)]
+    ("parameter", "value", "number"),
+    [
+        ("shared_buffers", "128MB", 128 * 2**20),
+        ("shared_buffers", "8kB", 8192),
+        ("shared_buffers", "16384", 128 * 2**20),  # in units of 8 kB
+        ("max_wal_size", 1024, 2**30),  # in MB
+        ("checkpoint_timeout", "5min", 300e6),
+        ("checkpoint_timeout", 300, 300e6),
+        ("checkpoint_timeout", "5 moons", None),
+        ("shared_buffers", "many", None),
+    ],
 )
-def test_amounts_have_an_order(value: Any, number: float | None) -> None:
-    assert amount(value) == number
+def test_amounts_have_an_order_with_and_without_a_unit(parameter: str, value: Any, number: float | None) -> None:
+    assert amount(parameter)(value) == number
 
 
 def test_instructions_per_cycle_are_those_of_the_whole_step() -> None:

@@ -18,9 +18,10 @@ from stats.associations import Association
 from stats.model import POINTS_ONLY_BELOW
 
 OPEN = 5
-# A scan of more takes longer than a page may.
+# The scan of more runs takes longer than a page may take.
 MOST_RUNS = 2000
 TOO_FEW = f"Too few runs to tell what changed: a comparison needs {POINTS_ONLY_BELOW} of each level."
+FEW_BLOCKS = f"Too few blocks to tell what changed: a comparison needs {POINTS_ONLY_BELOW} with runs of both levels."
 TOO_MANY = f"Not compared: more than {MOST_RUNS:,} runs."
 
 
@@ -50,7 +51,7 @@ class Change:
 @dataclass(frozen=True)
 class LevelChanges:
     """One level against the baseline in `compared` figures. `changes`: those that differ, the largest effects first.
-    `mechanisms`: sentences on those that are known and show."""
+    `mechanisms`: sentences on known mechanisms whose figures moved as expected."""
 
     label: str
     name: str
@@ -62,19 +63,19 @@ class LevelChanges:
 
     @property
     def shown(self) -> list[Change]:
-        """The first ones, which a page shows unasked."""
+        """The rows that a page shows first."""
         return self.changes[:OPEN]
 
     @property
     def folded(self) -> list[Change]:
-        """The others, group by group."""
+        """The other rows, group by group."""
         return sorted(self.changes[OPEN:], key=lambda one: GROUPS.index(one.group))
 
 
 @dataclass(frozen=True)
 class Changes:
-    """`baseline`: the heading of its column. `note`: why nothing can be told, where that is so. `plans`: where the
-    planner chose another plan."""
+    """`baseline`: the heading of its column. `note`: why nothing is compared; empty if something is. `plans`: levels
+    for which the planner chose another plan."""
 
     baseline: str
     levels: list[LevelChanges] = field(default_factory=list)
@@ -82,17 +83,17 @@ class Changes:
     plans: list[PlanChange] = field(default_factory=list)
 
     def judgements(self) -> list[Judgement]:
-        """The sentences as findings; figures hold the rows."""
-        found: list[Judgement] = []
+        """The sentences as findings, with the rows as their figures."""
+        findings: list[Judgement] = []
         for level in self.levels:
             rows = [{name: value for name, value in vars(one).items() if "_text" not in name} for one in level.changes]
             figures: dict[str, Any] = {"level": level.label, "compared": level.compared, "changes": rows}
-            found += [Judgement("mechanism", each, "note", {"level": level.label}) for each in level.mechanisms]
-            found.append(Judgement("what changed", level.sentence, "note", figures))
+            findings += [Judgement("mechanism", each, "note", {"level": level.label}) for each in level.mechanisms]
+            findings.append(Judgement("what changed", level.sentence, "note", figures))
         for plan in self.plans:
             figures = {"level": plan.level, "step": plan.step, "before": plan.before, "after": plan.after}
-            found.append(Judgement("plans", plan.sentence, "note", figures))
-        return found
+            findings.append(Judgement("plans", plan.sentence, "note", figures))
+        return findings
 
     def first(self, label: str = "") -> list[LevelChanges]:
         """The levels, the one with this label first."""
@@ -101,8 +102,8 @@ class Changes:
 
 @dataclass(frozen=True)
 class Subject:
-    """A level or side: what identifies it, what people call it in a sentence and above a column, what it set, and how
-    the metric changed there."""
+    """A level or side: what identifies it, its name in a sentence and above a column, the settings that it sets, and
+    how the metric changed there."""
 
     label: str
     name: str
@@ -116,12 +117,12 @@ def changes(
 ) -> Changes:
     """Figures of one step, and plans of all `steps`; the first subject is the baseline. Three queries, and one for each
     step with plans."""
-    found = _figures(step, places, subjects, metric)
-    return replace(found, plans=plan_changes(steps, places, {each.label: each.name for each in subjects}))
+    compared = _figures(step, places, subjects, metric)
+    return replace(compared, plans=plan_changes(steps, places, {each.label: each.name for each in subjects}))
 
 
 def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
-    """Nothing where no collector looked."""
+    """Empty, without a note, where no collector ran."""
     base = subjects[0]
     if not StepMeans.objects.filter(run__in=[place.run for place in places[:MOST_RUNS]], step=step).exists():
         return Changes(base.heading)
@@ -131,19 +132,21 @@ def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], me
     enough = {label for label, count in runs.items() if count >= POINTS_ONLY_BELOW}
     if base.label not in enough or len(enough) < 2:
         return Changes(base.heading, note=TOO_FEW)
-    seen = observed(step, places, metric)
-    ratios = [key for key, figure in seen.figures.items() if figure.is_ratio]
-    found = stats.associations(seen.rows, base.label, ratios)
-    told = [_level(each, base, found, seen) for each in subjects[1:] if each.label in enough]
-    return Changes(base.heading, [level for level in told if level.compared])
+    observations = observed(step, places, metric)
+    ratios = [key for key, figure in observations.figures.items() if figure.is_ratio]
+    compared = stats.associations(observations.rows, base.label, ratios)
+    levels = [_level(each, base, compared, observations) for each in subjects[1:] if each.label in enough]
+    levels = [level for level in levels if level.compared]
+    return Changes(base.heading, levels, note="" if levels else FEW_BLOCKS)
 
 
-def _level(subject: Subject, base: Subject, found: Sequence[Association], seen: Observed) -> LevelChanges:
-    own = [one for one in found if one.level == subject.label]
-    moved = [(one, seen.figures[one.figure]) for one in own if one.differs]
+def _level(subject: Subject, base: Subject, compared: Sequence[Association], observations: Observed) -> LevelChanges:
+    own = [one for one in compared if one.level == subject.label]
+    with_figure = {one.figure: (one, observations.figures[one.figure]) for one in own}
+    moved = [(one, figure) for one, figure in with_figure.values() if one.differs]
     shown = [
-        words.mechanism(each.title, subject.name, [(one, seen.figures[one.figure]) for one in expected], each.why)
-        for each, expected in mechanisms(own, seen.figures, base.settings, subject.settings)
+        words.mechanism(each.title, subject.name, [with_figure[one.figure] for one in expected], each.why)
+        for each, expected in mechanisms(own, observations.figures, base.settings, subject.settings)
     ]
     sentence = words.sentence(subject.name, base.name, moved, len(own), subject.metric)
     rows = [_change(*each) for each in moved]

@@ -1,4 +1,4 @@
-"""The figures that are compared to tell what changed with a level: where each comes from, its title, unit and group."""
+"""The figures in which levels are compared: where each comes from, its title, unit and group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.collectors.per_transaction import PER_TRANSACTION
 LATENCY, CPU, MEMORY, IO = "throughput and latency", "CPU", "memory", "I/O"
 WAL, WAITS, PLANNER, NETWORK = "WAL", "locks and waits", "planner", "network"
 GROUPS = (LATENCY, CPU, MEMORY, IO, WAL, WAITS, PLANNER, NETWORK)
-# An event that fewer of the active backends wait for is left out; so is what is compared of it.
+# In percent of the time of active backends: events below it are left out.
 LEAST_SHARE = 1.0
 _WAIT, _RUNNING = "wait.", "wait.running"
 _IDLE = re.compile(r"wait\.(Client:ClientRead|Activity:.+)")
@@ -20,7 +20,7 @@ _OF_WAL = re.compile(r"wait\.(IO:(?i:wal).+|LWLock:(?i:wal).+|IPC:SyncRep)")
 WAL_WAITS, HIT_RATIO, IPC = "wal_waits", "hit_ratio", "ipc"
 
 Kind = Literal["count", "gauge", "share"]
-Data = Mapping[str, Mapping[str, float]]  # as StepMeans has it
+Data = Mapping[str, Mapping[str, float]]  # that of StepMeans: collector -> column -> mean
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ COLLECTED: tuple[Figure, ...] = (
             "pgmajfault": ("major page faults", "faults"),
             "pgscan": ("pages scanned for reclaim", "pages"),
             "pswpin|pswpout": ("pages swapped", "pages"),
-            "compact_stall": ("waits for compaction", "waits"),
-            "thp_fault_alloc": ("huge pages made at a fault", "pages"),
+            "compact_stall": ("stalls for compaction", "stalls"),
+            "thp_fault_alloc": ("huge pages allocated at a fault", "pages"),
         },
     ),
     *_gauges(MEMORY, "pressure", "%", {r"memory\.some": "memory pressure"}, "share"),
@@ -202,14 +202,15 @@ MEASURED: Mapping[str, tuple[str, str]] = {
 
 
 def collected(data: Data, seconds: float, transactions: float) -> dict[str, float]:
-    """Key -> value of one run. A figure whose columns its collector did not tell is missing."""
-    found = {}
+    """Key -> value of one run, without figures of which the collector has no columns. `transactions`: 0 for a load
+    that counts none."""
+    values = {}
     for figure in COLLECTED:
         own = [mean for name, mean in data.get(figure.source, {}).items() if figure.uses(name)]
         if own:
             each = seconds / transactions if figure.kind == "count" and transactions > 0 else 1.0
-            found[figure.key] = figure.factor * sum(own) * each
-    return found | _hit_ratio(data) | _ipc(data) | waits(data)
+            values[figure.key] = figure.factor * sum(own) * each
+    return values | _hit_ratio(data) | _ipc(data) | waits(data)
 
 
 def _hit_ratio(data: Data) -> dict[str, float]:
@@ -226,15 +227,15 @@ def _ipc(data: Data) -> dict[str, float]:
 
 def waits(data: Data) -> dict[str, float]:
     """wait.EVENT -> its share of the time of active backends in percent; idle ones wait for their client."""
-    seen = {
+    backends = {
         name: mean
         for name, mean in data.get("postgresql", {}).items()
         if name.startswith(_WAIT) and not _IDLE.fullmatch(name)
     }
-    active = sum(seen.values())
+    active = sum(backends.values())
     if active <= 0:
         return {}
-    shares = {name: 100 * mean / active for name, mean in seen.items()}
+    shares = {name: 100 * mean / active for name, mean in backends.items()}
     return shares | {WAL_WAITS: sum(share for name, share in shares.items() if _OF_WAL.fullmatch(name))}
 
 

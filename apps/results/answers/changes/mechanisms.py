@@ -1,31 +1,35 @@
-"""Mechanisms that are known: which figures move, and in which direction, when a setting is raised. Pure.
+"""Known mechanisms: which figures move, and in which direction, when a setting is raised. Pure.
 
-A mechanism is told when, and only when, all of its figures that were observed moved as expected.
+A mechanism is reported only if all of its observed figures moved as expected.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apps.results.answers.changes.figures import WAL_WAITS
+from apps.tuning import gucs
 from stats.associations import Association
 
 Settings = Mapping[str, Any]  # path -> value
 _SWITCH = {"off": 0, "false": 0, "never": 0, "try": 1, "madvise": 1, "on": 2, "true": 2, "always": 2}
 _COMMIT = {"off": 0, "local": 1, "remote_write": 2, "on": 3, "remote_apply": 4}
 _POLICY = {"interleave": 0, "weighted-interleave": 0, "default": 1, "preferred": 2, "localalloc": 2, "membind": 3}
-_UNITS = {"": 1.0, "b": 1.0, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
-_UNITS |= {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
-def amount(value: Any) -> float | None:
-    """ "128MB" or "5min" as a number that others of the same unit compare with; None for what is none."""
-    found = _AMOUNT.fullmatch(str(value))
-    return float(found[1]) * _UNITS[found[2].lower()] if found and found[2].lower() in _UNITS else None
+def amount(parameter: str) -> Callable[[Any], float | None]:
+    """Ranks values of this parameter of PostgreSQL, such as "128MB" and 16384, in bytes or microseconds; None for a
+    value without a number."""
+    own, units = gucs.scale_of(gucs.catalogue()[parameter]["unit"]) or (1, {})
+
+    def rank(value: Any) -> float | None:
+        found = gucs.QUANTITY.match(str(value).strip())
+        factor = ({"": own} | units).get(found[2]) if found else None
+        return float(found[1]) * factor if found and factor else None
+
+    return rank
 
 
 def _ranked(ranks: Mapping[str, float]) -> Callable[[Any], float | None]:
@@ -39,7 +43,7 @@ def _compressed(value: Any) -> float | None:
 @dataclass(frozen=True)
 class Mechanism:
     """`expected`: key of a figure -> 1 where it rises with the setting, -1 where it falls. `rank` orders the values of
-    the setting; None for one that has no place. `why`: the mechanism in a sentence."""
+    the setting; None for one without an order. `why`: the mechanism in a sentence."""
 
     setting: str
     title: str
@@ -74,7 +78,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         Mechanism(
             f"settings.postgresql.{name}",
             name,
-            amount,
+            amount(name),
             {"wal_per_transaction": -1, r"postgresql.pg_stat_wal\.wal_fpi": -1},
             "Fewer checkpoints log fewer full page images.",
         )
@@ -83,7 +87,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         "settings.postgresql.shared_buffers",
         "shared_buffers",
-        amount,
+        amount("shared_buffers"),
         {"blocks_read_per_transaction": -1},
         "Larger shared buffers hold more blocks, so fewer are read.",
     ),
@@ -112,11 +116,11 @@ MECHANISMS: tuple[Mechanism, ...] = (
 
 
 def mechanisms(
-    found: Sequence[Association], observed: Collection[str], before: Settings, after: Settings
+    compared: Sequence[Association], observed: Collection[str], before: Settings, after: Settings
 ) -> Iterator[tuple[Mechanism, list[Association]]]:
-    """Those that show at one level, with the figures that moved. `found`: what differs or not from the baseline, whose
-    settings were `before`; `observed`: every figure that there is, those included that were the same in all runs."""
-    of = {one.figure: one for one in found}
+    """Those that show at one level, with the figures that moved. `compared`: the level against the baseline, whose
+    settings were `before`; `observed`: all figures, including those that were the same in all runs."""
+    of = {one.figure: one for one in compared}
     for each in MECHANISMS:
         direction = _direction(each, before, after)
         expected = {key: sign * direction for key, sign in each.expected.items() if key in observed}
@@ -125,7 +129,7 @@ def mechanisms(
 
 
 def _direction(mechanism: Mechanism, before: Settings, after: Settings) -> int:
-    """1 where the setting was raised, -1 where lowered; 0 where it is the same, or nothing is known of one."""
+    """1 where the setting was raised, -1 where lowered; 0 where it is the same, or a value is not known."""
     if mechanism.setting not in before or mechanism.setting not in after:
         return 0
     one, other = (mechanism.rank(each[mechanism.setting]) for each in (before, after))

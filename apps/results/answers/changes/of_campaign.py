@@ -16,7 +16,7 @@ from common.wording import percent
 
 
 def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
-    """Of a table with the points of its runs; of the step that the metric is of."""
+    """For a table with the points of its runs, in the step of the campaign's metric."""
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(table.metric, table.unit, table.better)  # type: ignore[arg-type]  # one of the two
     settings = _settings(campaign)
@@ -35,17 +35,17 @@ def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: st
 
 
 def _settings(campaign: Campaign) -> dict[str, Settings]:
-    """Label -> the paths that its levels set; what was imported was set by nobody here."""
+    """Label -> the paths that its levels set; none for an imported campaign, which sets nothing here."""
     if campaign.kind == Campaign.Kind.IMPORTED:
         return {}
-    found = cells(factors.read(campaign.factors), campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    design = cells(factors.read(campaign.factors), campaign.design, campaign.cells, campaign.sample, campaign.seed)
     return {
-        text_of(cell): {path: value for level in cell.values() for path, value in level.set.items()} for cell in found
+        text_of(cell): {path: value for level in cell.values() for path, value in level.set.items()} for cell in design
     }
 
 
 def _places(table: CampaignTable) -> list[Place]:
-    """Runs in their blocks; of several hosts that may differ, each host is one block."""
+    """Runs in their blocks; where several hosts may differ, each host is one block."""
     points = [(level.label, point) for level in table.levels for point in level.points]
     hosts = sorted({point.host for _, point in points})
     if len(hosts) > 1 and not table.identical_hosts:

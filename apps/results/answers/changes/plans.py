@@ -1,4 +1,4 @@
-"""SELECT only: whether the planner chose another plan at one level than at the baseline, with both plans."""
+"""SELECT only: levels at which the planner chose another plan than at the baseline, with both plans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BETWEEN = "\n-- or --\n"
 
 @dataclass(frozen=True)
 class PlanChange:
-    """`before` and `after`: the plans of the baseline and of the level, a node a line; several where runs differ."""
+    """`before` and `after`: plans of the baseline and of the level, one node per line; several where runs differ."""
 
     step: str
     level: str
@@ -32,7 +32,7 @@ class PlanChange:
 def plan_changes(
     steps: Sequence[Mapping[str, Any]], places: Sequence[Place], names: Mapping[str, str]
 ) -> list[PlanChange]:
-    """Of steps that explain a query; `names`: level -> what people call it, the baseline first. A query a step."""
+    """Of steps that explain a query. `names`: level -> its name in a sentence, the baseline first. A query per step."""
     return [change for step in steps if _explains(step) for change in _of_step(step["name"], places, names)]
 
 
@@ -43,36 +43,45 @@ def _explains(step: Mapping[str, Any]) -> bool:
 
 
 def _of_step(step: str, places: Sequence[Place], names: Mapping[str, str]) -> Iterator[PlanChange]:
-    found = _plans(step, places, list(names)[:MOST_LEVELS])
+    by_level = _plans(step, places, list(names)[:MOST_LEVELS])
     base = next(iter(names))
-    for level, plans in found.items():
-        if level == base or base not in found or set(plans) == set(found[base]):
+    before = by_level.pop(base, [])
+    for level, after in by_level.items():
+        if not before or set(after) == set(before):
             continue
-        gone, come = _lines(found[base], plans), _lines(plans, found[base])
-        what = f"{gone or 'the order of nodes'} becomes {come or 'another'}"
+        what = difference(_only_in(before, after), _only_in(after, before))
         sentence = f"The plan of step {step} differs with {names[level]}, against {names[base]}: {what}."
-        yield PlanChange(step, level, sentence, BETWEEN.join(found[base]), BETWEEN.join(plans))
+        yield PlanChange(step, level, sentence, BETWEEN.join(before), BETWEEN.join(after))
 
 
-def _lines(of: Sequence[str], other: Sequence[str]) -> str:
-    """Nodes of these plans that the other ones do not have."""
-    there = {line.strip() for plan in other for line in plan.splitlines()}
-    own = dict.fromkeys(line.strip() for plan in of for line in plan.splitlines())
-    return ", ".join(line for line in own if line not in there)
+def difference(gone: str, added: str) -> str:
+    """Nodes that only the baseline or only the level has, as a phrase."""
+    if gone and added:
+        return f"{gone} becomes {added}"
+    if gone or added:
+        return f"without {gone}" if gone else f"{added} is added"
+    return "the same nodes in another order"
+
+
+def _only_in(plans: Sequence[str], others: Sequence[str]) -> str:
+    """The nodes of these plans that the others lack."""
+    known = {line.strip() for plan in others for line in plan.splitlines()}
+    own = dict.fromkeys(line.strip() for plan in plans for line in plan.splitlines())
+    return ", ".join(line for line in own if line not in known)
 
 
 def _plans(step: str, places: Sequence[Place], levels: Sequence[str]) -> dict[str, list[str]]:
-    """Level -> the different plans of its first runs; without levels of which none can be read."""
+    """Level -> the different plans of its first runs, without levels whose plans cannot be read."""
     chosen: dict[UUID, str] = {}
     for level in levels:
         chosen |= {place.run: level for place in [each for each in places if each.level == level][:READ]}
     files = Artefact.objects.filter(run__in=chosen, path=f"out/{step}/stdout").exclude(content=None)
-    found: dict[str, list[str]] = {}
+    by_level: dict[str, list[str]] = {}
     for run, content in files.order_by("run__position").values_list("run_id", "content"):
         try:
             shapes = plan_shapes(bytes(content or b""))
         except FormatError:
-            continue  # an output that is cut: the run's page says so
-        own = found.setdefault(chosen[run], [])
+            continue  # the output is cut: the run's page shows that
+        own = by_level.setdefault(chosen[run], [])
         own += [shape for shape in shapes if shape not in own]
-    return {level: found[level] for level in levels if found.get(level)}
+    return {level: by_level[level] for level in levels if by_level.get(level)}

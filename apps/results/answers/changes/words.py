@@ -1,4 +1,4 @@
-"""How changes are written: amounts with their units, and the sentences on a level. Pure."""
+"""How changes are written: amounts with their units, and the sentences about a level. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from common.wording import percent, signed
 from stats.associations import Association
 
 MOST_NAMED = 3
+NO_VARIATION = "no variation"
 _KIB = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -37,9 +38,9 @@ def change(one: Association, figure: Figure) -> str:
 
 
 def interval(one: Association, figure: Figure) -> str:
-    """ "-92.1 to -90.4 %"."""
+    """ "-92.1 to -90.4 %"; a difference that does not vary has no interval."""
     if one.low == one.high:
-        return "the same in every run"
+        return NO_VARIATION
     low, high = (_size(end, one, figure) for end in (one.low, one.high))
     number, _, unit = high.rpartition(" ")
     return f"{low.removesuffix(f' {unit}') if number else low} to {high}"
@@ -54,22 +55,26 @@ def _size(value: float, one: Association, figure: Figure) -> str:
 
 
 def brief(one: Association, figure: Figure) -> str:
-    """Title and change; of memory by how much, for that is what people know: "page tables -1.1 GiB (-91.3 %)"."""
+    """Title and change; for memory also the amount, which readers know: "page tables -1.1 GiB (-91.3 %)"."""
     if figure.unit == "kB" and figure.kind == "gauge" and one.is_ratio:
         return f"{figure.title} {amount(one.after - one.before, 'kB')} ({percent(one.change)})"
     return f"{figure.title} {change(one, figure)}"
 
 
+def _ci(text: str) -> str:
+    return text if text == NO_VARIATION else f"95 % CI {text}"
+
+
 def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figure]], compared: int, metric: str) -> str:
-    """What changed at one level, the largest standardised effects first; `metric`: the change that the table tells."""
+    """What changed at one level, the largest standardised effects first; `metric`: its change as in the table."""
     if not moved:
         return f"No figure differs detectably between {level} and {baseline}: {compared} were compared."
-    named = [f"{brief(*each)} (95 % CI {interval(*each)})" for each in moved[:MOST_NAMED]]
+    named = [f"{brief(*each)} ({_ci(interval(*each))})" for each in moved[:MOST_NAMED]]
     more = f" and {len(moved) - len(named)} more of {compared} figures" if len(moved) > len(named) else ""
     tail = f"; {metric}" if metric else ""
     return f"With {level}, against {baseline}: {', '.join(named)}{more}{tail}."
 
 
 def mechanism(title: str, level: str, moved: Sequence[tuple[Association, Figure]], why: str) -> str:
-    """That a known mechanism shows."""
+    """That all observed figures of a known mechanism moved as expected."""
     return f"As expected of {title}, with {level}: {', '.join(brief(*each) for each in moved)}. {why}"

@@ -1,4 +1,4 @@
-"""What changed with each level: figures that differ from the baseline, and mechanisms that show."""
+"""What changed with each level: figures that differ from the baseline, and known mechanisms."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from apps.results.answers.sentences import Judgement
 
 
 def changed(asked: Asked) -> Iterator[Judgement]:
-    """Nothing where runs have no such figures."""
+    """No finding where no collector ran."""
     yield from campaign_changes(asked.campaign, asked.table).judgements()
