@@ -35,6 +35,7 @@ KINDS = {
     "host": "host:NAME",
 }
 LEAST, MOST = 2, 6
+LETTERS = "ABCDEF"  # of the sides, in their order
 MOST_ROWS = 300
 # As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
 SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")

@@ -14,13 +14,12 @@ from django.db.models import Q
 
 import stats
 from apps.campaigns.models import Campaign, Workload
-from apps.results.answers.compare import Compared, What, Wide, common, name_of, words_of
+from apps.results.answers.compare import LETTERS, Compared, What, Wide, common, name_of, words_of
 from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
 AT_ONCE = 200  # levels of a CSV
 NAMED = 8
-LETTERS = "ABCDEF"
 Values = dict[What, list[float]]
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from apps.results.answers.compare import Arm, Compared
+from apps.results.answers.compare import LETTERS, Arm, Compared
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 
-LETTERS = "ABCDEF"
 MOST_POINTS = 2000  # of a side; more are drawn as a share of them
 VERDICT_COLOURS = {"better": 0, "direction_better": 0, "worse": 1, "direction_worse": 1}
 

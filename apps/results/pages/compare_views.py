@@ -18,7 +18,7 @@ from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
 from apps.results import charts
 from apps.results.answers import shared_cells
 from apps.results.answers.changes.of_comparison import comparison_changes
-from apps.results.answers.compare import KINDS, Compared, read
+from apps.results.answers.compare import KINDS, LETTERS, Compared, read
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import side_by_side, timeline
@@ -52,7 +52,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
 
 
 def _runs(request: HttpRequest, found: Compared) -> dict[str, Any]:
-    """Where each side is one run: all figures of the runs, and the address of their samples on one time axis."""
+    """For sides of one run each: all figures of the runs, and the address of their samples on one time axis."""
     keys = _single(found)
     if not keys:
         return {}
@@ -85,7 +85,7 @@ def _addresses(found: Compared) -> dict[str, Any]:
         "ecdf_figure": figures["ecdf"] if min(arm.n for arm in found.arms) > 1 else "",
         "csv_url": f"{reverse('compare_csv')}?{query}",
         "levels_csv": f"{reverse('compare_levels')}?{query}",
-        "letters": list(zip("ABCDEF", found.arms, strict=False)),
+        "letters": list(zip(LETTERS, found.arms, strict=False)),
         "swapped": urlencode(asked | {"of": asked["of"][::-1]}, doseq=True),
     }
 
@@ -110,10 +110,7 @@ def _over_time(request: HttpRequest, found: Compared, look: charts.Theme) -> Htt
     if not keys:
         error = "Only single runs are drawn over time. Compare runs instead of levels, campaigns, profiles or hosts."
         return JsonResponse({"error": error}, status=UNPROCESSABLE)
-    try:
-        begin, end = timeline.window(request.GET)
-    except ValueError:
-        begin, end = None, None  # what is no time asks for nothing
+    begin, end = timeline.valid_window(request.GET)
     runs = side_by_side.runs_of(keys)
     sides = side_by_side.sides_of(runs, begin, end)
     whole = timeline.Step("", timeline.MEASURE, 0.0, max(side.end for side in sides))
@@ -148,7 +145,7 @@ def compare_levels(request: HttpRequest) -> HttpResponseBase:
 
 
 def _lines(found: Compared) -> Iterator[list[Any]]:
-    for letter, arm in zip("ABCDEF", found.arms, strict=False):
+    for letter, arm in zip(LETTERS, found.arms, strict=False):
         for run in arm.runs:
             if run.pk in arm.values:
                 place = [run.host.name, run.block + 1, run.position + 1]

@@ -87,12 +87,8 @@ def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
 
 
 def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
-    """As ?step=, ?from= and ?to= ask for; what is no time asks for nothing."""
-    try:
-        window = timeline.window(request.GET)
-    except ValueError:
-        window = (None, None)
-    return timeline.axis_of(steps, request.GET.get("step", ""), *window)
+    """As ?step=, ?from= and ?to= ask for."""
+    return timeline.axis_of(steps, request.GET.get("step", ""), *timeline.valid_window(request.GET))
 
 
 def _around(run: Run) -> dict[str, Any]:
@@ -156,7 +152,7 @@ def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _drawn(
     request: HttpRequest, run: Run, chart: run_charts.RunChart, axis: timeline.Axis | None = None
 ) -> HttpResponse:
-    """On this axis, or on that of all steps."""
+    """On this axis; without one, on the axis of all steps."""
     step, part = request.GET.get("step", ""), _axis(request, [])
     whole = timeline.steps_of(run) if chart.over_time and axis is None else []
     axis = axis or timeline.axis_of(whole, "", part.begin, part.end)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from agents.workloads import SAMPLES
 from apps.campaigns.models import Run
+from apps.results.answers.compare import LETTERS
 from apps.results.answers.key_figures import TITLES
 from apps.results.models import Measurement
 from apps.results.runs import timeline
@@ -18,12 +19,11 @@ from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 
 CPU, WAITS = "cpu.all cpus", "postgresql.wait events"
-LETTERS = "ABCDEF"
 
 
 @dataclass(frozen=True)
 class Side:
-    """A run with its letter: the samples of its measured step, in the seconds of that step, until `end`."""
+    """A run with its letter: the samples of its measured step, t in seconds from 0 to `end`."""
 
     letter: str
     columns: list[Column]
@@ -32,7 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """A figure of another run: its value, and how far it is from the first run's; None where there is none."""
+    """A figure of one run: its value, and its difference from the first run's; None where either has no value."""
 
     value: float | None
     difference: float | None = None
@@ -57,7 +57,7 @@ def runs_of(keys: Sequence[UUID]) -> list[Run]:
 
 
 def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[Side]:
-    """What load generator, waits and CPUs showed of each run."""
+    """The samples of load generator, wait events and CPUs of each run."""
     return [_side(letter, run, begin, end) for letter, run in zip(LETTERS, runs, strict=False)]
 
 
@@ -66,7 +66,7 @@ def _side(letter: str, run: Run, begin: float | None, end: float | None) -> Side
     axis = timeline.axis_of(known, measured_step(run), begin, end)
     panels = [panel for panel in series.panels_of(run) if _is_compared(panel)]
     length = max((step.end or 0.0 for step in axis.steps), default=0.0)
-    return Side(letter, [replace(column) for column in samples.run_columns(run, panels, axis)], length)
+    return Side(letter, samples.run_columns(run, panels, axis), length)
 
 
 def _is_compared(panel: Panel) -> bool:
@@ -75,11 +75,10 @@ def _is_compared(panel: Panel) -> bool:
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
     """Every figure that any of the runs has, key figures first; one query."""
-    rows = Measurement.objects.filter(run__in=runs)
-    found: dict[tuple[str, str], dict[UUID, Measurement]] = {}
-    for row in rows:
-        found.setdefault((row.step, row.name), {})[row.run_id] = row
-    return [_row(found[key], runs) for key in sorted(found, key=_place)]
+    by_figure: dict[tuple[str, str], dict[UUID, Measurement]] = {}
+    for row in Measurement.objects.filter(run__in=runs):
+        by_figure.setdefault((row.step, row.name), {})[row.run_id] = row
+    return [_row(by_figure[key], runs) for key in sorted(by_figure, key=_place)]
 
 
 def _place(key: tuple[str, str]) -> tuple[str, int, list[tuple[int, str]]]:

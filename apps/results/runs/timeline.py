@@ -110,3 +110,11 @@ def window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
     if begin is not None and end is not None and begin >= end:
         raise ValueError(f"from={begin:g} is not before to={end:g}")
     return begin, end
+
+
+def valid_window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """The same for a page, which shows the whole time where ?from= and ?to= are not valid."""
+    try:
+        return window(asked)
+    except ValueError:
+        return None, None

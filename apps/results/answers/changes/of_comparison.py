@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import orjson
 
 from apps.campaigns.design import steps
 from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.observations import Place
-from apps.results.answers.compare import Arm, Compared
+from apps.results.answers.compare import LETTERS, Arm, Compared
 from apps.results.store.keeper import Keeper
 from apps.results.store.kept import revived
 from common.wording import percent
 
-LETTERS = "ABCDEF"
 APART = "Other figures are compared only between levels of one campaign on one host."
 
 
 def comparison_changes(found: Compared) -> Changes:
-    """As it is kept with the campaign of both sides; sides of several campaigns or hosts cannot be told apart."""
+    """Cached with the campaign of all sides. For sides of several campaigns or hosts, only a note says why not."""
     if not found.paired:
         return Changes(LETTERS[0], note=APART)
-    words = f"changes {orjson.dumps(found.query()).decode()}"
-    told = Keeper(found.arms[0].runs[0].campaign).asked(words, lambda: _changes(found))
-    kept: Changes = revived(Changes, orjson.loads(told))
-    return kept
+    query = f"changes {orjson.dumps(found.query()).decode()}"
+    cached = Keeper(found.arms[0].runs[0].campaign).asked(query, lambda: _changes(found))
+    return cast(Changes, revived(Changes, orjson.loads(cached)))
 
 
 def _changes(found: Compared) -> Changes:
@@ -40,7 +40,7 @@ def _changes(found: Compared) -> Changes:
 
 
 def _subject(found: Compared, place: int, arm: Arm) -> Subject:
-    """What differs between the sides is what they set."""
+    """The settings of a side are those that differ between the sides."""
     against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in found.comparisons}
     settings = {row.path: row.values[place] for row in found.differences}
     return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))
