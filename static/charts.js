@@ -146,7 +146,7 @@
     return true;
   }
 
-  // What a sample has for a line, or for the area that adds up what the others of a stack are.
+  // The value of a sample for a line, or for the area that adds up the smallest parts of a stack.
   function valueOf(plot, meta, sample) {
     if (!meta.startsWith(`${sample.source} `)) return undefined;
     const rest = plot.others[meta];

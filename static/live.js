@@ -18,7 +18,7 @@
     return parts.filter(([count]) => count).slice(0, 2).map((part) => part.join(" ")).join(" ");
   }
 
-  // What is left becomes less while nothing new is heard.
+  // The time left counts down between answers of the server.
   function countDown(element) {
     element.until = element.until || Date.now() + 1000 * Number(element.dataset.eta);
     element.textContent = duration((element.until - Date.now()) / 1000);
@@ -103,12 +103,12 @@
     let age = null;
     let gone = "";
     let trouble = "";
-    let left = null; // of this step, when it was heard
+    let left = null; // seconds left of this step when the last answer came
     let note = "";
 
     function eta() {
-      const told = left === null ? "" : `about ${duration(left - (Date.now() - heard) / 1000)} of this step left`;
-      at("eta").textContent = [note, told].filter(Boolean).join("; ");
+      const remaining = left === null ? "" : `about ${duration(left - (Date.now() - heard) / 1000)} of this step left`;
+      at("eta").textContent = [note, remaining].filter(Boolean).join("; ");
     }
 
     function clock() {

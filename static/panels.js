@@ -1,15 +1,15 @@
-// A run's panels over time: a legend of buttons for each, one crosshair with the time through all of them, and which
-// panels somebody wants to see, remembered in this browser.
+// A run's panels over time: a legend of buttons for each panel, one crosshair with the time through all of them, and
+// the choice of panels, which this browser remembers.
 (function () {
   "use strict";
 
-  const KEPT = "proving.panels";
+  const STORED = "proving.panels";
   const DASHES = { solid: "solid", dash: "dashed", dashdot: "dashed", longdash: "dashed", longdashdot: "dashed", dot: "dotted" };
   const figure = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-  const shown = () => [...document.querySelectorAll("[data-figure]")].filter((plot) => plot.panels);
+  const drawnPlots = () => [...document.querySelectorAll("[data-figure]")].filter((plot) => plot.panels);
 
-  // Before a figure is drawn: our legends take the place of Plotly's, which no key reaches, and lines that somebody
-  // has switched off stay off when the figure is drawn anew.
+  // Before a figure is drawn: legends of buttons replace Plotly's, which the keyboard cannot reach, and lines that are
+  // switched off stay off when the figure is drawn again.
   function prepare(plot, drawing) {
     plot.off = plot.off || new Set();
     drawing.layout.showlegend = false;
@@ -28,12 +28,12 @@
     plot.panels = true;
     plot.on("plotly_relayout", () => legends(plot));
     plot.addEventListener("mousemove", (event) => point(plot, event));
-    plot.addEventListener("mouseleave", () => shown().forEach(clear));
+    plot.addEventListener("mouseleave", () => drawnPlots().forEach(clear));
   }
 
   // The legend of a panel ends where its lines begin.
   function legends(plot) {
-    const focused = plot.contains(document.activeElement) ? document.activeElement.dataset.meta : undefined;
+    const focused = plot.contains(document.activeElement) ? document.activeElement.dataset.place : undefined;
     plot.querySelectorAll(".panel-legend").forEach((old) => old.remove());
     const panels = new Map();
     plot.data.forEach((trace, place) => {
@@ -47,7 +47,7 @@
       legend.append(...lines.map((line) => entry(plot, line)));
       plot.append(legend);
     }
-    if (focused) plot.querySelector(`[data-meta="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) plot.querySelector(`.panel-legend [data-place="${focused}"]`)?.focus();
   }
 
   const axisOf = (plot, name, letter) => plot._fullLayout[`${letter}axis${name.slice(1)}`];
@@ -63,24 +63,26 @@
     Object.assign(button.dataset, { meta: trace.meta, place });
     button.setAttribute("aria-pressed", String(!plot.off.has(trace.meta)));
     button.append(swatch, trace.name, value);
-    button.addEventListener("click", () => toggle(plot, trace.meta, place));
+    button.addEventListener("click", () => toggle(plot, trace.meta));
     return button;
   }
 
-  async function toggle(plot, meta, place) {
+  // Areas of several runs that show the same column are switched together.
+  async function toggle(plot, meta) {
     const off = !plot.off.has(meta);
     if (off) plot.off.add(meta);
     else plot.off.delete(meta);
-    await Plotly.restyle(plot, { visible: off ? "legendonly" : true }, [place]);
+    const places = [...plot.data.keys()].filter((place) => plot.data[place].meta === meta && plot.data[place].legend);
+    await Plotly.restyle(plot, { visible: off ? "legendonly" : true }, places);
     legends(plot);
   }
 
-  // The time under the pointer, in every chart of this time axis; beside each name what it was then.
+  // The time under the pointer, in every chart of this time axis, with the value at that time beside each name.
   function point(plot, event) {
     const axis = axisOf(plot, "x", "x");
     const at = event.clientX - plot.getBoundingClientRect().left - axis._offset;
-    if (at < 0 || at > axis._length) return shown().forEach(clear);
-    return shown().forEach((each) => cross(each, axis.p2d(at)));
+    if (at < 0 || at > axis._length) return drawnPlots().forEach(clear);
+    return drawnPlots().forEach((each) => cross(each, axis.p2d(at)));
   }
 
   function cross(plot, t) {
@@ -117,18 +119,19 @@
     return Math.abs(x[place] - t) <= 2 * apart ? y[place] ?? null : null;
   }
 
-  // Which panels somebody has switched on or off, by name; all others are as the server shows them.
-  function kept() {
+  // Panels that are switched on or off here, by name; all others are as the server shows them.
+  function storedChoices() {
     try {
-      return JSON.parse(localStorage.getItem(KEPT)) || {};
-    } catch {
-      return {}; // another's text, or no storage: nothing is remembered
+      return JSON.parse(localStorage.getItem(STORED)) || {};
+    } catch (error) {
+      console.info("the choice of panels cannot be read", error.message);
+      return {};
     }
   }
 
-  function keep(choices) {
+  function store(choices) {
     try {
-      localStorage.setItem(KEPT, JSON.stringify(choices));
+      localStorage.setItem(STORED, JSON.stringify(choices));
     } catch (error) {
       console.info("the choice of panels is not remembered", error.message);
     }
@@ -136,18 +139,18 @@
 
   const boxes = (form) => [...form.querySelectorAll("[name=panel]")];
 
-  // Before the chart is drawn: an address that names panels is followed, another shows those that are remembered.
+  // Before the chart is drawn: an address without panels shows those that are remembered.
   function recall(form) {
     if (new URL(location.href).searchParams.has("panel")) return;
-    const choices = kept();
-    const other = boxes(form).filter((box) => box.value in choices && choices[box.value] !== box.checked);
-    other.forEach((box) => { box.checked = choices[box.value]; });
-    if (other.length) window.provingCharts.address(form);
+    const choices = storedChoices();
+    const changed = boxes(form).filter((box) => box.value in choices && choices[box.value] !== box.checked);
+    changed.forEach((box) => { box.checked = choices[box.value]; });
+    if (changed.length) window.provingCharts.address(form);
   }
 
   function remember(box) {
-    const { [box.value]: _, ...others } = kept();
-    keep("unasked" in box.dataset === box.checked ? others : { ...others, [box.value]: box.checked });
+    const { [box.value]: _, ...others } = storedChoices();
+    store("unasked" in box.dataset === box.checked ? others : { ...others, [box.value]: box.checked });
   }
 
   function find(input) {
@@ -168,7 +171,7 @@
   document.addEventListener("click", (event) => {
     const form = event.target.closest("[data-usual-panels]")?.form;
     if (!form) return;
-    keep({});
+    store({});
     boxes(form).forEach((box) => { box.checked = "unasked" in box.dataset; });
     window.provingCharts.choose(form);
   });
