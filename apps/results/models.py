@@ -130,8 +130,8 @@ class Within(models.Model):
 
 
 class StepMeans(models.Model):
-    """What collectors saw during one measured step of an ok run, as one number for each column: the figures that
-    campaigns compare. Found once when its results are read, on the host that PostgreSQL ran on."""
+    """The mean of each column of the collectors over one measured step of an ok run, on the host that PostgreSQL ran
+    on: the figures that campaigns compare. Computed once, when the results of the run are read."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="step_means")
     step = models.CharField(max_length=40)

@@ -79,7 +79,7 @@ class FigureChangeSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField(allow_blank=True)
     before = serializers.FloatField(help_text="mean of the first side")
     after = serializers.FloatField()
-    is_ratio = serializers.BooleanField(help_text="change, low and high are in percent; else in units, or points of %")
+    is_ratio = serializers.BooleanField(help_text="change, low and high are in percent; else in units or points")
     change = serializers.FloatField()
     low = serializers.FloatField(help_text="interval that allows for the selection")
     high = serializers.FloatField()
@@ -92,7 +92,9 @@ class SideChangesSerializer(serializers.Serializer[Any]):
 
     side = serializers.CharField(source="label")
     sentence = serializers.CharField()
-    mechanisms = serializers.ListField(child=serializers.CharField(), help_text="known ones whose figures moved")
+    mechanisms = serializers.ListField(
+        child=serializers.CharField(), help_text="known mechanisms whose figures moved as expected"
+    )
     compared = serializers.IntegerField(help_text="figures in all")
     figures = FigureChangeSerializer(many=True, source="changes")
 
@@ -101,7 +103,7 @@ class PlanChangeSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
     side = serializers.CharField(source="level")
     sentence = serializers.CharField()
-    before = serializers.CharField(help_text="plan of the first side, a node a line")
+    before = serializers.CharField(help_text="plan of the first side, one node per line")
     after = serializers.CharField()
 
 
@@ -123,7 +125,7 @@ class ComparedSerializer(serializers.Serializer[Any]):
     more = serializers.ListField(child=serializers.CharField(), help_text="how many further runs would tell")
     figures = serializers.ListField(child=serializers.CharField(), help_text="what else can be compared")
     changes = SideChangesSerializer(many=True, help_text="what else changed, within one campaign and host")
-    plans = PlanChangeSerializer(many=True, help_text="where the planner chose another plan")
+    plans = PlanChangeSerializer(many=True, help_text="sides for which the planner chose another plan")
     what = serializers.CharField(allow_blank=True)
     whats = SharedSerializer(many=True)
 
@@ -139,11 +141,11 @@ def _shown(found: Compared) -> dict[str, Any]:
     comparisons = [_told(one) for one in found.comparisons]
     whats = [{"what": what, "words": words, "runs": runs} for what, words, runs in found.whats]
     worse = any(one["worse"] for one in comparisons)
-    changed = comparison_changes(found)
+    changes = comparison_changes(found)
     return {**vars(found), "sides": found.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
         "sentence": found.sentence,
-        "changes": changed.levels,
-        "plans": changed.plans,
+        "changes": changes.levels,
+        "plans": changes.plans,
     }
 
 

@@ -1,4 +1,4 @@
-"""Runs on one time axis, each in seconds since its own measured step began: a colour for each run."""
+"""Runs on one time axis, in seconds since the measured step of each run began: a colour for each run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from apps.results.store.series import Panel
 
 
 def overlay_chart(sides: Sequence[Side], axis: Axis, look: Theme, width: int = WIDTH_PX) -> Figure:
-    """A panel for each kind of figure with the lines of all runs; what is stacked has a panel for each run."""
+    """A panel for each kind of figure with the lines of all runs; stacked areas have a panel for each run."""
     panels: dict[str, Panel] = {}
     columns = list[Column]()
     for side in sides:
-        for column in _kept(side, len(sides)):
+        for column in _selected(side, len(sides)):
             panel = _of_side(column.panel, side) if column.panel.stacked else column.panel
             panels[panel.key] = panel
             name = column.name if panel.stacked else f"{side.letter} {column.name}"
@@ -29,18 +29,18 @@ def overlay_chart(sides: Sequence[Side], axis: Axis, look: Theme, width: int = W
         letter, _, name = trace["name"].partition(" ")
         places = [place for place, side in enumerate(sides) if side.letter == letter]
         if name and places and not trace.get("stackgroup"):
-            _tell_apart(trace, places[0], _rank(name, columns), look)
+            _mark(trace, places[0], _rank(name, columns), look)
     return figure
 
 
-def _kept(side: Side, sides: int) -> list[Column]:
-    """Of each panel as many columns as leave room for those of the other runs."""
-    kept, counts = list[Column](), dict[str, int]()
+def _selected(side: Side, sides: int) -> list[Column]:
+    """As many columns of each panel as leave room for those of the other runs."""
+    selected, counts = list[Column](), dict[str, int]()
     for column in side.columns:
         counts[column.panel.key] = counts.get(column.panel.key, 0) + 1
         if column.panel.stacked or counts[column.panel.key] <= max(1, MOST_LINES // sides):
-            kept.append(column)
-    return kept
+            selected.append(column)
+    return selected
 
 
 def _of_side(panel: Panel, side: Side) -> Panel:
@@ -48,13 +48,13 @@ def _of_side(panel: Panel, side: Side) -> Panel:
 
 
 def _rank(name: str, columns: Sequence[Column]) -> int:
-    """Of a column among those of its panel, the same for all runs."""
+    """Place of a column among those of its panel, the same for all runs."""
     panel = next(column.panel.key for column in columns if column.name.partition(" ")[2] == name)
     names = [column.name.partition(" ")[2] for column in columns if column.panel.key == panel]
     return list(dict.fromkeys(names)).index(name)
 
 
-def _tell_apart(trace: Figure, side: int, rank: int, look: Theme) -> None:
-    """The colour and symbol of a run, the dash of a column."""
+def _mark(trace: Figure, side: int, rank: int, look: Theme) -> None:
+    """Colour and symbol show the run, the dash shows the column."""
     trace["line"] = trace["line"] | {"color": look.series[side], "dash": DASHES[(side + 2 * rank) % len(DASHES)]}
     trace["marker"] = trace["marker"] | {"symbol": SYMBOLS[side], "size": 4}

@@ -50,11 +50,11 @@ def run_chart(
     width: int = WIDTH_PX,
 ) -> Figure:
     """A run in panels below each other, each with a legend and a time axis of its own, which all show the same time;
-    above them what happened when.
+    above them the marks.
 
-    Lines are thinned so that no spike and no gap is lost; who looks closer asks again with a part of the time. Parts of
-    a whole are areas on top of each other; many lines of another kind become a heat map. Heights are in pixels, so that
-    few panels are not stretched."""
+    Lines are thinned so that no spike and no gap is lost; a page that zooms in asks again for a part of the time.
+    Parts of a whole are stacked areas; many lines of another kind become a heat map. Heights are in pixels, so that few
+    panels are not stretched."""
     lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
     drawn = [panel for panel in panels if lines[panel.key]]
     room = width - MARGINS["l"] - MARGINS["r"]
@@ -84,23 +84,23 @@ def run_chart(
 
 
 def _numbered(letter: str, number: int) -> str:
-    """As Plotly names axes and legends: the first has no number."""
+    """The name that Plotly gives an axis or legend: the first has no number."""
     return letter if number == 1 else f"{letter}{number}"
 
 
 def _times(panels: int, axis: Axis) -> dict[str, Figure]:
-    """A time axis for each panel; whoever zooms into one zooms into all."""
-    found: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **shown(axis)}}
+    """A time axis for each panel; a zoom into one is a zoom into all."""
+    axes: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **shown(axis)}}
     for number in range(2, panels + 1):
-        found[_numbered("xaxis", number)] = {"anchor": f"y{number}", "matches": "x", "hoverformat": ".1f"}
-    for each in found.values():
+        axes[_numbered("xaxis", number)] = {"anchor": f"y{number}", "matches": "x", "hoverformat": ".1f"}
+    for each in axes.values():
         each |= {"ticklabelstandoff": 2, "unifiedhovertitle": {"text": "%{x:.1f} s"}}
-    found[_numbered("xaxis", max(1, panels))]["title"] = {"text": axis.title, "standoff": 8}
-    return found
+    axes[_numbered("xaxis", max(1, panels))]["title"] = {"text": axis.title, "standoff": 8}
+    return axes
 
 
 def _others(panels: Sequence[Panel], lines: Mapping[str, Sequence[Column]]) -> dict[str, list[str]]:
-    """What a stack's last area adds up, by its key; a page that adds live samples needs it."""
+    """Key of a stack's last area -> the columns that it adds up; a page that adds live samples needs them."""
     cut = ((panel, stack.parts(lines[panel.key])) for panel in panels if panel.stacked)
     return {stack.key_of(panel): [line.name for line in rest] for panel, (_, rest) in cut if rest}
 

@@ -48,7 +48,7 @@ def _shade(x0: float, x1: float, name: str, look: Theme) -> Figure:
 
 
 def _word(x: float, name: str, look: Theme) -> Figure:
-    """At the foot of the first panel, whose rate is seldom there."""
+    """At the foot of the first panel, where its lines seldom are."""
     place = {"xref": "x", "yref": "y domain", "x": x, "y": 0, "xanchor": "left", "yanchor": "bottom"}
     return place | {"text": name, "showarrow": False, "font": {"size": 11, "color": look.text}}
 

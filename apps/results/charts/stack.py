@@ -1,4 +1,4 @@
-"""Areas on top of each other: what its parts make of a whole, such as what the backends wait for."""
+"""Stacked areas: the parts of a whole, such as the events that backends wait for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.results.store.series import Panel
 
 MOST_AREAS = 6  # the last of them adds up the rest
 MOST_POINTS = 1000
-PREFIX = "wait."  # of names that say so in the title of their panel
+PREFIX = "wait."  # of names, which the title of the panel already has
 
 
 def parts(lines: Sequence[Column]) -> tuple[list[Column], list[Column]]:
@@ -25,18 +25,18 @@ def parts(lines: Sequence[Column]) -> tuple[list[Column], list[Column]]:
 
 
 def key_of(panel: Panel) -> str:
-    """Of the area that adds up the rest, in place of a column's name."""
+    """Identifies the area that adds up the rest, which has no column."""
     return f"{panel.source} {panel.group}: others"
 
 
 def names(lines: Sequence[Column]) -> list[str]:
-    """As the legend has them."""
+    """The names in the legend."""
     largest, rest = parts(lines)
     return [*(line.name.removeprefix(PREFIX) for line in largest), *([_others(rest)] if rest else [])]
 
 
 def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:
-    """A trace for each area. All have the same times, where a missing number is none: nobody waited for that yet."""
+    """A trace for each area. All have the same times; a missing number is 0 unless all are missing then."""
     largest, rest = parts(lines)
     t, rows = _aligned([*largest, *rest])
     taken = ~np.isnan(rows).all(axis=0)
@@ -63,7 +63,7 @@ def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, look: T
     ]
 
 
-# Beside the colour, for readers who do not see it.
+# In addition to the colours, for readers who cannot distinguish them.
 _SHAPES = ("", "/", ".", "x", "-", "\\")
 
 

@@ -32,8 +32,8 @@ class Available:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide; and which
-    panels, where it has panels (none: those that are shown unasked)."""
+    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide. `panels`: of
+    a chart that has panels; empty for those that are shown by default."""
 
     step: str
     axis: Axis
@@ -124,8 +124,8 @@ def _statements(has: Available) -> list[str]:
 
 
 def _draw_panels(run: Run, asked: Drawing) -> Figure:
-    """With what a page needs to add newer samples: of which event the newest is that can be here, when each step began,
-    and which rows are means of others. A figure without panels has no data."""
+    """With the values that a page needs to add newer samples: the number of the newest event, when each step began, and
+    which rows are means of others. A figure without panels has no data."""
     panels, axis = series.chosen(series.panels_of(run), asked.panels), asked.axis
     columns = samples.run_columns(run, panels, axis)
     figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, asked.look, asked.width)

@@ -1,4 +1,4 @@
-"""SELECT only: the figures of one run that a DBA looks for first."""
+"""SELECT only: the main figures of one run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ HIT, READ = "blocks_hit_per_transaction", "blocks_read_per_transaction"
 
 
 def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
-    """Those of the step that the campaign's metric is of, then what they add up to, and its checkpoints; one query."""
+    """Those of the step of the campaign's metric, then the CPUs used, the cache hit ratio and the checkpoints; one
+    query."""
     step = measured_step(run)
     rows = {row.name: row for row in measurements if row.step == step}
     shown = of_measurements({name: (row.unit, row.value) for name, row in rows.items() if name in TITLES})
     values = {name: row.value for name, row in rows.items()}
     if CPU in values and "tps" in values:
         shown.append(KeyFigure("CPUs used by PostgreSQL", values[CPU] * values["tps"] / 1000, ""))
-    if values.get(HIT, 0.0) + values.get(READ, 0.0):
-        shown.append(
-            KeyFigure("cache hit", 100 * values.get(HIT, 0.0) / (values.get(HIT, 0.0) + values.get(READ, 0.0)), "%")
-        )
+    hit, read = values.get(HIT, 0.0), values.get(READ, 0.0)
+    if hit + read:
+        shown.append(KeyFigure("cache hit", 100 * hit / (hit + read), "%"))
     judged = next((row for row in run.within.all() if row.step == step), None)
     if shown and judged and judged.data.get("writes"):
         shown.append(KeyFigure("complete checkpoints", judged.data["checkpoints"], ""))
@@ -32,7 +32,7 @@ def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
 
 
 def measured_step(run: Run) -> str:
-    """The step that the campaign's metric is of, or the first that is measured."""
+    """The step of the campaign's metric, or the first measured step."""
     if run.campaign.metric:
         return steps.metric(run.campaign.steps, run.campaign.metric).step
     return next((step["name"] for step in steps.measured(run.spec["steps"])), "")

@@ -1,4 +1,4 @@
-"""What one transaction of a step cost, from the means of its collectors and the transactions of its load."""
+"""The cost of one transaction of a step, from the means of its collectors and the transactions of its load."""
 
 from __future__ import annotations
 

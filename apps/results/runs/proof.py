@@ -11,7 +11,7 @@ from apps.results.runs.evidence import Part, parts
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
 INCONSISTENT = "inconsistent"
-DATA = "dataset"  # under this name the agent proves what a load left in its data set; it is no setting
+DATA = "dataset"  # the name under which the agent reports the conditions of a data set, which is no setting
 WORDS = {
     HELD: "proven",
     DRIFTED: "changed during the run",
@@ -154,8 +154,8 @@ def report(
 
 
 def _consistent(data: Proven) -> str:
-    many = len(data.subjects)
-    return f"The data were consistent after the load: {many} {'condition' if many == 1 else 'conditions'} checked."
+    count = len(data.subjects)
+    return f"The data were consistent after the load: {count} {'condition' if count == 1 else 'conditions'} checked."
 
 
 def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
@@ -213,7 +213,7 @@ def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
     broken = [look for subject in subjects for look in subject.looks if not look.ok]
     if not broken:
         return HELD, ""
-    return INCONSISTENT, f"The data were inconsistent after the load. {broken[0].subject}: {broken[0].found}."
+    return INCONSISTENT, f"The data were inconsistent after the load: {broken[0].subject}: {broken[0].found}."
 
 
 def _told(bad: Look, before: list[Look]) -> str:

@@ -1,4 +1,4 @@
-"""SELECT only: the mean of every column that collectors saw during one measured step.
+"""SELECT only: the mean of every column of the collectors over one measured step.
 
 Where the load runs on another host than PostgreSQL, the collectors of PostgreSQL's host count.
 """
@@ -16,7 +16,6 @@ from apps.campaigns.models import Run, RunPart
 from apps.results.models import Series, StepMeans
 from apps.results.runs.timeline import Step, part_step, steps_of
 from apps.results.store import samples
-from stats.model import Floats
 
 SERVER = part_step(RunPart.Role.SERVER)
 POSTGRESQL, WAIT = "postgresql", "wait."
@@ -27,24 +26,25 @@ Means = dict[str, float]
 
 
 def step_means(run: Run, step: str) -> StepMeans | None:
-    """Of one measured step; nothing is saved. None where no collector ran, or the step told no end."""
+    """Of one measured step; nothing is saved. None where no collector ran, or where the end of the step is unknown."""
     spans = {each.name: each for each in steps_of(run)}
-    if step not in spans or spans[step].end is None:
+    span = spans.get(step)
+    if span is None or span.end is None or span.end <= span.begin:
         return None
-    data = {source: means for source, means in _by_source(run, spans, step) if means}
-    seconds = (spans[step].end or 0.0) - spans[step].begin
-    return StepMeans(run=run, step=step, seconds=seconds, data=data) if data and seconds > 0 else None
+    seconds = span.end - span.begin
+    data = {source: means for source, means in _by_source(run, spans, step, seconds) if means}
+    return StepMeans(run=run, step=step, seconds=seconds, data=data) if data else None
 
 
-def _by_source(run: Run, spans: Mapping[str, Step], step: str) -> Iterator[tuple[str, Means]]:
+def _by_source(run: Run, spans: Mapping[str, Step], step: str, seconds: float) -> Iterator[tuple[str, Means]]:
     place = SERVER if SERVER in spans else step
     offset = spans[step].begin - spans[place].begin
-    seconds = (spans[step].end or 0.0) - spans[step].begin
     for series in run.series.filter(step=place, source__in=COLLECTORS):
         means = _means(series, offset, seconds)
         if series.source == POSTGRESQL:
             totals = _totals(run, step) if place == step else None
-            means |= {name: totals.get(name, 0.0) / seconds for name in means if _counts(name)} if totals else {}
+            if totals:
+                means |= {name: totals.get(name, 0.0) / seconds for name in means if _counts(name)}
         yield series.source, _summed(series.source, means)
 
 
@@ -57,27 +57,22 @@ def _means(series: Series, offset: float, seconds: float) -> Means:
     for block in series.blocks.exclude(group="").order_by("first").iterator(chunk_size=_BLOCKS):
         own = lengths[block.first : block.first + block.samples]
         for name, values in block.unpack(block.columns).items():
-            sums[name] = sums.get(name, 0.0) + mean_part(own, values)
-            known[name] = known.get(name, 0.0) + float(own[np.isfinite(values)].sum())
+            finite = np.isfinite(values)  # missing samples count nothing
+            sums[name] = sums.get(name, 0.0) + float((values[finite] * own[finite]).sum())
+            known[name] = known.get(name, 0.0) + float(own[finite].sum())
     if series.source == POSTGRESQL:
         known = _since_the_first(known)
     return {name: sums[name] / known[name] for name in sums if known[name] > 0}
 
 
-def mean_part(lengths: Floats, values: Floats) -> float:
-    """The sum of values times the seconds that each of them holds for; missing ones count nothing."""
-    finite = np.isfinite(values)
-    return float((values[finite] * lengths[finite]).sum())
-
-
 def _since_the_first(known: Means) -> Means:
-    """What never happened, and what nobody ever waited for, has no samples: until its first one it was 0."""
+    """A counter that has not grown and an event without waits have no samples: until the first sample they were 0."""
     longest = {kind: max((known[name] for name in known if _kind(name) == kind), default=0.0) for kind in (WAIT, "")}
     return {name: longest.get(_kind(name), seconds) for name, seconds in known.items()}
 
 
 def _kind(name: str) -> str:
-    """Which columns of PostgreSQL are told together: waits, counters; a gauge by itself."""
+    """Columns of PostgreSQL that are sampled together: waits, or counters; a gauge is sampled by itself."""
     return WAIT if name.startswith(WAIT) else "" if _counts(name) else name
 
 
@@ -87,17 +82,17 @@ def _counts(name: str) -> bool:
 
 
 def _summed(source: str, means: Means) -> Means:
-    """Parts of the machine added up, under the name that they are declared by."""
-    found: Means = {}
+    """Parts of the machine added up, under their declared name."""
+    summed: Means = {}
     for name, mean in means.items():
         declared = COLLECTORS[source].declared(name)
         if _NO_SUM not in declared:
             shown = declared if _PARTS.search(declared) else name
-            found[shown] = found.get(shown, 0.0) + mean
-    return {name: float(f"{mean:.7g}") for name, mean in found.items()}
+            summed[shown] = summed.get(shown, 0.0) + mean
+    return {name: float(f"{mean:.7g}") for name, mean in summed.items()}
 
 
 def _totals(run: Run, step: str) -> Mapping[str, float] | None:
-    """Exact growth by column, where PostgreSQL's collector told it; a column that is missing there did not grow."""
+    """Exact growth by column, where PostgreSQL's collector wrote it; a column that is missing there did not grow."""
     file = run.artefacts.filter(path=f"out/{step}/postgresql.json").exclude(content=None).first()
     return None if file is None else json.loads(bytes(file.content or b"{}")).get("views")

@@ -184,7 +184,7 @@ def sentence_of(run: Run) -> str:
 
 
 def _main_figures(run: Run) -> list[Measurement]:
-    """The first of those that the workload of the first measured step calls its main ones."""
+    """The first MOST_FIGURES main figures of the workload of the first measured step."""
     step = next(iter(steps.measured(run.spec["steps"])), None)
     load = WORKLOADS.get(step["kind"]) if step else None
     if not step or not load:

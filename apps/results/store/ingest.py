@@ -82,9 +82,9 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
 
 def _means(run: Run) -> Iterator[StepMeans]:
     for step in steps.measured(run.spec["steps"]):
-        found = step_means(run, step["name"])
-        if found:
-            yield found
+        means = step_means(run, step["name"])
+        if means:
+            yield means
 
 
 def _measurements(run: Run, means: Mapping[str, StepMeans]) -> list[Measurement]:

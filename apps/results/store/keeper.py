@@ -108,15 +108,15 @@ class Keeper:
         return self._drawn(FINDINGS, self._findings)
 
     def changes_drawn(self) -> SafeString:
-        """What changed with each level; nothing where no collector looked."""
+        """What changed with each level; nothing where no collector ran."""
         return self._drawn(CHANGES, self._changes)
 
     def _changes(self) -> dict[str, Any]:
-        """The level of the answer first: the others are folded away."""
-        found = campaign_changes(self.campaign, self._whole)
+        """The level of the answer first; the page folds the others."""
+        changes = campaign_changes(self.campaign, self._whole)
         best = headline(self.table().levels, self.table().better)
-        levels = found.first(best.label if best else "")
-        return {"changes": found, "first": levels[:1], "others": levels[1:]}
+        levels = changes.first(best.label if best else "")
+        return {"changes": changes, "first": levels[:1], "others": levels[1:]}
 
     def _findings(self) -> dict[str, Any]:
         key, others = key_findings(self.judgements())

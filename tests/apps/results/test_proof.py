@@ -80,7 +80,7 @@ def test_inconsistent_data_are_no_setting_that_was_never_in_effect() -> None:
     found = proof.report(THP, [look("before", "never"), of_data("3 violations")], [], ended=True)
 
     assert (found.status, found.words) == ("inconsistent", "inconsistent data")
-    assert found.sentence == "The data were inconsistent after the load. condition 1: 3 violations."
+    assert found.sentence == "The data were inconsistent after the load: condition 1: 3 violations."
 
 
 def test_what_the_kernel_did_not_take_was_never_in_effect_though_nobody_looked_again() -> None:
