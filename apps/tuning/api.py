@@ -227,18 +227,18 @@ class ParameterQuerySerializer(serializers.Serializer[Any]):
 
 
 class ParameterSerializer(serializers.Serializer[Any]):
-    """A setting that a factor or a profile can name, with what a reader needs who chooses its levels."""
+    """A setting that a factor or a profile can name, with what helps to choose its levels."""
 
     path = serializers.CharField(help_text="as a factor names it, such as settings.postgresql.work_mem")
     name = serializers.CharField()
     about = serializers.CharField()
     unit = serializers.CharField()
     range = serializers.CharField(help_text="smallest and largest value, or the accepted words")
-    present = serializers.CharField(help_text="the value without it; empty where it is not known")
+    present = serializers.CharField(help_text="the value of a run that does not set it; empty if unknown")
     origin = serializers.CharField(
-        source="source", help_text="where the present value is from: default, the profile has, or now"
+        source="source", help_text="where the present value comes from: default, profile or now"
     )
-    restart = serializers.CharField(help_text="what another value restarts; empty where it restarts nothing")
+    restart = serializers.CharField(help_text="what another value restarts; empty if nothing")
     hint = serializers.CharField(help_text="range, present value and restart in a line")
 
 
@@ -267,5 +267,5 @@ class SettingViewSet(viewsets.ViewSet):
         given = query.validated_data
         host, revision = given.get("host"), given.get("revision")
         every = parameters.every(host.facts if host else None, revision.settings if revision else None)
-        found = parameters.matching(every, given.get("q", ""))[: given.get("limit")]
-        return Response(ParameterSerializer(found, many=True).data)
+        matches = parameters.matching(every, given.get("q", ""))[: given.get("limit")]
+        return Response(ParameterSerializer(matches, many=True).data)

@@ -83,7 +83,7 @@ def _factor(given: str, base: str) -> Decimal | None:
 
 
 def scale_of(unit: str) -> tuple[int, dict[str, int]] | None:
-    """How much one of a parameter's unit is, such as 8192 for 8kB, and the units it can be written in. None for a
+    """The size of a parameter's unit, such as 8192 for 8kB, and the sizes of the units that it accepts. None for a
     number without a unit."""
     match = re.match(r"^(\d*)([A-Za-z]+)$", unit)
     table = next((table for table in (MEMORY, TIME) if match and match[2] in table), None)

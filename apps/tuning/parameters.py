@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,8 +23,8 @@ PARTS = re.compile(r"[._]")
 
 @dataclass(frozen=True)
 class Parameter:
-    """`present` is what a run has without it, "" where that is not known; `source` says where it was read. `restart`
-    names what has to begin anew for another value, "" where it takes effect by itself."""
+    """`present` is the value of a run that does not set it, "" if unknown, and `source` its origin. `restart` names
+    what another value restarts or creates, "" if it takes effect without."""
 
     path: str
     name: str
@@ -37,51 +37,51 @@ class Parameter:
 
     @property
     def hint(self) -> str:
-        """ "128kB to 8TB; default 128MB; restart of PostgreSQL": what a reader needs who writes its levels."""
+        """ "128kB to 8TB; default 128MB; restart of PostgreSQL", for whoever chooses its levels."""
         present = f"{self.source} {self.present}" if self.present else ""
         return "; ".join(filter(None, [self.range, present, self.restart]))
 
 
 def every(facts: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> list[Parameter]:
-    """All of them, PostgreSQL's first, by name. `facts` of a host tell what its knobs have now; `settings`, of a
-    profile in the shape of a spec, what runs that start from it have."""
+    """All parameters, PostgreSQL's first, by name. Present values are those of the profile's `settings`, in the shape
+    of a spec, then those in the `facts` of a host, then the defaults."""
     wanted = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
     listed = [*sorted(_of_postgresql(), key=lambda each: each.name), *_of_host(facts or {})]
     return [_of_profile(each, wanted[each.path]) if each.path in wanted else each for each in listed]
 
 
 def find(parameters: list[Parameter], typed: str) -> Parameter | None:
-    """The one with this name or path."""
+    """The parameter with this name or path."""
     return next((each for each in parameters if typed in (each.path, each.name)), None)
 
 
 def matching(parameters: list[Parameter], typed: str) -> list[Parameter]:
-    """Those that have every word of `typed`: names that begin with it first, then names of which a part begins with
-    it, other names, and descriptions."""
+    """The parameters that contain every word of `typed`: first names that begin with it, then names with a part that
+    begins with each word, then other names, then descriptions."""
     words, text = typed.lower().split(), typed.lower().strip()
 
-    def place(each: Parameter) -> tuple[bool, bool, bool, int]:
+    def rank(each: Parameter) -> tuple[bool, bool, bool, int]:
         name, parts = each.name.lower(), PARTS.split(each.name.lower())
         begins = all(any(part.startswith(word) for part in parts) for word in words)
         return (not name.startswith(text), not begins, not all(word in name for word in words), len(name))
 
-    found = [each for each in parameters if all(word in f"{each.path} {each.about}".lower() for word in words)]
-    return sorted(found, key=place) if words else found
+    matches = [each for each in parameters if all(word in f"{each.path} {each.about}".lower() for word in words)]
+    return sorted(matches, key=rank) if words else matches
 
 
 def near(parameters: list[Parameter], typed: str) -> list[str]:
-    """Names that `typed` may have meant, at most three."""
+    """Names similar to `typed`, at most three."""
     return difflib.get_close_matches(typed.lower(), [each.name for each in parameters], n=3)
 
 
 def _of_profile(known: Parameter, present: str) -> Parameter:
-    return Parameter(**{**vars(known), "present": present, "source": "the profile has"})
+    return replace(known, present=present, source="profile")
 
 
 def _of_postgresql() -> Iterator[Parameter]:
-    kept = {*OURS, *CODE, *ELSEWHERE}
+    reserved = {*OURS, *CODE, *ELSEWHERE}
     for name, known in gucs.catalogue().items():
-        if QUOTABLE.fullmatch(name) and known["context"] != "internal" and name not in kept:
+        if QUOTABLE.fullmatch(name) and known["context"] != "internal" and name not in reserved:
             unit = known["unit"] or ""
             yield Parameter(
                 f"{POSTGRESQL}{name}",
@@ -102,13 +102,19 @@ def _range(known: Mapping[str, Any], unit: str) -> str:
         return ", ".join(known["enumvals"])
     if known["vartype"] not in ("integer", "real"):
         return ""
-    low, high = amount(known["min_val"], unit), amount(known["max_val"], unit, exact=False)
+    low, high = _limit(known["min_val"], unit), _limit(known["max_val"], unit)
     return f"from {low}" if Decimal(known["max_val"]) > NO_LIMIT else f"{low} to {high}"
 
 
+def _limit(number: str, unit: str) -> str:
+    """For people: three digits of a fraction, and a separator of thousands."""
+    text = amount(number, unit, exact=False)
+    return f"{int(text):,}" if text.isdigit() else text
+
+
 def amount(number: str, unit: str, *, exact: bool = True) -> str:
-    """A number of PostgreSQL in the largest unit that needs no fraction, "16384" of 8kB as "128MB". Not exact: with
-    three digits in the largest unit that fits. Numbers below 0 have meanings of their own and stay as they are."""
+    """A number of PostgreSQL in the largest unit that needs no fraction, "16384" of 8kB as "128MB". Not exact: rounded,
+    in the largest unit that fits. Negative numbers have special meanings and stay as they are."""
     scale = gucs.scale_of(unit)
     if scale is None or not gucs.QUANTITY.match(number) or Decimal(number) < 0:
         return number
@@ -119,7 +125,8 @@ def amount(number: str, unit: str, *, exact: bool = True) -> str:
         return number
     largest = max(fits, key=lambda name: table[name])
     rest = base / table[largest]
-    return f"{rest:f}{largest}" if exact else f"{float(rest):.2f}".removesuffix("0").removesuffix(".0") + largest
+    rounded = f"{rest:,.0f}" if rest >= 100 else f"{float(rest):.3g}"
+    return f"{rest:f}{largest}" if exact else f"{rounded}{largest}"
 
 
 def _of_host(facts: Mapping[str, Any]) -> Iterator[Parameter]:
@@ -128,12 +135,13 @@ def _of_host(facts: Mapping[str, Any]) -> Iterator[Parameter]:
             for path, schema in _leaves(f"settings.{name}", setting.schema):
                 part = path.removeprefix(f"settings.{name}.")
                 present = _present(path, facts) if facts else ""
+                of_kernel, unit = name == "sysctl", BY_NAME[part].unit if name == "sysctl" else ""
                 yield Parameter(
                     path,
-                    part if name == "sysctl" else path.removeprefix("settings."),
-                    _about("" if name == "sysctl" else setting.title, schema),
-                    unit=_unit(part) if name == "sysctl" else "",
-                    range=" ".join(filter(None, [_choices(schema), _unit(part) if name == "sysctl" else ""])),
+                    part if of_kernel else path.removeprefix("settings."),
+                    _about("" if of_kernel else setting.title, schema),
+                    unit=unit,
+                    range=" ".join(filter(None, [_choices(schema), unit])),
                     present=present or _default(schema),
                     source="now" if present else "default",
                     restart=RESTARTS.get(setting.begins_anew(part), ""),
@@ -159,12 +167,9 @@ def _choices(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "boolean":
         return "on or off"
     low, high = schema.get("minimum"), schema.get("maximum")
-    return f"{low} to {high}" if None not in (low, high) else f"from {low}" if low is not None else ""
-
-
-def _unit(sysctl: str) -> str:
-    """Of a kernel parameter that counts something."""
-    return BY_NAME[sysctl].unit
+    if low is None:
+        return ""
+    return f"from {low:,}" if high is None else f"{low:,} to {high:,}"
 
 
 def _default(schema: Mapping[str, Any]) -> str:
@@ -172,28 +177,28 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _present(path: str, facts: Mapping[str, Any]) -> str:
-    """What the facts of a host say that it has now; "" where they do not tell."""
+    """The value in the facts of a host; "" if they do not include it."""
     setting, _, part = path.removeprefix("settings.").partition(".")
     key = part.replace(".", "/")
     if setting == "sysctl":
-        found = effects.fact_of(f"{effects.SYSCTL}{key}", facts)
+        value = effects.fact_of(f"{effects.SYSCTL}{key}", facts)
     elif setting == "transparent_huge_pages":
-        found = _flag(effects.fact_of(f"{effects.THP}{key}", facts), part)
+        value = _flag(effects.fact_of(f"{effects.THP}{key}", facts), part)
     elif path in ("settings.cpu_affinity.server", "settings.cpu_affinity.client"):
-        found = facts.get("cpus", {}).get("allowed") or facts.get("cpus", {}).get("online")
+        value = facts.get("cpus", {}).get("allowed") or facts.get("cpus", {}).get("online")
     elif path.startswith("settings.cpu_power."):
-        found = _of_power(part, facts)
+        value = _of_power(part, facts)
     else:
-        found = None
-    return "" if found is None else _word(found)
+        value = None
+    return "" if value is None else _word(value)
 
 
-def _flag(found: str | None, part: str) -> Any:
-    return found == "1" if found is not None and part == "khugepaged.defrag" else found
+def _flag(value: str | None, part: str) -> Any:
+    return value == "1" if value is not None and part == "khugepaged.defrag" else value
 
 
 def _of_power(part: str, facts: Mapping[str, Any]) -> Any:
-    """The first policy of cpufreq speaks for all, as one setting changes them all."""
+    """From the first policy of cpufreq: one setting changes all policies."""
     frequency = facts.get("cpus", {}).get("frequency") or {}
     policies: list[Mapping[str, Any]] = frequency.get("policies", [])
     return frequency.get("boost") if part == "boost" else policies[0].get(part) if policies else None

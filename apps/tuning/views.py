@@ -38,10 +38,12 @@ def profile_list(request: HttpRequest) -> HttpResponse:
 def setting_list(request: HttpRequest) -> HttpResponse:
     """Every single setting that a factor or a profile can name, with present values of the host in ?host=."""
     hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
-    asked, wanted = request.GET.get("host", ""), request.GET.get("q", "").strip()
-    host = next((each for each in hosts if asked in (each.name, str(each.pk))), hosts[0] if len(hosts) == 1 else None)
-    found = parameters.matching(parameters.every(host.facts if host else None), wanted)
-    return page(request, "tuning/settings.html", {"settings": found, "hosts": hosts, "host": host, "q": wanted})
+    named, wanted = request.GET.get("host"), request.GET.get("q", "").strip()
+    host = next((each for each in hosts if named in (each.name, str(each.pk))), None)
+    if named is None and len(hosts) == 1:
+        host = hosts[0]
+    matches = parameters.matching(parameters.every(host.facts if host else None), wanted)
+    return page(request, "tuning/settings.html", {"settings": matches, "hosts": hosts, "host": host, "q": wanted})
 
 
 @needs(Role.VIEWER)

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.tuning import parameters, rules
+from apps.tuning.forms import RevisionForm
 from tests import populate
 from tests.factories import browser, make_profile
 from tests.machine import facts
@@ -24,7 +25,8 @@ PATH = "/api/v1/settings/parameters/"
         ("work_mem", "64kB to 2TB; default 4MB"),
         ("vacuum_cost_delay", "0 to 100ms; default 0"),
         ("seq_page_cost", "from 0; default 1"),
-        ("log_min_duration_statement", "-1 to 24.86d; default -1"),
+        ("log_min_duration_statement", "-1 to 24.9d; default -1"),
+        ("autovacuum_freeze_max_age", "100,000 to 2,000,000,000; default 200000000; restart of PostgreSQL"),
         ("jit", "on or off; default on"),
         ("wal_level", "minimal, replica, logical; default replica; restart of PostgreSQL"),
         ("vm.swappiness", "0 to 200; now 60"),
@@ -58,8 +60,8 @@ def test_a_profile_counts_before_the_host() -> None:
     shown = {name: parameters.find(every, name) for name in ("work_mem", "vm.swappiness")}
 
     assert {name: each and (each.source, each.present) for name, each in shown.items()} == {
-        "work_mem": ("the profile has", "64MB"),
-        "vm.swappiness": ("the profile has", "1"),
+        "work_mem": ("profile", "64MB"),
+        "vm.swappiness": ("profile", "1"),
     }
 
 
@@ -93,7 +95,7 @@ def test_the_api_shows_what_a_host_and_a_profile_have(viewer: User) -> None:
 
     assert [(each["path"], each["present"], each["origin"]) for each in (*knob, *own)] == [
         ("settings.sysctl.vm.swappiness", "60", "now"),
-        ("settings.postgresql.work_mem", "1GB", "the profile has"),
+        ("settings.postgresql.work_mem", "1GB", "profile"),
     ]
     assert browser(viewer).get(f"{PATH}?host=999").status_code == 400
 
@@ -106,5 +108,12 @@ def test_the_page_lists_them_and_leads_to_a_campaign(client: Client, db: None) -
 
     assert answer.context["host"] == host  # the only one
     assert [each.name for each in answer.context["settings"]] == ["vm.swappiness"]
+    assert client.get(reverse("setting_list"), {"host": ""}).context["host"] is None  # chosen: no host
     link = f"{reverse('campaign_new')}?scratch=1&amp;host={host.pk}&amp;setting=settings.sysctl.vm.swappiness"
     assert link.encode() in answer.content
+
+
+def test_each_knob_has_a_field_of_its_own_in_the_form_of_a_profile() -> None:
+    knobs = {each.path for each in parameters.every() if not each.path.startswith(parameters.POSTGRESQL)}
+
+    assert knobs <= set(RevisionForm().fields)  # static/settings.js writes all others as lines of postgresql.conf
