@@ -49,7 +49,7 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
 
 
 def _age_s(job: Run | RunPart) -> float:
-    """Seconds since the run was started, by our clock."""
+    """Seconds since the start of the run, by the server's clock; 0 if it has not started."""
     run = job if isinstance(job, Run) else job.run
     return (timezone.now() - run.started_at).total_seconds() if run.started_at else 0.0
 

@@ -27,8 +27,8 @@ MAX_PATH = 300
 MAX_CONFLICTS = 1000
 MAX_FILES = 10_000
 ARTEFACT_BYTES = 16 << 20  # a larger file stays on its host
-MAX_KEPT_BYTES = 256 << 20  # of all files of a run that come here: they are in memory at the same time
-# Events of a run: a busy host of 256 CPUs writes some 20 KiB/s.
+MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches: it holds them in memory together
+# Events of a run: a busy host with 256 CPUs writes about 20 KiB/s.
 BURST_BYTES, BYTES_PER_S = 64 << 20, 128 << 10
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,7 +64,7 @@ def _is_event(record: dict[str, Any]) -> bool:
 
 
 def excess(size: int, seconds: float) -> str:
-    """In words, that these are more bytes of events than a run of so many seconds can have; "" if they are not."""
+    """What is wrong with `size` bytes of events from a run that started `seconds` ago; "" if nothing is."""
     most = BURST_BYTES + BYTES_PER_S * max(0.0, seconds)
     return f"{size:,} bytes of events in {seconds:,.0f} s, at most {most:,.0f}" if size > most else ""
 
@@ -84,7 +84,7 @@ def manifest(sealed: bytes, agent: str) -> dict[str, Any]:
 def _problem_of(found: dict[str, Any]) -> str:
     """What is wrong with a manifest; "" if nothing is."""
     paths = [file["path"] for file in found["files"]]
-    kept = sum(file["size"] for file in found["files"] if 0 <= file["size"] <= ARTEFACT_BYTES)
+    fetched = sum(file["size"] for file in found["files"] if _is_count(file["size"], ARTEFACT_BYTES))
     checks = {
         f"outcome: {found['outcome']!r}": found["outcome"] in OUTCOMES,
         f"clean: {found['clean']!r}": isinstance(found["clean"], bool),
@@ -95,7 +95,7 @@ def _problem_of(found: dict[str, Any]) -> str:
             each.keys() >= {"key", "original", "ours", "found"} for each in found["conflicts"]
         ),
         f"files: {len(paths)}, at most {MAX_FILES}": len(paths) <= MAX_FILES,
-        f"files: {kept:,} bytes to keep, at most {MAX_KEPT_BYTES:,}": kept <= MAX_KEPT_BYTES,
+        f"files: {fetched:,} bytes to fetch, at most {MAX_FETCHED_BYTES:,}": fetched <= MAX_FETCHED_BYTES,
         "files: a path appears twice": len(set(paths)) == len(paths),
         **{f"files: {file!r}"[:200]: _is_file(file) for file in found["files"]},
     }
