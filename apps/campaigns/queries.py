@@ -133,8 +133,8 @@ def taken_s(campaign: Campaign) -> float:
 
 
 def progress(campaign: Campaign) -> Progress:
-    """One query; while no run has ended, further ones for the same estimate as before the start. What active runs have
-    already taken is not left, up to what a run is estimated to take."""
+    """One query; while no run has ended, further ones for the same estimate as before the start. The time that active
+    runs have already taken is subtracted, at most the estimate of a run for each."""
     found = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),

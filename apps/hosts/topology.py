@@ -172,5 +172,16 @@ def file_system(facts: Mapping[str, Any], path: str) -> dict[str, Any] | None:
     return max(mounts, key=lambda each: len(each["mounted_on"]), default=None)
 
 
+def free_kb(facts: Mapping[str, Any], path: str) -> int | None:
+    """kB that are free on the file system of a path; None if the facts do not include them."""
+    return (file_system(facts, path) or {}).get("free_kb")
+
+
+def memory_kb(facts: Mapping[str, Any]) -> int:
+    """Memory of the host, or the limit of the agent's control group if that is lower."""
+    total: int = facts["memory"]["total_kb"]
+    return int(min((facts.get("limits") or {}).get("memory_max_kb", total), total))
+
+
 def _inside(mounted_on: str) -> str:
     return f"{mounted_on.rstrip('/')}/"

@@ -40,9 +40,9 @@ class CheckSerializer(serializers.Serializer[Any]):
     wanted = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(allow_blank=True)
     field = serializers.CharField(
-        allow_blank=True, help_text="the path that asks for it, such as settings.huge_pages.pool; empty where none does"
+        allow_blank=True, help_text="the path that requires it, such as settings.huge_pages.pool; empty if none does"
     )
-    value = serializers.CharField(allow_blank=True, help_text="what that path asks for")
+    value = serializers.CharField(allow_blank=True, help_text="the value at that path")
 
 
 class PauseSerializer(serializers.Serializer[Any]):

@@ -26,9 +26,9 @@ Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[Check]]
 
 
 def rows(campaign: Campaign, preview: Preview) -> list[Check]:
-    """Of everything that its runs need on each of its hosts."""
-    found = [row for host in _hosts(campaign, preview) for row in of_host(host)]
-    return found + _by_specs(campaign, preview, RULES)
+    """Checks of everything that its runs need on each of its hosts."""
+    of_hosts = [row for host in _hosts(campaign, preview) for row in of_host(host)]
+    return of_hosts + _by_specs(campaign, preview, RULES)
 
 
 def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
@@ -37,11 +37,11 @@ def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
 
 
 def _by_specs(campaign: Campaign, preview: Preview, rules: Sequence[Rule]) -> list[Check]:
-    found: list[Check] = []
+    checks: list[Check] = []
     for host in _hosts(campaign, preview):
         facts, specs = host.facts, specs_on(campaign, preview, host)
-        found += [row for rule in rules for row in rule(host, facts, specs)]
-    return found
+        checks += [row for rule in rules for row in rule(host, facts, specs)]
+    return checks
 
 
 def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
@@ -100,10 +100,10 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     free = free_bytes(facts, host.data_dir)
     status = DOUBTFUL if free is None or free < asked else OK
     status = FAILED if free is not None and free < whole else status
-    told = "its facts do not tell" if free is None else f"{size(free)} free for {host.data_dir}"
+    found = "unknown: not in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
     hint = "" if status == OK else "make room, or choose a smaller data set"
     name = max(wanted.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
-    yield Check(host.name, "space for data", status, told, f"about {size(asked)}", hint, "dataset", name)
+    yield Check(host.name, "space for data", status, found, f"about {size(asked)}", hint, "dataset", name)
 
 
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:

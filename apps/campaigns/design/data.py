@@ -38,19 +38,20 @@ def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
 
 
 def needed(steps: Sequence[Step]) -> tuple[str, str]:
-    """(kind of data set, step) of the first step that works on no other; empty where any will do."""
-    known = ((WORKLOADS[step["kind"]].dataset, step["name"]) for step in steps if step["kind"] in WORKLOADS)
-    return next((each for each in known if each[0]), ("", ""))
+    """(kind of data set, step) of the first step that requires a kind of data set; ("", "") if none does."""
+    required = ((WORKLOADS[step["kind"]].dataset, step["name"]) for step in steps if step["kind"] in WORKLOADS)
+    return next((each for each in required if each[0]), ("", ""))
 
 
 def default_kind(steps: Sequence[Step]) -> str:
-    """The kind of the data set that the steps ask for where none is named; "" for none."""
+    """The kind of data set for these steps if the campaign names none; "" if they need none."""
     pgbench = any(step["kind"] == PGBENCH for step in steps)
     return needed(steps)[0] or (PGBENCH if pgbench else "")
 
 
 def derived(steps: Sequence[Step]) -> Wanted | None:
-    """What the steps ask for: the smallest of the kind that they need, or pgbench's tables of their scale."""
+    """The data set for these steps if the campaign names none: the default one of the kind that they require, or
+    pgbench's tables of their scale."""
     kind, _ = needed(steps)
     if kind:
         return {"name": f"{kind} default", "kind": kind, "options": {}, "reset": "auto"}
@@ -88,9 +89,9 @@ def resolve(
 def _check_kind(wanted: Wanted | None, steps: Sequence[Step]) -> None:
     kind, step = needed(steps)
     if wanted and kind and wanted["kind"] != kind:
-        named = f"{wanted.get('name') or 'the data set'} is of kind {wanted['kind']}"
-        hint = f"choose a data set of kind {kind}, which step {step} works on, or none for its default"
-        raise PlanError("dataset", named, hint=hint)
+        problem = f"{wanted.get('name') or 'the data set'} is of kind {wanted['kind']}"
+        hint = f"step {step} requires kind {kind}: choose such a data set, or none for the default one"
+        raise PlanError("dataset", problem, hint=hint)
 
 
 def _scaled(steps: Sequence[Step], wanted: Wanted | None) -> list[Step]:
@@ -119,9 +120,9 @@ def _told(value: Any) -> bool:
 
 
 def bytes_per_warehouse() -> int:
-    """Of a data set of kind tpcc, with indexes; the items come once besides."""
-    made = DATASETS["tpcc"]
-    return made.bytes({"warehouses": 2}) - made.bytes({"warehouses": 1})
+    """Of a data set of kind tpcc, with indexes, without the table of items that all warehouses share."""
+    tpcc = DATASETS["tpcc"]
+    return tpcc.bytes({"warehouses": 2}) - tpcc.bytes({"warehouses": 1})
 
 
 def bytes_per_row() -> float:

@@ -36,16 +36,16 @@ def _combinations(campaign: Campaign, factors: Sequence[Factor], found: Sequence
     count, sizes = len(found), [len(factor.levels) for factor in factors]
     design, one = Campaign.Design, len(factors) == 1
     if campaign.design == design.ONE_AT_A_TIME:
-        return f"One factor at a time, from {text_of(found[0])}: {_counted(count, 'combination')}."
+        return f"One factor at a time, from {text_of(found[0])}: {counted(count, 'combination')}."
     if campaign.design == design.LIST:
-        return f"The {_counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
+        return f"The {counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
     if campaign.design == design.LATIN_SQUARE and not one:
         rows, columns, inside = (factor.name for factor in factors)
         return (
             f"A Latin square of {rows} and {columns}, in which {inside} stands: {count} of {prod(sizes)} combinations."
         )
     if campaign.design == design.RANDOM_SAMPLE:
-        return f"{_counted(count, 'combination')} drawn from a space of up to {prod(sizes)} ({seed})."
+        return f"{counted(count, 'combination')} drawn from a space of up to {prod(sizes)} ({seed})."
     if one:
         return f"Every level of {factors[0].name}: {count}."
     allowed = " that the conditions allow" if any(factor.follows for factor in factors) else ""
@@ -60,7 +60,7 @@ def _conditions(factors: Sequence[Factor]) -> Iterator[str]:
 
 
 def _order(campaign: Campaign, factors: Sequence[Factor], seed: str) -> Iterator[str]:
-    blocks = _counted(campaign.repetitions, "block")
+    blocks = counted(campaign.repetitions, "block")
     if campaign.design == Campaign.Design.LATIN_SQUARE and len(factors) == 1:
         yield f"{blocks}, each a row of a Latin square: every level once at each place in a block ({seed})."
         return
@@ -108,8 +108,9 @@ def _until(warm: Mapping[str, Any]) -> str:
     return f"until its rate is steady, at most {warm['limit_s']} s ({rule})"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def counted(count: int, noun: str) -> str:
+    """ "1 block", "1,200 blocks"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def threats(campaign: Campaign) -> list[str]:

@@ -48,8 +48,8 @@ class Row:
 
 
 def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, Any]]:
-    """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the one that
-    steps ask for."""
+    """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the
+    default one of the steps."""
     schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
     of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
     properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
@@ -95,19 +95,19 @@ def _values(row: Row, schemas: Mapping[str, Mapping[str, Any]]) -> list[str]:
         return [row.value]
     if _is_number(row.path, schemas):
         return ranges.expanded(row.value)
-    words = list(dict.fromkeys(part.strip() for part in row.value.split(",")))
+    levels = list(dict.fromkeys(part.strip() for part in row.value.split(",")))
     accepted = set(map(str.lower, _choices(row.path, schemas)))
-    return words if len(words) > 1 and accepted.issuperset(map(str.lower, words)) else [row.value]
+    return levels if len(levels) > 1 and accepted.issuperset(map(str.lower, levels)) else [row.value]
 
 
 def _choices(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    """The words that a path takes one of; empty where it takes others."""
+    """The only values that a path accepts; empty if it accepts others."""
     name = path.removeprefix("settings.postgresql.")
     if name != path:
         known = gucs.catalogue().get(name, {})
         return gucs.BOOLEANS if known.get("vartype") == "bool" else known.get("enumvals") or ()
     schema = fields.schema_of(path, schemas)
-    return gucs.BOOLEANS if schema.get("type") == "boolean" else [str(word) for word in schema.get("enum", ())]
+    return gucs.BOOLEANS if schema.get("type") == "boolean" else [str(value) for value in schema.get("enum", ())]
 
 
 def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -222,7 +222,7 @@ def _is_about(subject: str, path: str) -> bool:
 
 
 def set_from(rows: list[Row], path: str, name: str, present: str) -> None:
-    """Have a row set this path, beginning with its present value: a blank row, or one more. One that sets it stays."""
+    """Set this path to its present value in a blank row, or in a new one. Keeps the rows if one sets it already."""
     if any(row.path == path for row in rows):
         return
     blank = next((row for row in rows if row.blank), None)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from apps.campaigns.design import data
-from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, memory_kb, parse_cpus, rows_that_fit, spelled
-from apps.hosts.topology import file_system
+from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, parse_cpus, rows_that_fit, spelled
+from apps.hosts.topology import file_system, memory_kb
 from common.errors import PlanError
 
 Facts = dict[str, Any]
@@ -139,7 +139,7 @@ def active_sets(facts: Facts) -> list[tuple[str, int]]:
 
 
 def warehouses(facts: Facts) -> list[tuple[str, int]]:
-    """Of tpcc: as many as take a quarter of the host's memory, and as many as take four times the memory."""
+    """Warehouses of tpcc that take a quarter of the host's memory, and four times the memory."""
     fitting = memory_kb(facts) * 1024 / data.bytes_per_warehouse()
     few = max(1, int(fitting / 4))
     many = max(few + 1, math.ceil(DATA_TO_MEMORY * fitting))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from apps.campaigns.design import data
-from apps.hosts.topology import file_system
+from apps.hosts import topology
+from apps.hosts.topology import file_system, memory_kb
 
 Facts = Mapping[str, Any]
 
@@ -40,16 +41,9 @@ def _size(facts: Facts) -> str:
     return f"{max(SMALLEST_MIB, min([LARGEST_MIB, *free]))}m"
 
 
-def memory_kb(facts: Facts) -> int:
-    """Of the host, or of our control group where that may have less."""
-    limit_kb = (facts.get("limits") or {}).get("memory_max_kb", facts["memory"]["total_kb"])
-    return int(min(limit_kb, facts["memory"]["total_kb"]))
-
-
 def free_kb(facts: Facts) -> int | None:
     """What is free where the host's clusters are made; None where the facts do not tell."""
-    mount = file_system(facts, facts["directories"][0])
-    return mount.get("free_kb") if mount else None
+    return topology.free_kb(facts, facts["directories"][0])
 
 
 def spelled(kb: int) -> str:

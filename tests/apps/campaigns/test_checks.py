@@ -76,6 +76,16 @@ def test_the_largest_cell_has_to_fit_into_memory(buffers: str, status: str, admi
     assert found(on(machine.facts(), admin, profile=profile))["memory"].status == status
 
 
+def test_memory_is_that_of_the_control_group_where_it_is_limited(admin: User) -> None:
+    facts = machine.facts() | {"limits": {"memory_max_kb": 8 * 1024**2}}
+    settings = {"postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
+
+    rows = found(sized(admin, settings, facts))
+
+    assert (rows["memory"].status, rows["memory"].found) == ("failed", "8.0 GiB of memory")
+    assert (rows["memory of queries"].status, rows["memory of queries"].found) == ("doubtful", "8.0 GiB of memory")
+
+
 def sized(admin: User, settings: dict[str, Any], facts: dict[str, Any] | None = None, **options: Any) -> Campaign:
     """On a host of 62.8 GiB with two nodes, with these settings and these options of pgbench."""
     workload = make_workload(by=admin, **options)
@@ -111,8 +121,8 @@ def test_a_pool_of_huge_pages_has_to_fit_into_memory(
 def test_a_pool_that_fits_nowhere_says_what_the_host_has_and_what_would_fit(admin: User) -> None:
     row = found(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
 
-    assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2 MB fit")
-    assert row.wanted == "10,000,000 pages of 2 MB, 19,531.2 GiB"
+    assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2MB fit")
+    assert row.wanted == "10,000,000 pages of 2MB, 19,531.2 GiB"
 
 
 def test_pages_that_postgresql_counts_itself_are_not_judged(admin: User) -> None:
@@ -166,7 +176,7 @@ def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(adm
 
     actions = shown[shown.index('id="actions"') : shown.index("Start</button>")]
     assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
-    assert "It cannot start now." in shown and "At most 28,916 pages of 2 MB fit" in shown
+    assert "It cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
     row = next(each for each in told if each["check"] == "huge pages")
     assert (row["field"], row["value"], row["ok"]) == (HUGE, "10000000", False)
 
@@ -175,7 +185,7 @@ def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> N
     profile = make_profile(settings={"postgresql": {"shared_buffers": "80GB"}})
     campaign = on(machine.facts(), admin, profile=profile)
 
-    with pytest.raises(PlanError, match="GiB in all, wanted is 80") as refused:
+    with pytest.raises(PlanError, match="GiB of memory, wanted is 80") as refused:
         services.start_campaign(campaign, by=admin)
 
     assert (
