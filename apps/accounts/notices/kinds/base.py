@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from apps.accounts.models import Delivery
 
 
-class ChannelKind:
+class ChannelKind(ABC):
     """One kind of channel. `name` is stored with each channel of it, and part of addresses."""
 
     name: str
@@ -21,13 +22,13 @@ class ChannelKind:
     for_admins = False  # it makes this server call another; its address may hold a secret, so others see its host only
     signed = False  # it has a secret of its own, which is shown once
 
+    @abstractmethod
     def check(self, address: str) -> None:
-        """PlanError or HostError where nothing can be sent to `address`."""
-        raise NotImplementedError
+        """PlanError or HostError if nothing can be sent to `address`."""
 
+    @abstractmethod
     def send(self, delivery: Delivery) -> int | None:
-        """The status that an HTTP receiver answers with, else None. PlanError or HostError where it cannot be sent."""
-        raise NotImplementedError
+        """The status of an HTTP receiver's response, else None. PlanError or HostError if it cannot be sent."""
 
     def shown(self, address: str) -> str:
         """The address for those who may not change the channel, and for the audit log."""
