@@ -4,9 +4,9 @@
 
   const WAIT_MS = 120;
 
-  // `search(text, signal)` yields items {label, detail, note, code}; `choose(item)` gets the one that was picked. Enter on
-  // nothing calls `choose(null)`; `status` is the element that says how many there are to a screen reader. Escape calls
-  // `close` where there is one, and else closes the list.
+  // `search(text, signal)` yields items {label, detail, note, code}; `choose(item)` gets the picked one, or null if none
+  // matches. `status` is the element that announces the number of matches. Escape calls `close` if given, and closes the
+  // list otherwise.
   window.provingCombobox = (input, list, { search, choose, status, first = false, close = null }) => {
     let items = [], active = -1, timer = 0, asked = null, stale = false;
 
@@ -19,43 +19,43 @@
       if (!open) activate(-1);
     }
 
-    function activate(place) {
-      active = place;
-      [...list.children].forEach((option, at) => option.setAttribute("aria-selected", String(at === place)));
-      const option = list.children[place];
+    function activate(index) {
+      active = index;
+      [...list.children].forEach((option, at) => option.setAttribute("aria-selected", String(at === index)));
+      const option = list.children[index];
       if (option) { input.setAttribute("aria-activedescendant", option.id); option.scrollIntoView({ block: "nearest" }); }
       else input.removeAttribute("aria-activedescendant");
     }
 
-    function text(tag, words, name) {
+    function text(tag, content, name) {
       const node = document.createElement(tag);
-      node.textContent = words;
+      node.textContent = content;
       if (name) node.className = name;
       return node;
     }
 
-    function option(item, place) {
+    function option(item, index) {
       const node = document.createElement("li"), top = document.createElement("span");
-      Object.assign(node, { id: `${list.id}-${place}` });
+      node.id = `${list.id}-${index}`;
       node.setAttribute("role", "option");
       top.className = "option-top";
       top.append(text(item.code ? "code" : "span", item.label), " ", text("span", item.note || "", "muted"));
       node.append(top);
       if (item.detail) node.append(text("span", item.detail, "muted option-detail"));
-      node.addEventListener("click", () => pick(place));
+      node.addEventListener("click", () => pick(index));
       return node;
     }
 
-    function show(found) {
-      items = found;
-      list.replaceChildren(...found.map(option));
-      setOpen(found.length > 0);
-      activate(found.length && first ? 0 : -1);
-      say(found.length === 1 ? "1 match" : `${found.length || "No"} matches`);
+    function show(matches) {
+      items = matches;
+      list.replaceChildren(...matches.map(option));
+      setOpen(matches.length > 0);
+      activate(matches.length && first ? 0 : -1);
+      say(matches.length === 1 ? "1 match" : `${matches.length || "No"} matches`);
     }
 
-    function pick(place) {
-      const item = items[place] || null;
+    function pick(index) {
+      const item = items[index] || null;
       setOpen(false);
       choose(item);
     }
@@ -66,27 +66,33 @@
       asked = new AbortController();
       const { signal } = asked;
       try {
-        const found = await search(input.value.trim(), signal);
-        if (!signal.aborted) { stale = false; show(found); }
-      } catch (error) {
-        if (!signal.aborted) { show([]); say("The server does not answer. Try again."); }
+        const matches = await search(input.value.trim(), signal);
+        if (!signal.aborted) { stale = false; show(matches); }
+      } catch {
+        if (!signal.aborted) { stale = true; show([]); say("The server does not answer. Try again."); }
       }
     }
 
-    // Until the answer comes, what is listed belongs to an older text: Enter must not open that.
+    // Until the response arrives, the list belongs to an older text, and so does a response that is still under way.
     function soon() {
       stale = true;
+      if (asked) asked.abort();
       clearTimeout(timer);
       timer = setTimeout(ask, WAIT_MS);
+    }
+
+    async function pickActive() {
+      if (stale || !isOpen()) {
+        await ask();
+        if (stale) return; // no response, or the text has changed meanwhile
+      }
+      pick(active);
     }
 
     const keys = {
       ArrowDown() { if (isOpen()) activate((active + 1) % items.length); else ask(); },
       ArrowUp() { if (isOpen()) activate((active <= 0 ? items.length : active) - 1); },
-      async Enter() {
-        if (stale) await ask();
-        pick(active);
-      },
+      Enter() { pickActive(); },
       Escape() {
         if (close) { close(); return true; }
         if (!isOpen()) return false;
@@ -107,6 +113,6 @@
     for (const [name, value] of Object.entries({
       role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id,
     })) input.setAttribute(name, value);
-    return { ask, clear: () => { input.value = ""; show([]); say(""); } };
+    return { ask, pickActive, clear: () => { input.value = ""; show([]); say(""); } };
   };
 })();

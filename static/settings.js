@@ -1,4 +1,4 @@
-// The picker of settings: finds one while somebody types, and makes a row of factors or a line of a profile of it.
+// The picker of settings: searches as you type, and adds the setting as a row of factors or a line of a profile.
 // Without this file the field is a plain one with a button, and the server adds the row.
 (() => {
   "use strict";
@@ -24,7 +24,7 @@
   const field = (row, name) => row.querySelector(`[name="${name}"]`);
   const isBlank = (row) => ["level", "path", "value"].every((name) => !field(row, name).value.trim());
 
-  // A level that is one line; where the row that is copied holds a script, its field has lines.
+  // A copy of a row with a script has a field of several lines: a new row gets a plain one.
   function plain(row) {
     const area = row.querySelector("textarea[name='value']");
     if (!area) return;
@@ -44,12 +44,12 @@
     return row;
   }
 
-  function hint(row, words) {
+  function hint(row, text) {
     row.querySelectorAll(".help").forEach((each) => each.remove());
-    if (!words) return;
+    if (!text) return;
     const help = document.createElement("p");
     help.className = "help";
-    help.textContent = words;
+    help.textContent = text;
     field(row, "value").closest("td").append(help);
   }
 
@@ -69,7 +69,7 @@
     row.closest("form").dispatchEvent(new Event("change", { bubbles: true }));
   }
 
-  // A line of PostgreSQL's parameters, or the field of its own that a knob of the host has.
+  // A knob of the host has a field of its own; a parameter of PostgreSQL becomes a line.
   function asLine(setting, say) {
     const own = document.querySelector(`[name="${CSS.escape(setting.path)}"]`);
     const target = own || document.querySelector("[name='settings.postgresql']");
@@ -92,19 +92,21 @@
     picker.hidden = false;
     const input = picker.querySelector("input"), status = picker.querySelector("[data-said]");
     const list = picker.querySelector("[role=listbox]"), add = picker.querySelector("[data-add-setting]");
-    const place = picker.dataset.settingPicker === "lines" ? asLine : asRow;
-    const say = (words) => { status.textContent = words; };
+    const insert = picker.dataset.settingPicker === "lines" ? asLine : asRow;
+    const say = (text) => { status.textContent = text; };
     const box = window.provingCombobox(input, list, {
       search: (q, signal) => search(picker, q, signal),
       choose(item) {
         if (!item) { if (input.value.trim()) say(`No setting matches ${input.value.trim()}.`); return; }
         box.clear();
-        place(item, say);
+        insert(item, say);
       },
       status,
       first: true,
     });
-    if (add) add.addEventListener("click", (event) => { event.preventDefault(); input.focus(); box.ask(); });
+    if (!add) return;
+    add.addEventListener("mousedown", (event) => event.preventDefault()); // the list stays open, with the chosen match
+    add.addEventListener("click", (event) => { event.preventDefault(); input.focus(); box.pickActive(); });
   }
 
   document.querySelectorAll("[data-setting-picker]").forEach(start);

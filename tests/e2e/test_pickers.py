@@ -38,6 +38,38 @@ def test_a_setting_becomes_a_factor_with_the_keyboard_alone(open_as: Callable[..
     assert page.said == []  # type: ignore[attr-defined]
 
 
+def test_the_button_and_enter_add_a_match_of_the_text_that_is_there(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["operator"])
+    page.goto(f"{reverse('campaign_new')}?scratch=1&host={team['host'].pk}")
+    field, paths = page.get_by_label("Add a setting"), page.locator("#rows [name='path']")
+    field.fill("work_m")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(paths.first).to_have_value("settings.postgresql.work_mem")
+
+    field.fill("swappi")
+    expect(page.locator("[role=option]")).to_have_count(1)
+    field.press("Escape")
+    expect(page.locator("[role=option]")).not_to_be_visible()
+    field.press("Enter")
+    expect(paths.nth(1)).to_have_value("settings.sysctl.vm.swappiness")
+
+    field.fill("jit_above")
+    expect(page.locator("[role=option]").first).to_contain_text("jit_above_cost")
+    page.route("**/parameters/?q=wal&*", lambda route: None)  # never responds
+    field.fill("wal")
+    field.press("Enter")
+    field.press_sequentially("_level")
+    expect(page.locator("[role=option]").first).to_contain_text("wal_level")
+    expect(paths).to_have_count(2)
+    page.route("**/parameters/?*", lambda route: route.abort())
+    field.fill("fsync")
+    field.press("Enter")
+    expect(page.locator(".picker [role=status]")).to_have_text("The server does not answer. Try again.")
+    expect(paths).to_have_count(2)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_axe_finds_nothing_while_the_list_is_open(
