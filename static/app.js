@@ -207,7 +207,7 @@
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
 
-  // Parts of a page as tabs: each is an anchor, so that an address leads to it, and all are there without this file.
+  // Parts of a page as tabs. Each is an anchor with an address. Without this file all parts are visible.
 
   function showPanel() {
     const tabs = document.querySelector("[data-panels]"), panels = [...document.querySelectorAll("[data-panel]")];
@@ -226,7 +226,7 @@
 
   window.addEventListener("hashchange", showPanel);
 
-  // The menu of the navigation closes like any other: with Escape, with a click elsewhere, when the focus leaves it.
+  // The menu of the navigation closes with Escape, with a click elsewhere, or when the focus leaves it.
   const more = document.querySelector("[data-menu]");
   const closeMenu = (event) => { if (more && more.open && !more.contains(event.target)) more.open = false; };
   document.addEventListener("click", closeMenu);

@@ -1,5 +1,5 @@
-// Ctrl-K or Cmd-K: a dialog that leads to pages, hosts, campaigns, runs, settings and actions. The search page, to which
-// its button leads without this file, finds the same things but runs.
+// Ctrl-K or Cmd-K: a dialog that leads to pages, hosts, campaigns, runs, settings and actions. Without this file its
+// button leads to the search page, which covers only named things and texts.
 (() => {
   "use strict";
 

@@ -81,7 +81,7 @@ def test_the_preview_says_what_the_host_cannot_hold(client: Client, typed: dict[
     answer = client.post(reverse("campaign_preview"), typed | rows).content.decode()
 
     assert "Does not fit:" in answer and "<code>settings.huge_pages.pool</code> = <code>10000000</code>" in answer
-    assert "bench-01 has 62.8 GiB of memory" in answer and "3 runs" in answer
+    assert "bench-01</span> has 62.8 GiB of memory" in answer and "3 runs" in answer
     assert "Does not fit" not in client.post(reverse("campaign_preview"), typed).content.decode()
 
 
