@@ -1,4 +1,4 @@
-"""SELECT only: where a few letters can lead: pages and actions that the user may open, things by name, runs by id."""
+"""SELECT only: destinations for a typed text: pages and actions that the user may open, objects by name, runs by id."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Place:
 
 @dataclass(frozen=True)
 class _Page:
-    """What stands in no table: name of its address, other words for it, and the least role; `anywhere`: in any team."""
+    """A page that is no row of a table. `name` is that of its address, `words` are its synonyms, and `role` is the
+    lowest that may open it: in any team, or with `anywhere` False on the whole instance."""
 
     title: str
     name: str
@@ -79,14 +80,14 @@ PAGES = (
 
 
 def find(text: str, user: User) -> list[Place]:
-    """At most MOST, best first: the title that was typed, titles that begin with it, titles with a word that does, the
-    rest. Without a text the pages and actions. The last one searches the whole text of everything."""
+    """At most MOST, best first: the typed title, titles that begin with it, titles with words that do, the rest.
+    Without a text all pages and actions. The last one is the full-text search."""
     typed = " ".join(text.replace("\0", "").split())[: search.LONGEST]
     pages = list(_pages(typed, user))
     if not typed:
         return pages
-    found = [*pages, *_runs(typed), *_things(typed), *_settings(typed)]
-    best = sorted(found, key=lambda place: _rank(place.title, typed))[: MOST - 1]
+    places = [*pages, *_runs(typed), *_objects(typed), *_settings(typed)]
+    best = sorted(places, key=lambda place: _rank(place.title, typed))[: MOST - 1]
     return [
         *best,
         Place("search", f"Search everything for “{typed}”", f"{reverse('search')}?{urlencode({'q': typed})}"),
@@ -117,7 +118,7 @@ def _settings(typed: str) -> Iterator[Place]:
 
 
 def _runs(typed: str) -> Iterator[Place]:
-    """Those whose id begins with what was typed. A range, so that the index of the key finds them."""
+    """Runs whose id begins with the typed text. A range of ids, so that the primary key's index serves the query."""
     begin = typed.lower().replace("-", "")
     if RUN_ID.fullmatch(begin):
         low, high = (UUID(begin.ljust(32, digit)) for digit in "0f")
@@ -127,8 +128,8 @@ def _runs(typed: str) -> Iterator[Place]:
             yield Place("run", str(run.pk), reverse("run_detail", args=[run.pk]), detail)
 
 
-def _things(typed: str) -> Iterator[Place]:
-    """What full text search finds, each page once: a campaign's comments lead where the campaign does."""
+def _objects(typed: str) -> Iterator[Place]:
+    """Matches of the full-text search, each page once: a campaign's comments are on the page of the campaign."""
     seen: set[str] = set()
     for hit in search.search(typed):
         if hit.path not in seen:

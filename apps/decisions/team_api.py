@@ -113,14 +113,14 @@ class PlaceSerializer(serializers.Serializer[Any]):
 
 
 class PaletteViewSet(viewsets.ViewSet):
-    """Where a few letters can lead, for the palette on Ctrl-K: only what the user may open, exact titles first."""
+    """Destinations for a typed text, for the palette on Ctrl-K: only what the user may open, exact titles first."""
 
     @extend_schema(
         parameters=[OpenApiParameter("q", description="the beginning of words")], responses=PlaceSerializer(many=True)
     )
     def retrieve(self, request: Request) -> Response:
-        found = palette.find(request.query_params.get("q", ""), user_of(request))
-        return Response(PlaceSerializer(found, many=True).data)
+        places = palette.find(request.query_params.get("q", ""), user_of(request))
+        return Response(PlaceSerializer(places, many=True).data)
 
 
 class FeedViewSet(viewsets.ViewSet):

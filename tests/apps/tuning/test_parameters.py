@@ -86,7 +86,7 @@ def test_a_description_finds_a_setting(viewer: User) -> None:
     assert [each["name"] for each in found] == ["max_wal_size"]
 
 
-def test_the_api_shows_what_a_host_and_a_profile_have(viewer: User) -> None:
+def test_the_api_shows_present_values_of_a_host_and_a_profile(viewer: User) -> None:
     revision = make_profile(settings={"postgresql": {"work_mem": "1GB"}})
     asked: dict[str, Any] = {"host": populate.host().pk, "revision": revision.pk, "limit": 1}
 
