@@ -12,6 +12,8 @@ SERVER := runtime embedded
 TESTS := $(SERVER) dev
 # A test that hangs fails with the stacks of all threads; its worker is replaced, and the others go on.
 HANGS := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+# $(call only,FOLDER): the tests of a folder, or those of the paths that ARGS names instead.
+only = $(if $(findstring tests/,$(ARGS)),,$(1)) $(ARGS)
 LOCK = $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header $(UPGRADE)
 
 export UV_PYTHON_DOWNLOADS := never
@@ -37,13 +39,13 @@ test-all: .venv-tests ## every test that one machine can run
 	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(HANGS) $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(if $(findstring tests/,$(ARGS)),,tests/e2e) $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(call only,tests/e2e)
 
 test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
-	@$(RUN) $(BIN)/python -m pytest -m lab tests/lab $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -m lab $(call only,tests/lab)
 
 test-compose: .venv-tests ## docker-compose.yml in a container engine: kills, upgrade, restore; as root, needs docker.io
-	@$(RUN) $(BIN)/python -m pytest -m compose tests/compose $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -m compose $(call only,tests/compose)
 
 soak: .venv-tests ## campaigns for half an hour under 72 faults of all kinds; as root
 	@$(BIN)/python -m tests.faults.soak $(ARGS)
