@@ -75,7 +75,7 @@ SECTIONS = (
     ),
     Section(
         "The project",
-        "Where it comes from.",
+        "Contribute, report problems, and see changes.",
         ("README", "docs/index", "CONTRIBUTING", "SECURITY", "CHANGELOG", "cli/README"),
     ),
 )
@@ -83,17 +83,17 @@ SECTIONS = (
 TITLES = {"README": "README", "cli/README": "README of the command line"}
 # What pages are for that docs/index.md does not name.
 MADE = {
-    f"{RECIPES}/index": "answer one of the questions that come with the program",
+    f"{RECIPES}/index": "run one of the included campaigns",
     "reference/workloads": "know each tool: its options, what it needs on the host, its figures",
-    "reference/figures": "know what the collectors look at while a run lasts, with units",
+    "reference/figures": "know the samples that collectors take during a run, with units",
     "reference/command-line": "read the help of every command of `proving`",
-    "reference/api": "find an address of the API, and who may call it",
-    "reference/errors": "know what an error says, and who is to blame",
+    "reference/api": "find an address of the API, and the role that it needs",
+    "reference/errors": "know what an error means, and its cause",
     "reference/variables": "look up a variable of the environment",
     "reference/management": "read the help of every command of `manage.py`",
-    "reference/metrics": "know what Prometheus is told",
-    "README": "see what it is, and try it",
-    "docs/index": "know the words, and find a page by what you want",
+    "reference/metrics": "know the metrics for Prometheus",
+    "README": "see what Proving Ground does, and try it",
+    "docs/index": "know the basic terms, and find a page by purpose",
     "CONTRIBUTING": "change the code",
     "SECURITY": "report a vulnerability",
     "CHANGELOG": "know what changed in each version",
@@ -102,8 +102,9 @@ MADE = {
 LEAD = """\
 # Proving Ground
 
-PostgreSQL benchmark campaigns on your own Linux hosts: a question, randomised runs whose settings the host proves, an
-answer with its interval, and a decision that keeps its evidence. What it is and how to try it: the [README](README.md).
+PostgreSQL benchmark campaigns on your own Linux hosts. A campaign has a question, randomised runs with proven settings,
+and an answer with its confidence interval. A decision keeps the evidence. The [README](README.md) explains how to try
+it.
 """
 
 

@@ -31,15 +31,15 @@ A response with a status from 400 on is `application/problem+json`:
 def page() -> str:
     parts = [
         markdown.table(
-            ("field", "what"), [(f"`{name}`", field.help_text or "") for name, field in Problem().fields.items()]
+            ("field", "content"), [(f"`{name}`", field.help_text or "") for name, field in Problem().fields.items()]
         ),
         "## Status\n",
         markdown.table(("status", "when", "what to do"), _statuses()),
         "## Errors of the server\n",
-        markdown.table(("error", "is a kind of", "to blame", "what"), _errors(errors, errors.ProvingError)),
+        markdown.table(("error", "is a kind of", "cause", "meaning"), _errors(errors, errors.ProvingError)),
         "## Errors of a run\n",
-        "What the agent ends a run with; `outcome` is what the run shows.\n",
-        markdown.table(("error", "is a kind of", "to blame", "outcome", "what"), _failures()),
+        "The agent ends a run with one of these. `outcome` is the outcome of the run.\n",
+        markdown.table(("error", "is a kind of", "cause", "outcome", "meaning"), _failures()),
     ]
     return HEAD + "\n".join(parts)
 
@@ -49,7 +49,7 @@ def _statuses() -> Iterator[tuple[str, str, str]]:
         if kind is not errors.ProvingError:
             yield _status(code), f"`{kind.__name__}`: {_about(kind)}", "as `hint` says"
     yield from ((_status(code), HTTPStatus(code).phrase.lower(), hint) for code, hint in HINTS.items())
-    yield _status(500), "any other error of ours", "it is in the log of the server"
+    yield _status(500), "any other error of the server", "read the log of the server"
 
 
 def _status(code: int) -> str:

@@ -23,7 +23,7 @@ UP = "../../docs/"
 MOST_LEVELS = 12
 # The host of apps/campaigns/recipes/reference.py, in words.
 EXAMPLE = (
-    "two NUMA nodes of four cpus each, 64 GB of memory, a disk with 500 GB free and two schedulers, two sizes of huge "
+    "two NUMA nodes of four CPUs each, 64 GB of memory, a disk with 500 GB free and two schedulers, two sizes of huge "
     "pages, PostgreSQL 17 and 18"
 )
 # What stands in an option for a number of the host.
@@ -62,11 +62,11 @@ def _overview() -> str:
     rows = [(f"[{each['title']}]({name}.md)", each["question"], _level(each)) for name, each in found.items()]
     tree = ["```{toctree}", ":hidden:", "", *found, "```", ""]
     lead = (
-        "Each page says what a recipe asks, what it varies and how that follows the host, what it restarts, how long "
-        "it takes, and how to start it. They are made from the recipes themselves; "
-        f"[Recipes]({UP}recipes.md) tells how one is written, and how to import one of your own.\n"
+        "Each page has the question of a recipe, its factors and how they follow the host, its restarts, its duration, "
+        "and how to start it. The pages are generated from the recipes. "
+        f"[Recipes]({UP}recipes.md) describes the format, and how to import your own.\n"
     )
-    return "\n".join(["# A page for each recipe\n", lead, markdown.table(("recipe", "question", "level"), rows), *tree])
+    return "\n".join(["# Recipe catalogue\n", lead, markdown.table(("recipe", "question", "level"), rows), *tree])
 
 
 def page(name: str, recipe: Recipe, told: list[list[str]]) -> str:
@@ -106,7 +106,7 @@ def _needs(name: str, recipe: Recipe, told: list[list[str]]) -> str:
     lines += [f"- On the host: {markdown.code(tools)}."] if tools else []
     known = {"level root", *(f"`{tool}`" for tool in tools)}
     further = ", ".join(each for each in said.split(", ") if each and each not in known)
-    lines += [f"- Besides: {markdown.moved(further, 'recipes.md', UP)}."] if further else []
+    lines += [f"- Also: {markdown.moved(further, 'recipes.md', UP)}."] if further else []
     return "\n".join(["## What it needs\n", *lines, ""])
 
 
@@ -122,7 +122,7 @@ def _varied(recipe: Recipe) -> str:
         "## What it varies\n",
         markdown.table(head, rows),
         f"The design is {design}, see [campaigns]({UP}campaigns.md). Levels follow the facts of the host that you "
-        f"choose; the example is a host of {EXAMPLE}. Any level can be left out, changed or added in the form.\n",
+        f"choose; the example is a host of {EXAMPLE}. You can remove, change or add levels in the form.\n",
     ]
     lines += ["The same in all runs, unless a profile is chosen:\n", _held(held)] if held else []
     return "\n".join(lines)
@@ -149,7 +149,7 @@ def _held(settings: Mapping[str, Any]) -> str:
     pairs = [
         (f"`{kind}`", ", ".join(f"{name} = {value}" for name, value in each.items())) for kind, each in settings.items()
     ]
-    return markdown.table(("setting", "held at"), pairs)
+    return markdown.table(("setting", "value"), pairs)
 
 
 def _steps(recipe: Recipe) -> str:
@@ -157,8 +157,8 @@ def _steps(recipe: Recipe) -> str:
     rows = [(f"`{each['name']}`", each["role"], each["kind"], span(steps.seconds([each]))) for each in scaled]
     lines = ["## What a run does\n", markdown.table(("step", "role", "tool", "about"), rows)]
     follows = [f"- `{word}`: {FOLLOWS[word]}" for word in (*NUMBERS, *WORDS) if word in _texts(recipe)]
-    lines += ["Words in its options that follow the host:\n", *follows, ""] if follows else []
-    return "\n".join([*lines, "[What each tool takes](../../reference/workloads.md) is in the reference.\n"])
+    lines += ["Options that follow the host:\n", *follows, ""] if follows else []
+    return "\n".join([*lines, "The reference has the [options of each tool](../../reference/workloads.md).\n"])
 
 
 def _texts(recipe: Recipe) -> str:
@@ -181,22 +181,25 @@ def _hours(recipe: Recipe) -> str:
     rows = [
         ("runs", f"combinations x repetitions: {len(runs) // blocks} x {blocks} = {len(runs)}"),
         ("load of a run", f"the seconds of its steps: {span(load_s)}"),
-        ("besides it", _besides()),
-        ("a restart of the host", f"{span(plan.REBOOT_S)} until one was measured; there are {restarts}"),
-        ("in all", f"runs x (load + besides) + restarts: about {span(total_s)}"),
+        ("overhead", _overhead()),
+        ("a restart of the host", f"{span(plan.REBOOT_S)} until one was measured; number of restarts: {restarts}"),
+        ("total", f"runs x (load + overhead) + restarts: about {span(total_s)}"),
     ]
     if making_s:
         pace = f"{data.PACE / 1e6:.0f} MB/s"
         rows.append(
-            ("data, once a host", f"their bytes at {pace}, a guess: {span(making_s)}; see [data sets]({UP}datasets.md)")
+            (
+                "data, once per host",
+                f"their bytes at {pace}, an estimate: {span(making_s)}; see [data sets]({UP}datasets.md)",
+            )
         )
-    lead = "As the preview computes it, with the numbers of the host of the example:\n"
-    return "\n".join(["## How long it takes\n", lead, markdown.table(("part", "how"), rows)])
+    lead = "The estimate of the preview, for the host of the example:\n"
+    return "\n".join(["## How long it takes\n", lead, markdown.table(("part", "estimate"), rows)])
 
 
-def _besides() -> str:
-    learned = f"the median of what runs of the same shape took beyond their steps, where {FEWEST} or more are known"
-    return f"{span(plan.OVERHEAD_S)} at first; then {learned} among the newest {NEWEST} of the host"
+def _overhead() -> str:
+    enough = f"if {FEWEST} or more are among the newest {NEWEST} of the host"
+    return f"{span(plan.OVERHEAD_S)} at first; then the median overhead of runs of the same shape, {enough}"
 
 
 def _making_s(recipe: Recipe) -> float:
@@ -207,19 +210,19 @@ def _answer(recipe: Recipe) -> str:
     better = steps.metric(steps.read(recipes.steps(recipe, REFERENCE)), recipe["metric"])
     order = recipe["order"]
     lines = [
-        f"- Compared is `{recipe['metric']}` in {better.unit}; {better.better} is better.",
-        f"- The margin that matters is {recipe['delta'] * 100:g} %. {recipe['repetitions']} repetitions.",
+        f"- The metric is `{recipe['metric']}` in {better.unit}; {better.better} is better.",
+        f"- The minimum effect is {recipe['delta'] * 100:g} %. Each combination runs {recipe['repetitions']} times.",
         f"- Order: *{order.replace('_', ' ')}*, {ORDERS[order]}.",
         f"- Chart: {recipe['chart']}",
-        f"- The sentence above it is explained in [how a verdict is reached]({UP}statistics.md).",
+        f"- The verdict is explained in [how a verdict is reached]({UP}statistics.md).",
     ]
-    return "\n".join(["## What answers it\n", *lines, ""])
+    return "\n".join(["## How it is judged\n", *lines, ""])
 
 
 def _start(name: str, recipe: Recipe) -> str:
     browser = (
-        f'**In the browser**: *Campaigns*, *New campaign*, on the card "{recipe["title"]}" *Use this recipe*; choose '
-        "the host, look at the plan and its hours, *Start*.\n"
+        "**In the browser**: choose **Campaigns**, **New campaign**, and **Use this recipe** on the card "
+        f'"{recipe["title"]}". Choose the host, check the plan and its duration, and choose **Start**.\n'
     )
     shell = f"proving run {name} --host db1 --watch\n" + "".join(_fewer(name, recipe))
     calls = (
@@ -247,12 +250,11 @@ def _fewer(name: str, recipe: Recipe) -> Iterator[str]:
 def _found(name: str, told: list[list[str]]) -> str:
     row = next((each for each in told if each[0] == f"`{name}`" and len(each) == 4), None)
     if row is None:
-        return "## What was found\n\nIt was not carried out for these pages yet.\n"
+        return "## Results of a trial run\n\nThere are no results yet.\n"
     _, small, runs, sentence = (markdown.moved(each, "recipes.md", UP) for each in row)
     lines = (
-        [f"- Made small: {small}", *([f"- Runs: {runs}"] if runs else []), f"- {sentence}"]
-        if small
-        else [f"- {sentence}"]
+        [f"- Reduced: {small}", *([f"- Runs: {runs}"] if runs else []), f"- {sentence}"] if small else [f"- {sentence}"]
     )
-    where = f"On which machine, on which day, and what it is worth: [what was found]({UP}recipes.md#what-was-found).\n"
-    return "\n".join(["## What was found\n", where, *lines, ""])
+    link = f"[trial runs]({UP}recipes.md#results-of-trial-runs)"
+    where = f"For the machine, the day and the limits of this result, see {link}.\n"
+    return "\n".join(["## Results of a trial run\n", where, *lines, ""])

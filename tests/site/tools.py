@@ -56,7 +56,7 @@ def figures() -> str:
 
 def _collector(kind: type[Collector]) -> str:
     rows = [(f"`{name}`", each.unit, each.help, each.group) for name, each in kind.columns.items()]
-    needs = " Looks at PostgreSQL." if kind.needs_postgres else ""
+    needs = " Needs PostgreSQL." if kind.needs_postgres else ""
     return f"## {kind.name}\n\n{kind.help.rstrip('.')}.{needs}\n\n" + markdown.table(
-        ("column", "unit", "what", "group"), rows
+        ("column", "unit", "content", "group"), rows
     )

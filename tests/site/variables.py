@@ -1,4 +1,4 @@
-"""Reference of the environment, and of what Prometheus is told: names and defaults read from the source."""
+"""Reference of the environment and of the metrics for Prometheus: names and defaults read from the source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Every variable of the environment that a program of Proving Ground reads.
 
 ## The server
 
-As `apps/settings.py` reads them; [In production](../docs/production.md#variables) has examples. A list is separated by
+`apps/settings.py` reads them. [In production](../docs/production.md#variables) has examples. Separate list items with
 commas.
 
 {server}
 ## Compose
 
-`docker-compose.yml` also reads these, and passes the others on.
+`docker-compose.yml` also reads these. It passes on the others.
 
 {compose}
 ## The command line
@@ -37,53 +37,53 @@ commas.
 
 {tests}"""
 COMPOSE = {
-    "POSTGRES_PASSWORD": "of the database",
-    "REDIS_PASSWORD": "of Redis",
-    "PORT": "on which the web server listens on 127.0.0.1; 8000 unless set. `make up` and `make demo` take it as well",
-    "PROVING_IMAGE": "the image of the server, such as a published one; `proving-ground`, built here, unless set",
-    "PROVING_SECRETS_DIR": "directory that containers see as `/run/secrets`; `./secrets` unless set",
-    "WORKERS": "how many workers; 1 unless set",
-    "DISPATCHERS": "how many dispatchers; 1 unless set",
-    "WEB_MEMORY": "memory limit of web; `2g` unless set",
-    "WORKER_MEMORY": "memory limit of each worker; `2g` unless set",
-    "DISPATCHER_MEMORY": "memory limit of each dispatcher; `2g` unless set",
-    "POSTGRES_MEMORY": "memory limit of PostgreSQL; `4g` unless set",
-    "POSTGRES_MAX_CONNECTIONS": "`max_connections` of PostgreSQL; 200 unless set",
-    "PROVING_TLS_DIR": "directory with `fullchain.pem` and `key.pem` for the profile `tls`; `./tls` unless set",
-    "HTTP_PORT": "of the profile `tls`; 80 unless set",
-    "HTTPS_PORT": "of the profile `tls`; 443 unless set",
-    "BACKUP_DIR": "directory or volume of the profile `backup`; the volume `backups` unless set",
-    "BACKUP_EVERY_H": "hours between two scheduled backups; 24 unless set",
-    "BACKUP_KEEP": "how many scheduled backups are kept; 14 unless set",
-    "PYTHON_IMAGE": "base image of the build; `python:3.13-slim` unless set",
-    "POSTGRES_IMAGE": "image of PostgreSQL, and of the client programs in the build; `postgres:18` unless set",
-    "REDIS_IMAGE": "image of Redis; `redis:8` unless set",
-    "NGINX_IMAGE": "image of the profile `tls`; `nginx:stable` unless set",
-    "PIP_INDEX_URL": "package index of the build; PyPI unless set",
+    "POSTGRES_PASSWORD": "password of the database",
+    "REDIS_PASSWORD": "password of Redis",
+    "PORT": "port of the web server on 127.0.0.1; default 8000. Also used by `make up` and `make demo`",
+    "PROVING_IMAGE": "image of the server, such as a published one; default `proving-ground`, which is built here",
+    "PROVING_SECRETS_DIR": "directory that containers see as `/run/secrets`; default `./secrets`",
+    "WORKERS": "number of workers; default 1",
+    "DISPATCHERS": "number of dispatchers; default 1",
+    "WEB_MEMORY": "memory limit of web; default `2g`",
+    "WORKER_MEMORY": "memory limit of each worker; default `2g`",
+    "DISPATCHER_MEMORY": "memory limit of each dispatcher; default `2g`",
+    "POSTGRES_MEMORY": "memory limit of PostgreSQL; default `4g`",
+    "POSTGRES_MAX_CONNECTIONS": "`max_connections` of PostgreSQL; default 200",
+    "PROVING_TLS_DIR": "directory with `fullchain.pem` and `key.pem` for the profile `tls`; default `./tls`",
+    "HTTP_PORT": "HTTP port of the profile `tls`; default 80",
+    "HTTPS_PORT": "HTTPS port of the profile `tls`; default 443",
+    "BACKUP_DIR": "directory or volume of the profile `backup`; default the volume `backups`",
+    "BACKUP_EVERY_H": "hours between two scheduled backups; default 24",
+    "BACKUP_KEEP": "number of scheduled backups to keep; default 14",
+    "PYTHON_IMAGE": "base image of the build; default `python:3.13-slim`",
+    "POSTGRES_IMAGE": "image of PostgreSQL, and of the client programs in the build; default `postgres:18`",
+    "REDIS_IMAGE": "image of Redis; default `redis:8`",
+    "NGINX_IMAGE": "image of the profile `tls`; default `nginx:stable`",
+    "PIP_INDEX_URL": "package index of the build; default PyPI",
     "PIP_EXTRA_INDEX_URL": "further package indexes of the build",
     "BUILD_CA": "PEM file with the CAs that the build trusts",
-    "BUILD_PIP_CONF": "a pip.conf for the build, which may hold passwords",
+    "BUILD_PIP_CONF": "a pip.conf for the build, which may contain passwords",
     "PROVING_VERSION": "version in the labels of an image that is built",
     "PROVING_COMMIT": "commit in the labels of an image that is built",
 }
 CLI = {
-    "PROVING_URL": "the server; wins over the file of `proving login`",
-    "PROVING_TOKEN": "a token of the API; wins over the file, too",
-    "PROVING_PATIENCE_S": "for how many seconds a server that does not answer is tried again; 10 unless set",
+    "PROVING_URL": "address of the server; overrides the file of `proving login`",
+    "PROVING_TOKEN": "API token; overrides the file as well",
+    "PROVING_PATIENCE_S": "seconds during which requests to a server that does not answer are repeated; default 10",
 }
 TESTS = {
-    "PROVING_COMPOSE_DIR": "directory of the engine that the tests start; `/var/tmp/proving-compose` unless set",
+    "PROVING_COMPOSE_DIR": "directory of the engine that the tests start; default `/var/tmp/proving-compose`",
     "PROVING_COMPOSE_KEEP": "1 keeps the images of that engine, so that the next start takes a minute less",
-    "PROVING_LAB_DIR": "directory of the lab's image, key and disks; `/var/tmp/proving-lab` unless set",
+    "PROVING_LAB_DIR": "directory of the lab's image, key and disks; default `/var/tmp/proving-lab`",
     "PROVING_LAB_ACCEL": "`kvm` or `tcg`; unless set, KVM where a probe guest boots with it, else TCG",
     "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",
     "PROVING_LAB_KEEP": "1 leaves the last machine running",
     "PROVING_LAB_SEEDS": "moments of the power cuts: `0-19` covers a whole run, unless set `2,7,12,17`",
     "PROVING_LAB_SCALE": "scale of the data of `active-set` in the lab; 0, the recipe's own, with KVM; 20 with TCG",
-    "PROVING_FAULTS": "file in which figures of the fault matrix are kept",
-    "PROVING_FAULTS_ARMED": "set by the tests of faults for the processes that they kill",
-    "PROVING_FAULTS_SHORT": "likewise: what is waited for takes seconds",
-    "PROVING_EXAMPLES": "inputs that each test of the parsers is given; 200 unless set",
+    "PROVING_FAULTS": "file for the counts of the fault matrix",
+    "PROVING_FAULTS_ARMED": "set by the fault tests for the processes that they kill",
+    "PROVING_FAULTS_SHORT": "set by the fault tests to shorten waits to seconds",
+    "PROVING_EXAMPLES": "number of inputs for each test of the parsers; default 200",
 }
 
 
@@ -155,7 +155,7 @@ def _given(call: ast.Call) -> str | None:
 METRICS_PAGE = """\
 # Metrics
 
-What `GET /metrics` tells Prometheus, all of it gauges, read from `apps/metrics.py`. Who is answered, and how to scrape:
+The gauges of `GET /metrics`, read from `apps/metrics.py`. For access and scraping, see
 [metrics and logs](../docs/production.md#metrics-and-logs).
 
 """
