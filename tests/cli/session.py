@@ -11,8 +11,8 @@ from tests.cli.program import Program
 from tests.cli.reference import DOCUMENT, with_part
 from tests.ground import Ground, prepare
 
-QUICK = "--set workload.time_s=2 --set workload.scale=1"
-# Each commit waits for 20 ms, and at most eight wait at once: 400 a second, where there were thousands.
+QUICK = "--set workload.time_s=4 --set workload.scale=1"
+# Each commit waits for 20 ms, and at most eight wait at once: 400 per second at most.
 CHANGE = "settings.postgresql.commit_delay=0,20000 --set settings.postgresql.commit_siblings=0"
 SESSION = [
     ("proving login {url}", 0),
@@ -20,7 +20,7 @@ SESSION = [
     (f"proving run cpu-scaling --host this-machine --repetitions 3 {QUICK} --watch", 0),
     ("proving ls", 0),
     ("proving show last --json | head -n 5", 0),
-    ('proving decide last --title "All cpus" --decision "PostgreSQL gets every cpu." --reasons "See the campaign."', 0),
+    ('proving decide last --title "Keep all cpus" --decision "No pinning." --reasons "No evidence for fewer cpus."', 0),
     ("proving export last runs.csv", 0),
     ("proving run cpu-scaling --host this-machine --set gpus=1,2", 2),
     (f"HOST=this-machine REPETITIONS=3 docs/pipeline.sh {CHANGE} {QUICK}", 3),

@@ -22,7 +22,7 @@ def main() -> int:
     built = build(SOURCE, SITE)
     sys.stderr.write(built.said)
     if not built.sound:
-        sys.stderr.write("the site is not built: mend what stands above, in the file of the same name outside var/\n")
+        sys.stderr.write("the site is not built: fix the errors above, in the file of the same name outside var/\n")
         return 1
     sys.stdout.write(f"{len(list(SITE.rglob('*.html')))} pages: {SITE.relative_to(sources.ROOT)}/index.html\n")
     return 0
