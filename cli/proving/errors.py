@@ -29,8 +29,8 @@ class Code(IntEnum):
 
 MEANING = {
     Code.OK: "success; for `compare` and `stat`: nothing is worse by more than the minimum effect",
-    Code.FAILED: "failed: runs did not end ok, a campaign was cancelled, a file cannot be read, or the server had "
-    "an error or a rate limit",
+    Code.FAILED: "failed: a check failed, runs did not end ok, a campaign was cancelled, a file cannot be read, or the "
+    "server failed or limits requests",
     Code.USAGE: "usage: a wrong option, or a value that the server refuses; the error says what is accepted",
     Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than the minimum effect",
     Code.LOGIN: "not logged in, or the role does not permit it",

@@ -84,10 +84,10 @@ def check(
     """Check whether a draft can start: what its runs need, and what each host has."""
     session = of(ctx)
     address = f"campaigns/{names.campaign(session.client, campaign)}/checks/"
-    found = session.client.post(address) if ask else session.client.get(address)
+    checks = session.client.post(address) if ask else session.client.get(address)
     columns = ("host", "check", "status", "found", "wanted", "field", "hint")
-    session.tell(found, lambda: tables.table(columns, [[row[name] for name in columns] for row in found]))
-    if not all(row["ok"] for row in found):
+    session.tell(checks, lambda: tables.table(columns, [[row[name] for name in columns] for row in checks]))
+    if not all(row["ok"] for row in checks):
         raise typer.Exit(Code.FAILED)
 
 

@@ -59,7 +59,7 @@ def test_an_unknown_row_is_404(viewer: User) -> None:
     problem_of(browser(viewer).get("/api/v1/hosts/999999/"), 404)
 
 
-@pytest.mark.django_db  # an answer looks after the connection that an earlier test left open
+@pytest.mark.django_db  # the end of a request checks connections that earlier tests left open
 @pytest.mark.parametrize("path", ["/api/v1/nonsense/", "/api/v1/hosts", "/api/"])
 def test_an_unknown_address_is_404_and_no_page(path: str) -> None:
     assert "end with a slash" in problem_of(APIClient().get(path), 404)["hint"]

@@ -125,6 +125,14 @@ def test_a_pool_that_fits_nowhere_says_what_the_host_has_and_what_would_fit(admi
     assert row.wanted == "10,000,000 pages of 2MB, 19,531.2 GiB"
 
 
+def test_pages_that_the_pool_has_already_fit(admin: User) -> None:
+    facts = machine.facts()
+    facts["huge_pages"]["sizes"][0]["total"] = 30_000
+
+    assert found(sized(admin, {"huge_pages": {"use": "on", "pool": 30_000}}, facts))["huge pages"].status == "ok"
+    assert found(sized(admin, {"huge_pages": {"use": "on", "pool": 32_000}}, facts))["huge pages"].status == "failed"
+
+
 def test_pages_that_postgresql_counts_itself_are_not_judged(admin: User) -> None:
     assert "huge pages" not in found(sized(admin, {"huge_pages": {"use": "on"}}))
 

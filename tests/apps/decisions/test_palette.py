@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apps.accounts.models import User
+from apps.accounts.models import Role, Team, User
 from apps.campaigns.models import Campaign
 from apps.decisions import palette
-from tests.factories import browser, make_campaign, make_host
+from tests.factories import browser, make_campaign, make_host, make_member
 
 PATH = "/api/v1/palette/"
 
@@ -24,6 +24,13 @@ def test_pages_and_actions_are_those_of_the_role(viewer: User, operator: User, a
     assert {"Add a host", "Audit log", "Users"} <= set(shown[admin])
 
 
+def test_an_admin_of_a_team_sees_its_actions_but_none_of_the_instance(db: None) -> None:
+    shown = titles("", make_member(Team.objects.create(name="storage"), Role.ADMIN))
+
+    assert ("action", "Write a profile") in shown
+    assert not {("action", "Add a host"), ("page", "Users"), ("page", "Audit log")} & set(shown)
+
+
 @pytest.mark.parametrize("typed", ["camp", "CAMPAIGNS", "campaigns"])
 def test_a_prefix_leads_to_a_page(typed: str, viewer: User) -> None:
     assert titles(typed, viewer)[0] == ("page", "Campaigns")
@@ -38,11 +45,17 @@ def test_the_exact_title_comes_first(admin: User) -> None:
         make_campaign(by=admin, name=name)
     make_host("scaling-host")
 
-    found = titles("scaling", admin)
+    shown = titles("scaling", admin)
 
-    assert found[0] == ("campaign", "Scaling")
-    assert set(found[1:3]) == {("host", "scaling-host"), ("campaign", "Scaling of the pool")}
-    assert found[-1] == ("search", "Search everything for “scaling”")
+    assert shown[0] == ("campaign", "Scaling")
+    assert set(shown[1:3]) == {("host", "scaling-host"), ("campaign", "Scaling of the pool")}
+    assert shown[-1] == ("search", "Search everything for “scaling”")
+
+
+def test_a_host_of_the_typed_name_comes_before_a_page_that_begins_with_it(viewer: User) -> None:
+    make_host("camp")
+
+    assert titles("camp", viewer)[:2] == [("host", "camp"), ("page", "Campaigns")]
 
 
 def test_settings_lead_to_their_row(viewer: User) -> None:
