@@ -64,6 +64,9 @@ class Tools:
         looks, out = [look] if look else [], self._out / purpose
         run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=out, looks=looks, stdin=stdin)
 
+    def stdout(self, purpose: str) -> Path:
+        return self._out / f"{purpose}.stdout"
+
     def stderr(self, purpose: str) -> Path:
         return self._out / f"{purpose}.stderr"
 
@@ -178,21 +181,19 @@ def check_tablespaces(cluster: Target, wanted: Any) -> None:
     """Make those that are missing and whose directory is told. Unplannable for one that is neither."""
     there = cluster.sql("select json_agg(spcname) from pg_tablespace", "postgres")
     for name, directory in wanted.items():
-        if name in there:
-            _let_use(cluster, name)
-            continue
-        if not directory:
-            accepted = f"{', '.join(there)}, or one of tablespaces with its directory"
-            raise Unplannable("dataset.tablespace", name, accepted)
-        if cluster.home is None:
-            raise Unplannable("dataset.tablespaces", name, f"{', '.join(there)}: the cluster is somebody else's")
-        cluster.sql(f'create tablespace "{name}" location {quoted(directory)}', "postgres")
-        _let_use(cluster, name)
+        if name not in there:
+            _create_tablespace(cluster, name, directory, there)
+        if cluster.load_role:
+            cluster.sql(f'grant create on tablespace "{name}" to {cluster.load_role}', "postgres")
 
 
-def _let_use(cluster: Target, tablespace: str) -> None:
-    if cluster.load_role:
-        cluster.sql(f'grant create on tablespace "{tablespace}" to {cluster.load_role}', "postgres")
+def _create_tablespace(cluster: Target, name: str, directory: str, there: list[str]) -> None:
+    if not directory:
+        accepted = f"{', '.join(there)}, or one of tablespaces with its directory"
+        raise Unplannable("dataset.tablespace", name, accepted)
+    if cluster.home is None:
+        raise Unplannable("dataset.tablespaces", name, f"{', '.join(there)}: the cluster is somebody else's")
+    cluster.sql(f'create tablespace "{name}" location {quoted(directory)}', "postgres")
 
 
 def check_room(run: Run, directory: str, need: int, what: str) -> None:

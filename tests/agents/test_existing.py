@@ -167,6 +167,16 @@ def test_the_load_is_no_superuser_and_its_functions_are_not_called_by_one(theirs
     assert theirs.sql("select salary from salaries") == "1"
 
 
+def test_the_conditions_of_tpcc_are_checked_in_an_existing_cluster(theirs: Theirs, run: Any) -> None:
+    theirs.start()
+    steps = [{"name": "measure", "kind": "tpcc", "options": {"clients": 2, "transactions": 20}}]
+
+    events = run(theirs.target(), dataset={"kind": "tpcc", "options": {}}, steps=steps)
+
+    assert outcome(events) == "ok", of(events, "outcome")
+    assert [proof["ok"] for proof in of(events, "proof", setting="dataset")] == [True] * 4
+
+
 def test_a_tablespace_of_theirs_can_be_used_and_is_theirs_afterwards(theirs: Theirs, run: Any) -> None:
     place = theirs.root / "fast"
     place.mkdir()

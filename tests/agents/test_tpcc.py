@@ -30,6 +30,14 @@ BREAKS = (
     "update orders set o_ol_cnt = o_ol_cnt + 1 where o_w_id = 1 and o_d_id = 4 and o_id = 7"
 )
 
+# A view in place of a table, whose function raises an error when a superuser reads it.
+PLANTED = """
+alter table warehouse rename to real_warehouse;
+create function refuse_superuser() returns boolean language plpgsql as $f$ begin
+  if (select rolsuper from pg_roles where rolname = session_user) then raise 'read by a superuser'; end if;
+  return true; end $f$;
+create view warehouse as select * from real_warehouse where refuse_superuser()
+"""
 
 @pytest.fixture
 def tpcc(spec: Make) -> Make:
@@ -139,6 +147,16 @@ def test_a_run_that_breaks_the_conditions_yields_no_result(agent: Connection, tp
     assert outcome["outcome"] == "failed" and outcome["error"]["blame"] == "workload"
     assert "consistency condition 1: W_YTD = sum(D_YTD): 1 violation" in outcome["error"]["message"]
     assert conditions(events) == [False] * 4
+
+
+def test_the_conditions_are_checked_without_rights_of_a_superuser(agent: Connection, tpcc: Make) -> None:
+    wanted = tpcc()
+    wanted["steps"].append({"name": "plant", "kind": "sql", "options": {"statements": PLANTED}})
+
+    events = agent.events(agent.submit(wanted), limit_s=180)
+
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert conditions(events) == [True] * 4
 
 
 def test_a_data_set_is_the_same_whoever_many_make_it() -> None:
