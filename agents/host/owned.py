@@ -1,8 +1,8 @@
-"""Files in directories that another account owns: every write of root there goes through here.
+"""Safe file operations in directories of other accounts: root writes there through this module only.
 
-Such an account can put a link, a FIFO or another directory anywhere in its place, at any moment. So a path is walked
-from descriptor to descriptor, nothing is opened through a last link, files are made anew and written before they are
-given away, and are given away by their descriptor. Where we are not root, we have nothing that a link could borrow.
+Such an account can replace any entry by a link, a FIFO or another directory at any moment. So a path is resolved one
+descriptor at a time, the last component is never followed, and a file is created new, written, and only then given to
+its owner by descriptor. An agent that is not root resolves paths as usual: a link gains no rights from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import os
 import shutil
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
@@ -26,8 +26,8 @@ _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @contextmanager
 def directory(path: Where) -> Iterator[int]:
-    """A descriptor (O_PATH) of a directory. OSError ELOOP where a link on the way is another account's to change, and
-    does not lead to a directory of that very account."""
+    """A descriptor (O_PATH) of a directory. OSError ELOOP if another account can change a link in the path, unless the
+    link leads to a directory of that same account."""
     if os.geteuid():
         fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     else:
@@ -40,59 +40,57 @@ def directory(path: Where) -> Iterator[int]:
 
 
 def _walk(fd: int, parts: list[str], path: str, links: int) -> int:
-    """The descriptor at the end of the way; `fd` is closed."""
-    try:
-        for part in filter(None, parts):
+    """The descriptor of the last directory; `fd` is closed, after an error too."""
+    for part in filter(None, parts):
+        try:
             following = _step(fd, part, path, links)
+        finally:
             os.close(fd)
-            fd = following
-    except BaseException:
-        os.close(fd)
-        raise
+        fd = following
     return fd
 
 
 def _step(fd: int, part: str, path: str, links: int) -> int:
-    found = os.open(part, _WAY, dir_fd=fd)
-    about = os.fstat(found)
+    entry = os.open(part, _WAY, dir_fd=fd)
+    about = os.fstat(entry)
     if stat.S_ISDIR(about.st_mode):
-        return found
+        return entry
     try:
         if not stat.S_ISLNK(about.st_mode):
-            raise OSError(errno.ENOTDIR, "not a directory on the way", path)
+            raise OSError(errno.ENOTDIR, f"{part} is not a directory", path)
         if links >= MOST_LINKS:
-            raise OSError(errno.ELOOP, "too many links on the way", path)
-        return _follow(fd, found, about, path, links)
+            raise OSError(errno.ELOOP, "too many links in the path", path)
+        return _follow(fd, entry, about, path, links)
     finally:
-        os.close(found)
+        os.close(entry)
 
 
 def _follow(fd: int, link: int, about: os.stat_result, path: str, links: int) -> int:
     to = os.readlink("", dir_fd=link)
     start = os.open("/" if to.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
     end = _walk(start, to.split("/"), path, links + 1)
-    place = os.fstat(fd)
-    ours = about.st_uid == 0 and place.st_uid == 0 and not place.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if ours or os.fstat(end).st_uid == about.st_uid != 0:
+    parent = os.fstat(fd)
+    is_roots = about.st_uid == 0 and parent.st_uid == 0 and not parent.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if is_roots or os.fstat(end).st_uid == about.st_uid != 0:
         return end
     os.close(end)
-    raise OSError(errno.ELOOP, "a link on the way can be changed by another account: name the real path", path)
+    raise OSError(errno.ELOOP, "another account can change a link in the path: name the real path", path)
 
 
 def new_file(path: Where, mode: int = 0o600) -> int:
-    """A descriptor, for writing, of a file that was not there. FileExistsError for anything that is, links included."""
+    """A descriptor, for writing, of a new file. FileExistsError if the name exists, even as a link."""
     with directory(os.path.dirname(path)) as fd:
         return os.open(os.path.basename(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, mode, dir_fd=fd)
 
 
 def create(path: Where, data: bytes = b"", owner: Optional[Owner] = None, mode: int = 0o600) -> None:
-    """A new file of this content, given away (uid, gid) when it is written."""
+    """Create a file with this content, and then give it to `owner` (uid, gid)."""
     _fill(new_file(path), data, owner, mode)
 
 
 def replace(path: Where, data: bytes, owner: Optional[Owner] = None) -> None:
-    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only its
-    owner (uid, gid; us without one) may read it."""
+    """Replace a file atomically: readers and a power cut see the old content or the new. Only `owner` (uid, gid; the
+    agent by default) can read it."""
     name = os.path.basename(path)
     fresh = f"{name}.new"
     with directory(os.path.dirname(path)) as fd:
@@ -125,14 +123,12 @@ def _sync(fd: int) -> None:
 
 
 def _unlink(fd: int, name: str) -> None:
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=fd)
-    except FileNotFoundError:
-        return
 
 
 def make_directory(path: Where, owner: Optional[Owner] = None, mode: int = 0o700) -> None:
-    """A directory that was not there, given away (uid, gid)."""
+    """Create a directory and give it to `owner` (uid, gid). FileExistsError if the name exists."""
     name = os.path.basename(path)
     with directory(os.path.dirname(path)) as fd:
         os.mkdir(name, mode, dir_fd=fd)
@@ -141,21 +137,39 @@ def make_directory(path: Where, owner: Optional[Owner] = None, mode: int = 0o700
         made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _PLAIN, dir_fd=fd)
         try:
             if os.fstat(made).st_uid != os.geteuid() or os.listdir(made):
-                raise OSError(errno.ESTALE, "replaced while it was made", str(path))
+                raise OSError(errno.ESTALE, "replaced while it was created", str(path))
             os.fchown(made, *owner)
         finally:
             os.close(made)
 
 
+def make_directories(path: Where) -> None:
+    """Create a directory with its missing parents, with the mode that the umask leaves. It may exist."""
+    path = os.path.abspath(path)
+    try:
+        with directory(path):
+            return
+    except FileNotFoundError:
+        make_directories(os.path.dirname(path))
+    make_directory(path, mode=0o777)
+
+
 def opened(path: Where, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file with one name. OSError for a link (ELOOP) and for anything else (EINVAL)."""
     with directory(os.path.dirname(path)) as fd:
-        found = os.open(os.path.basename(path), flags | _PLAIN, dir_fd=fd)
-    about = os.fstat(found)
-    if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
-        return found
-    os.close(found)
-    raise OSError(errno.EINVAL, "not a regular file with one name", str(path))
+        return _opened(fd, os.path.basename(path), flags, str(path))
+
+
+def _opened(parent: int, name: str, flags: int, path: str) -> int:
+    fd = os.open(name, flags | _PLAIN, dir_fd=parent)
+    if _is_plain(os.fstat(fd)):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "not a regular file with one name", path)
+
+
+def _is_plain(about: os.stat_result) -> bool:
+    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1
 
 
 def read(path: Where) -> bytes:
@@ -168,47 +182,51 @@ def read(path: Where) -> bytes:
 
 
 def append(path: Where, data: bytes) -> None:
-    """At the end of a file that is there."""
+    """Append to an existing file."""
     with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
         file.write(data)
 
 
 def remove(path: Where) -> None:
-    """A file, or a link, that may be there."""
-    try:
-        with directory(os.path.dirname(path)) as fd:
-            _unlink(fd, os.path.basename(path))
-    except FileNotFoundError:
-        return
+    """Remove a file or a link, if it exists."""
+    with suppress(FileNotFoundError), directory(os.path.dirname(path)) as fd:
+        os.unlink(os.path.basename(path), dir_fd=fd)
 
 
 def remove_tree(path: Where, *, ignore_errors: bool = False) -> None:
-    """A directory with all it holds; of a link nothing is followed, nor removed."""
-    try:
-        with directory(os.path.dirname(path)) as fd:
-            # The descriptor's own name: whatever becomes of the path, this is the directory that was walked to.
-            shutil.rmtree(f"/proc/self/fd/{fd}/{os.path.basename(path)}")
-    except OSError:
-        if not ignore_errors:
-            raise
+    """Remove a directory with its content; a link in its place is neither followed nor removed. With `ignore_errors`,
+    remove as much as possible."""
+    ignored = (OSError,) if ignore_errors else ()
+    with suppress(*ignored), directory(os.path.dirname(path)) as fd:
+        # By descriptor: the path may lead elsewhere by now.
+        shutil.rmtree(f"/proc/self/fd/{fd}/{os.path.basename(path)}", ignore_errors)
 
 
 def rename(old: Where, name: str) -> None:
-    """Another name in the same directory."""
+    """Rename an entry within its directory."""
     with directory(os.path.dirname(old)) as fd:
         os.rename(os.path.basename(old), name, src_dir_fd=fd, dst_dir_fd=fd)
 
 
 def take(path: Where, to: Where) -> bool:
-    """Move a regular file into a directory that is ours alone; False when there is none. What is no regular file with
-    one name is removed: there nobody can change it any more, so that looking is enough."""
-    try:
-        with directory(os.path.dirname(path)) as fd:
-            _move(fd, os.path.basename(path), str(to))
-    except FileNotFoundError:
-        return False
+    """Move a regular file into a directory that only the agent can write. False if there is no such file: anything
+    else, even a file with several names, stays out of that directory."""
+    name = os.path.basename(path)
+    with suppress(FileNotFoundError), directory(os.path.dirname(path)) as fd:
+        try:
+            os.rename(name, to, src_dir_fd=fd)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            return _copy(fd, name, to)
+        return _is_taken(to)
+    return False
+
+
+def _is_taken(to: Where) -> bool:
+    """Whether a regular file arrived; remove anything else. Its old owner cannot change it there, so a check is safe."""
     about = os.lstat(to)
-    if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
+    if _is_plain(about):
         return True
     if stat.S_ISDIR(about.st_mode):
         shutil.rmtree(to)
@@ -217,14 +235,11 @@ def take(path: Where, to: Where) -> bool:
     return False
 
 
-def _move(fd: int, name: str, to: str) -> None:
-    try:
-        return os.rename(name, to, src_dir_fd=fd)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-    with os.fdopen(os.open(name, os.O_RDONLY | _PLAIN, dir_fd=fd), "rb") as source, open(to, "wb") as target:
-        about = os.fstat(source.fileno())
-        if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
-            shutil.copyfileobj(source, target, 1 << 20)
-    return _unlink(fd, name)
+def _copy(fd: int, name: str, to: Where) -> bool:
+    """Move a file from another file system."""
+    if not _is_plain(os.stat(name, dir_fd=fd, follow_symlinks=False)):
+        return False
+    with os.fdopen(_opened(fd, name, os.O_RDONLY, name), "rb") as source, open(to, "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    _unlink(fd, name)
+    return True

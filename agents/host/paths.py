@@ -72,7 +72,7 @@ def _told(allowed: Allowed) -> str:
 def directory(path: str, allowed: Allowed) -> str:
     """The real name of an allowed directory to make files in. Unplannable when links lead out of what is allowed."""
     if {"kind": "clusters", "path": path} in allowed:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        owned.make_directories(path)
     real = os.path.realpath(path)
     if not any(_covers(entry, os.path.realpath(entry["path"]), real, "directory") for entry in allowed):
         raise Unplannable("directory", _both(path, real), _told(allowed), HINT)

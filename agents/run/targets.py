@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
+from ..host import owned
 from ..measure.stage import run_tool
 from ..postgres.cluster import HINT, MAX_SOCKET, SOCKET_NAME, Cluster, choose_account
 from ..records.processes import Child, environment, spawn
@@ -27,7 +28,7 @@ def make(run: Run, plans: Mapping[str, Plan]) -> Target:
         existing = Existing(run.system, run.journal, target, run.emit, room)
         run.account = existing.load_account
         return existing
-    Path(target["data_dir"]).mkdir(parents=True, exist_ok=True)
+    owned.make_directories(target["data_dir"])
     run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
     if run.account.wrapper and run.account.user is None:
         run.log("warning", f"PostgreSQL and the load run with root's rights over files: {HINT}")

@@ -56,6 +56,7 @@ ACTS: dict[str, Callable[[Path], Any]] = {
     "read": owned.read,
     "opened": lambda path: owned.opened(path, os.O_WRONLY),
     "make_directory": lambda path: owned.make_directory(path, (NOBODY, NOBODY)),
+    "make_directories": owned.make_directories,
     "remove": owned.remove,
     "remove_tree": owned.remove_tree,
     "rename": lambda path: owned.rename(path, "other"),
@@ -67,13 +68,13 @@ ACTS: dict[str, Callable[[Path], Any]] = {
 def test_a_link_in_the_place_of_a_directory_leads_nowhere(place: Path, act: str) -> None:
     plant(place / "theirs/pgdata", place / "precious")
 
-    with pytest.raises(OSError, match="can be changed by another account"):
+    with pytest.raises(OSError, match="another account can change a link"):
         ACTS[act](place / "theirs/pgdata/shadow")
 
     assert contents(place / "precious") == {"shadow": ("secret", 0)}
 
 
-@pytest.mark.parametrize("act", ["create", "append", "read", "opened", "make_directory", "remove_tree"])
+@pytest.mark.parametrize("act", ["create", "append", "read", "opened", "make_directory", "make_directories", "remove_tree"])
 def test_a_link_in_the_place_of_a_file_is_refused(place: Path, act: str) -> None:
     plant(place / "theirs/file", place / "precious/shadow")
 
@@ -101,13 +102,26 @@ def test_another_name_of_a_file_of_root_is_neither_read_nor_taken(place: Path) -
     assert not owned.take(place / "theirs/log", place / "taken") and not (place / "taken").exists()
 
 
-@pytest.mark.parametrize("kind", ["link", "fifo", "directory", "nothing"])
-def test_what_is_no_file_is_not_taken(place: Path, kind: str) -> None:
-    made = place / "theirs/log"
+@pytest.fixture(params=["same", "other"])
+def source(request: pytest.FixtureRequest, place: Path) -> Iterator[Path]:
+    """A directory of another account, in the file system of `place` or in another one."""
+    if request.param == "same":
+        yield place / "theirs"
+        return
+    if os.stat("/dev/shm").st_dev == os.stat(place).st_dev:
+        pytest.skip("/dev/shm is no file system of its own here")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        yield Path(elsewhere)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory", "hard link", "nothing"])
+def test_only_a_regular_file_with_one_name_is_taken(place: Path, source: Path, kind: str) -> None:
+    made = source / "log"
     make: dict[str, Callable[[], Any]] = {
         "link": lambda: plant(made, place / "precious/shadow"),
         "fifo": lambda: os.mkfifo(made),
         "directory": made.mkdir,
+        "hard link": lambda: ((source / "one").touch(), os.link(source / "one", made)),
         "nothing": lambda: None,
     }
     make[kind]()
@@ -117,16 +131,49 @@ def test_what_is_no_file_is_not_taken(place: Path, kind: str) -> None:
     assert contents(place / "precious") == {"shadow": ("secret", 0)}
 
 
-def test_a_file_is_taken_also_from_another_file_system(place: Path) -> None:
-    (place / "theirs/log").write_text("figures")
-    assert owned.take(place / "theirs/log", place / "taken")
-    assert (place / "taken").read_text() == "figures" and not (place / "theirs/log").exists()
+def test_a_regular_file_is_taken(place: Path, source: Path) -> None:
+    (source / "log").write_text("figures")
 
-    if os.stat("/dev/shm").st_dev != os.stat(place).st_dev:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
-            (Path(elsewhere) / "log").write_text("more")
-            assert owned.take(Path(elsewhere) / "log", place / "more")
-        assert (place / "more").read_text() == "more"
+    assert owned.take(source / "log", place / "taken")
+
+    assert (place / "taken").read_text() == "figures" and not (source / "log").exists()
+
+
+def test_missing_parents_are_created(place: Path) -> None:
+    for _ in range(2):  # the second time they exist
+        owned.make_directories(f"{place}/theirs/a/b/")
+
+    assert (place / "theirs/a/b").is_dir()
+
+
+def test_a_link_to_nothing_does_not_become_a_directory(place: Path) -> None:
+    plant(place / "theirs/a", place / "precious/new")
+
+    with pytest.raises(FileExistsError):
+        owned.make_directories(place / "theirs/a/b")
+
+    assert contents(place / "precious") == {"shadow": ("secret", 0)}
+
+
+def test_remove_tree_removes_what_it_can_when_it_ignores_errors(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, unlink = place / "theirs/tree", os.unlink
+    tree.mkdir()
+    for name in ("a", "b", "c"):
+        (tree / name).touch()
+
+    def refuse(path: str, **options: Any) -> None:
+        if path == "b":
+            raise PermissionError(path)
+        unlink(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", refuse)
+        with pytest.raises(PermissionError):
+            owned.remove_tree(tree)
+        owned.remove_tree(tree, ignore_errors=True)
+    owned.remove_tree(place / "nowhere/tree", ignore_errors=True)
+
+    assert [each.name for each in tree.iterdir()] == ["b"]
 
 
 def test_a_fifo_does_not_stop_the_agent(place: Path) -> None:
@@ -214,6 +261,18 @@ def test_a_link_in_place_of_pgdata_gets_no_file_of_roots(agent: Connection, spec
     assert of(second, "outcome")[0]["outcome"] == "failed"
     assert "another account" in of(second, "outcome")[0]["error"]["message"] or not account
     assert not account or not (place / "precious/pgdata/proving_ground.conf").exists()
+
+
+def test_a_data_directory_below_a_planted_link_is_not_created(agent: Connection, spec: Any, place: Path) -> None:
+    plant(place / "theirs/fast", place / "precious")
+    wanted = {**spec(time_s=1), "dataset": None}
+    wanted["target"] = {**wanted["target"], "data_dir": str(place / "theirs/fast/clusters")}
+    wanted["steps"] = [{"name": "q", "kind": "sql", "options": {"statements": "select 1"}}]
+
+    (outcome,) = of(agent.events(agent.submit(wanted), limit_s=120), "outcome")
+
+    assert "another account can change a link" in outcome["error"]["message"]
+    assert contents(place / "precious") == {"shadow": ("secret", 0)}
 
 
 # What writes, renames, removes or gives away by a path, outside owned.py: in the spool, which is root's alone,
