@@ -16,6 +16,6 @@ from .processes import Processes
 
 _ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency, Perf)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
-USUAL = [name for name, collector in COLLECTORS.items() if collector.usual]  # of runs that ask for none by name
+USUAL = [name for name, collector in COLLECTORS.items() if collector.usual]  # for runs that name none
 
 __all__ = ["COLLECTORS", "USUAL", "Collector", "NotAvailable", "Subject"]

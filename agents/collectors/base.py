@@ -26,8 +26,8 @@ class Subject:
     """What is looked at: the directory on whose device the data lie and, where the run has one, its PostgreSQL.
 
     `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
-    list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one as the agent itself is run,
-    without stdin: PostgreSQL's own account may not look into its processes."""
+    list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one without stdin, as the user of
+    the agent: the account of PostgreSQL may not be allowed to observe its processes."""
 
     data_dir: Path
     cluster: Optional[Target] = None
@@ -43,8 +43,8 @@ class Collector(ABC):
     help: str
     columns: Columns
     needs_postgres = False
-    usual = True  # whether runs that do not choose have it
-    notes: tuple[str, ...] = ()  # what it has to say once it has started
+    usual = True  # whether a run that names no collectors has it
+    notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
     late = False  # its counts arrive up to a second late: what is left at the end is none of the last moments' own
 
     def __init__(self, system: System, subject: Subject) -> None:
@@ -78,7 +78,7 @@ class Collector(ABC):
 
     @classmethod
     def declared(cls, name: str) -> str:
-        """The name under which a column such as cpu3.busy is declared, <cpu>.busy; "" when there is no such column."""
+        """The declared name of a column: <cpu>.busy for cpu3.busy. "" if there is no such column."""
         if name in cls.columns:
             return name
         return next((text for text in cls.columns if _pattern(text).fullmatch(name)), "")

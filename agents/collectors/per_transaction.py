@@ -10,9 +10,8 @@ CPU = "cpu_per_transaction"
 
 @dataclass(frozen=True)
 class PerTransaction:
-    """One such figure. `columns`: a pattern of the columns of `collector` whose growth is added up, by the names under
-    which they are declared where they are parts of the machine; each grows by `factor` units of the figure for 1 of its
-    own. `better` is "lower", or "" where neither direction is better."""
+    """One such figure. `columns`: a pattern for the declared names (<cpu>.busy) of the columns of `collector` whose
+    growth is added up; one unit of a column is `factor` units of the figure. `better` is "lower", or "" for neither."""
 
     name: str
     unit: str

@@ -1,8 +1,8 @@
-"""What PostgreSQL's processes made the CPUs do, by perf stat on the whole tree: instructions per cycle, cache and TLB
-misses, migrations, page faults. Backends that connect later are counted as well, for a child inherits the counters.
+"""Hardware and kernel counters of all PostgreSQL processes, by perf stat: instructions per cycle, cache and TLB misses,
+migrations, page faults. Backends that connect later are included: a child inherits the counters.
 
-Counting costs each context switch some work, so that it is for runs that ask for it. Virtual machines seldom have
-hardware counters: those that are missing are named once, and the kernel's own events still count.
+Counting makes context switches slower, so only runs that name this collector have it. Virtual machines often lack
+hardware counters: the log names the missing ones once, and the kernel's events are counted all the same.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from typing import Any, Mapping, Optional
 from ..wire.columns import columns
 from .base import Collector, NotAvailable, rounded
 
-KERNEL = ("context-switches", "cpu-migrations", "page-faults", "major-faults")
-HARDWARE = (
-    "cycles", "instructions", "dTLB-load-misses", "LLC-load-misses", "node-loads", "node-load-misses",
-)  # fmt: skip
+_SWITCHES = {"context-switches": "of PostgreSQL's processes", "cpu-migrations": "of these processes, to another cpu"}
+_FAULTS = {"page-faults": "all", "major-faults": "that had to wait for a disk"}
+_CYCLES = {"cycles": "of PostgreSQL's processes", "instructions": "completed"}
+_MISSES = {
+    "dTLB-load-misses": "loads whose page was not in the data TLB",
+    "LLC-load-misses": "loads that missed the last-level cache",
+    "node-loads": "loads from memory of any node",
+    "node-load-misses": "loads from memory of another node",
+}
+KERNEL, HARDWARE = (*_SWITCHES, *_FAULTS), (*_CYCLES, *_MISSES)
 IPC = "ipc"
 EVERY_MS, PROBE_S, END_S, CHUNK = "1000", 5.0, 2.0, 1 << 16
-_MODIFIER = re.compile(r":[a-zA-Z]+$")  # cycles:u where only user mode may be counted
+_MODIFIER = re.compile(r":[a-zA-Z]+$")  # as in cycles:u, where perf may count user mode only
 _MOMENT, _COUNT = re.compile(r"\d+\.\d+$"), re.compile(r"\d+(\.\d+)?$|<not (counted|supported)>$")
 
 
@@ -34,28 +40,10 @@ class Perf(Collector):
     usual = False
     columns = {
         **columns("instructions per cycle", "IPC", {IPC: "of PostgreSQL's processes"}, better="higher"),
-        **columns("cycles", "1/s", {"cycles": "of PostgreSQL's processes", "instructions": "that they completed"}),
-        **columns(
-            "cache and TLB misses",
-            "1/s",
-            {
-                "dTLB-load-misses": "loads whose page was not in the data TLB",
-                "LLC-load-misses": "loads that missed the last cache",
-                "node-loads": "loads from memory of any node",
-                "node-load-misses": "loads from memory of another node",
-            },
-            better="lower",
-        ),
-        **columns(
-            "switches and migrations",
-            "1/s",
-            {"context-switches": "of PostgreSQL's processes", "cpu-migrations": "of theirs, to another cpu"},
-        ),
-        **columns(
-            "page faults of PostgreSQL",
-            "1/s",
-            {"page-faults": "all", "major-faults": "that had to wait for a disk"},
-        ),
+        **columns("cycles", "1/s", _CYCLES),
+        **columns("cache and TLB misses", "1/s", _MISSES, better="lower"),
+        **columns("switches and migrations", "1/s", _SWITCHES),
+        **columns("page faults of PostgreSQL", "1/s", _FAULTS),
     }
 
     def start(self) -> None:
@@ -74,31 +62,31 @@ class Perf(Collector):
         self._intervals: dict[float, dict[str, float]] = {}
 
     def _supported(self, program: str) -> tuple[list[str], list[str]]:
-        """Events that this machine counts for us, and those that it does not."""
-        asked = [*KERNEL, *HARDWARE]
-        line = [program, "stat", "-x", ";", "--log-fd", "1", "-e", ",".join(asked), "--", "true"]
-        told = parse(self.system.run(line, limit_s=PROBE_S).stdout)
-        counted = {event for _, event, count in told if count is not None}
+        """Events that perf can count on this machine, and those that it cannot."""
+        wanted = [*KERNEL, *HARDWARE]
+        line = [program, "stat", "-x", ";", "--log-fd", "1", "-e", ",".join(wanted), "--", "true"]
+        trial = parse(self.system.run(line, limit_s=PROBE_S).stdout)
+        counted = {event for _, event, count in trial if count is not None}
         if not counted:
             raise NotAvailable("perf counts nothing here; kernel.perf_event_paranoid may forbid it")
-        return [name for name in asked if name in counted], [name for name in asked if name not in counted]
+        return [name for name in wanted if name in counted], [name for name in wanted if name not in counted]
 
     def sample(self) -> dict[str, float]:
-        """Of the intervals that perf has told since the look before; nothing where it has told none."""
+        """Rates over the intervals that perf has reported since the previous sample; empty if it has reported none."""
         while self._receive():
             pass
         lines, _, self._rest = self._rest.rpartition(b"\n")
         for at, event, count in parse(lines.decode(errors="replace")):
             self._intervals.setdefault(at, {})[event] = count or 0.0
-        whole = [at for at, counts in self._intervals.items() if len(counts) == self._events]
-        if not whole:
+        complete = [at for at, counts in self._intervals.items() if len(counts) == self._events]
+        if not complete:
             return {}
-        counted = [self._intervals.pop(at) for at in whole]
-        seconds, self._at = whole[-1] - self._at, whole[-1]
+        counted = [self._intervals.pop(at) for at in complete]
+        seconds, self._at = complete[-1] - self._at, complete[-1]
         return rates({event: sum(each[event] for each in counted) for event in counted[0]}, seconds)
 
     def _receive(self) -> bool:
-        """Whether there was something to read."""
+        """Read once from perf, without waiting; whether there was output."""
         stdout = self._child.popen.stdout
         assert stdout is not None  # noqa: S101 - for the type checker
         ready = select.poll()
@@ -107,12 +95,12 @@ class Perf(Collector):
             return False
         data = os.read(stdout.fileno(), CHUNK)
         if not data:
-            raise NotAvailable("perf has ended; its stderr is kept with the step")
+            raise NotAvailable("perf has ended; see perf.stderr in the step's output")
         self._rest += data
         return True
 
     def finish(self) -> dict[str, Any]:
-        """End perf. What ends a run early ends it as well, for it stands on the journal."""
+        """End perf. Its process is in the journal, so the end of a run ends it in any case."""
         self._cost = self.apart_cpu_s()
         self._child.popen.send_signal(signal.SIGINT)
         if self._child.wait(END_S) is None:
@@ -127,20 +115,20 @@ class Perf(Collector):
 
 
 def parse(text: str) -> list[tuple[float, str, Optional[float]]]:
-    """Pure. (seconds since it began, event, count) of lines of `perf stat -x ";"`; 0 s where it was not asked for
-    intervals, None for what is not counted. Modifiers such as :u are left out."""
-    found = []
+    """Pure. (seconds since the start of perf, event, count) from lines of `perf stat -x ";"`. Seconds are 0 without
+    intervals, a count is None for an event that was not counted. Modifiers such as :u are removed."""
+    events = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(";")]
         at = fields.pop(0) if len(fields) > 3 and _MOMENT.match(fields[0]) and _COUNT.match(fields[1]) else "0"
         if len(fields) > 2 and fields[2] and _COUNT.match(fields[0]):
             count = None if fields[0].startswith("<") else float(fields[0])
-            found.append((float(at), _MODIFIER.sub("", fields[2]), count))
-    return found
+            events.append((float(at), _MODIFIER.sub("", fields[2]), count))
+    return events
 
 
 def rates(counts: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Pure. Events a second, and instructions per cycle where both were counted."""
+    """Pure. Events per second, and instructions per cycle if both were counted."""
     values = {event: rounded(count / max(seconds, 1e-3)) for event, count in counts.items()}
     if counts.get("cycles") and "instructions" in counts:
         values[IPC] = rounded(counts["instructions"] / counts["cycles"])

@@ -23,8 +23,8 @@ class Step:
 
     `share` of the time that the whole takes, roughly. `clean`: SQL that removes what a part of it may have left.
     `data`: it makes rows; before the first of these there is nothing worth keeping. `atomic`: it is one transaction.
-    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not. `stdin`: what pgbench reads, such
-    as the script of `-f -`. `done`: SQL whose value is the share of the step that is done, from 0 to 1.
+    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not. `stdin`: the input of pgbench,
+    such as the script of `-f -`. `done`: SQL that returns the completed share of the step, from 0 to 1.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Data(ABC):
         return {}
 
     def conditions(self) -> Mapping[str, str]:
-        """Pure. What holds after every run that kept to the rules -> SQL that counts the rows that break it."""
+        """Pure. Name of a consistency condition -> SQL that counts its violations."""
         return {}
 
     def bytes(self, options: Options) -> int:

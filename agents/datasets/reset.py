@@ -69,7 +69,7 @@ def clones(directory: Path) -> bool:
     files = list[int]()
     try:
         for path in pair:
-            owned.remove(path)  # of a try that was cut short
+            owned.remove(path)  # of an interrupted trial
             files.append(owned.new_file(path))
         os.write(files[0], b"\0" * 4096)
         fcntl.ioctl(files[1], FICLONE, files[0])

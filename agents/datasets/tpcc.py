@@ -1,14 +1,14 @@
-"""The tables of tpcc, derived from TPC-C: made on the server by SQL, several warehouses at a time."""
+"""The tables of tpcc, derived from TPC-C. SQL fills them on the server, several warehouses at a time."""
 
 from __future__ import annotations
 
 from typing import Mapping
 
 from ..errors import Unplannable
+from ..workloads.tpcc.rules import OLDEST
 from . import tpcc_conditions, tpcc_sql
 from .base import Data, Options, Step
 
-OLDEST = 12  # the first pgbench with \gset, and the first PostgreSQL with foreign keys to partitioned tables
 JOBS = 4
 # Measured with PostgreSQL 18: bytes of a warehouse with its indexes, and of the items.
 WAREHOUSE, ITEMS = 108_000_000, 11_500_000
@@ -45,8 +45,8 @@ class TpccData(Data):
                 "type": "integer",
                 "minimum": 1,
                 "maximum": 256,
-                "title": "Warehouses made at a time",
-                "description": "Connections that make them; the data are the same",
+                "title": "Warehouses made in parallel",
+                "description": "Number of connections; does not change the data",
                 "default": JOBS,
             },
         },
@@ -92,7 +92,8 @@ def _create(options: Options) -> list[str]:
 
 
 def _warehouses(options: Options) -> Step:
-    """Each client of pgbench makes every so-manieth warehouse; what is interrupted begins again with empty tables."""
+    """With n jobs, client c of pgbench makes the warehouses c + 1, c + 1 + n, ... An interrupted step starts again with
+    empty tables."""
     count = options.get("warehouses", 1)
     jobs = min(options.get("jobs", JOBS), count)
     script = [
@@ -123,7 +124,7 @@ def _warehouses(options: Options) -> Step:
 
 
 def _vacuum(options: Options) -> Step:
-    """Each client of pgbench takes some of the tables; done again as a whole where it is interrupted."""
+    """The clients of pgbench share the tables. An interrupted step starts again."""
     jobs = min(options.get("jobs", JOBS), len(LARGEST_FIRST))
     script = [
         line

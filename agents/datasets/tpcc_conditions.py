@@ -1,10 +1,10 @@
-"""The consistency conditions 1 to 4 of TPC-C, clause 3.3.2. Each query counts what breaks its condition. Pure."""
+"""The consistency conditions 1 to 4 of TPC-C, clause 3.3.2. Each query counts violations. Pure."""
 
 from __future__ import annotations
 
 _FIRST = """select count(*) from warehouse
 where w_ytd is distinct from (select sum(d_ytd) from district where d_w_id = w_id)"""
-# Where all orders of a district are delivered, which other weights can bring about, it has no new order.
+# A district has no new order once all are delivered, which is possible with other weights.
 _SECOND = """select count(*) from district
 where d_next_o_id - 1 is distinct from (select max(o_id) from orders where o_w_id = d_w_id and o_d_id = d_id)
   or d_next_o_id - 1 <> (select max(no_o_id) from new_order where no_w_id = d_w_id and no_d_id = d_id)"""

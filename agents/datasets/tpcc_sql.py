@@ -1,12 +1,22 @@
-"""The tables of tpcc and the rows that they begin with, as clauses 1.3 and 4.3 of TPC-C have them. Pure text of SQL.
+"""SQL for the tables of tpcc and their initial rows, after clauses 1.3 and 4.3 of TPC-C. Pure.
 
-A warehouse is made by a few statements of INSERT ... SELECT on the server, in which `:warehouse` stands for its number.
-Random strings are pieces of a pool of random characters: drawing each character would take most of the time.
+A few statements of INSERT ... SELECT make a warehouse on the server; `:warehouse` stands for its number. Random strings
+are substrings of a pool of random characters: drawing each character would take most of the time.
 """
 
 from __future__ import annotations
 
-from ..workloads.tpcc.rules import CUSTOMERS, DISTRICTS, ITEMS, LOADED_NAMES, MOST_LINES, NAMES, NEW_ORDERS, last_name
+from ..workloads.tpcc.rules import (
+    CUSTOMERS,
+    DISTRICTS,
+    DISTS,
+    ITEMS,
+    LOADED_NAMES,
+    MOST_LINES,
+    NAMES,
+    NEW_ORDERS,
+    last_name,
+)
 
 DELIVERED = CUSTOMERS - NEW_ORDERS  # each customer has one order; the last 900 of a district are new
 POOL = 16_384
@@ -14,8 +24,7 @@ TABLES = ("warehouse", "district", "customer", "history", "item", "stock", "orde
 
 _ADDRESS = """{0}_street_1 varchar(20) not null, {0}_street_2 varchar(20) not null, {0}_city varchar(20) not null,
   {0}_state char(2) not null, {0}_zip char(9) not null"""
-_DISTS = tuple(f"s_dist_{number:02}" for number in range(1, DISTRICTS + 1))
-# Table -> its columns. Those of eight bytes come first where the specification leaves the order open, which it does.
+# Table -> its columns. Those of eight bytes come first: the specification leaves the order open.
 COLUMNS = {
     "warehouse": f"""w_id int not null, w_tax numeric(4,4) not null, w_ytd numeric(14,2) not null,
   w_name varchar(10) not null, {_ADDRESS.format("w")}""",
@@ -32,7 +41,7 @@ COLUMNS = {
   i_data varchar(50) not null""",
     "stock": f"""s_w_id int not null, s_i_id int not null, s_ytd int not null, s_quantity smallint not null,
   s_order_cnt smallint not null, s_remote_cnt smallint not null,
-  {", ".join(f"{dist} char(24) not null" for dist in _DISTS)}, s_data varchar(50) not null""",
+  {", ".join(f"{dist} char(24) not null" for dist in DISTS)}, s_data varchar(50) not null""",
     "orders": """o_entry_d timestamptz not null, o_w_id int not null, o_d_id int not null, o_id int not null,
   o_c_id int not null, o_carrier_id smallint, o_ol_cnt smallint not null, o_all_local smallint not null""",
     "new_order": "no_w_id int not null, no_d_id int not null, no_o_id int not null",
@@ -40,7 +49,7 @@ COLUMNS = {
   ol_number smallint not null, ol_quantity smallint not null, ol_i_id int not null, ol_supply_w_id int not null,
   ol_amount numeric(6,2) not null, ol_dist_info char(24) not null""",
 }
-# Table -> its primary key, which history lacks. Each but that of item begins with the warehouse.
+# Table -> its primary key; history has none. Each but that of item begins with the warehouse.
 KEYS = {
     "warehouse": "w_id",
     "district": "d_w_id, d_id",
@@ -69,7 +78,7 @@ REFERENCES = {
 }
 
 _CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-# An aggregate, so that it is computed once: bytea, as finding a place in text of UTF-8 takes longer the later it is.
+# An aggregate is computed once. bytea, because the cost of substring() on UTF-8 text grows with the position.
 _POOL = f"""(select
     string_agg(substr('{_CHARACTERS}', 1 + floor(random() * {len(_CHARACTERS)})::int, 1), '')::bytea as pool
   from generate_series(1, {POOL}))"""
@@ -81,7 +90,7 @@ def number(low: int, high: int) -> str:
 
 
 def piece(length: str, at: str = "") -> str:
-    """A random string of so many characters, at most 512; `at`: where in the pool it begins, where that is drawn."""
+    """A random string of `length` characters, at most 512. `at`: its first position in the pool, random by default."""
     return f"encode(substring(pool from {at or number(1, POOL - 512)} for {length}), 'escape')"
 
 
@@ -107,7 +116,7 @@ def _share(parts: int, highest: int) -> str:
 
 
 def _original() -> str:
-    """26 to 50 characters, which hold ORIGINAL in a tenth of the rows, at any place."""
+    """26 to 50 characters; a tenth of the rows contain ORIGINAL, at a random position."""
     return f"""case when random() < 0.1
   then overlay({_text(26, 50)} placing 'ORIGINAL' from {number(1, 19)}) else {_text(26, 50)} end"""
 
@@ -124,7 +133,7 @@ from {_POOL} p, generate_series(1, {ITEMS}) i"""
 
 
 def warehouse() -> list[str]:
-    """The statements that make warehouse number `:warehouse` with all that belongs to it, in one transaction."""
+    """The statements that make warehouse number `:warehouse` with all its rows, in one transaction."""
     return [_warehouse(), _districts(), _stock(), _customers(), _history(), _orders()]
 
 
@@ -142,7 +151,7 @@ from {_POOL} p, generate_series(1, {DISTRICTS}) d"""
 
 def _stock() -> str:
     dists = ", ".join(piece("24", f"at + {24 * place}") for place in range(DISTRICTS))
-    return f"""insert into stock (s_w_id, s_i_id, s_ytd, s_quantity, s_order_cnt, s_remote_cnt, {", ".join(_DISTS)},
+    return f"""insert into stock (s_w_id, s_i_id, s_ytd, s_quantity, s_order_cnt, s_remote_cnt, {", ".join(DISTS)},
   s_data)
 select :warehouse, i, 0, {number(10, 100)}, 0, 0, {dists}, {_original()}
 from {_POOL} p, (select i, {number(1, POOL - 512)} as at from generate_series(1, {ITEMS}) i offset 0) s"""
@@ -167,7 +176,7 @@ from {_POOL} p, generate_series(1, {DISTRICTS}) d, generate_series(1, {CUSTOMERS
 
 
 def _orders() -> str:
-    """Orders, new orders and their lines in one statement: only what it returns knows how many lines an order has."""
+    """Orders, new orders and order lines in one statement: RETURNING gives the number of lines of each order."""
     lines = ", ".join(f"({line})" for line in range(1, MOST_LINES + 1))
     new = f"o_id > {DELIVERED}"
     return f"""with o as (

@@ -224,7 +224,7 @@ def take(path: Where, to: Where) -> bool:
 
 
 def _is_taken(to: Where) -> bool:
-    """Whether a regular file arrived; remove anything else. Its old owner cannot change it there, so a check is safe."""
+    """Whether a regular file arrived; remove anything else. Nobody else can change it there, so a check is safe."""
     about = os.lstat(to)
     if _is_plain(about):
         return True

@@ -14,7 +14,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 def resident(path: str) -> tuple[int, int]:
     """(size in bytes, of them in memory). OSError as it comes; without the right to write the file, newer kernels
     answer that all of it is."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not stop us
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # does not block on a FIFO
     try:
         size = os.fstat(fd).st_size
         pages = sum(_chunk(fd, start, min(CHUNK, size - start)) for start in range(0, size, CHUNK))

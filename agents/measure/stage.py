@@ -205,8 +205,7 @@ def run_tool(
     as_owner: bool = False,
     stdin: str = "",
 ) -> None:
-    """Start, wait, and complain with the tool's own words when it failed. It reads `stdin`, which is kept beside its
-    output."""
+    """Start, wait, and complain with the tool's own words when it failed. A file beside its output holds `stdin`."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
     with _reading(out.with_name(out.name + ".stdin"), stdin) as given:
         child = start_tool(run, argv, purpose, files, given, directory=directory, as_owner=as_owner)
@@ -215,7 +214,7 @@ def run_tool(
 
 @contextmanager
 def _reading(path: Path, text: str) -> Iterator[int]:
-    """A descriptor from which a tool reads the text: a file, as a pipe holds 64 kB before somebody reads it."""
+    """A descriptor for reading the text. A file, because a pipe blocks its writer after 64 kB."""
     if not text:
         yield DEVNULL
         return
@@ -294,7 +293,7 @@ def _ending(code: int) -> str:
 
 
 class Lines:
-    """Whole lines of a growing file; fio ends those that it will write over with a carriage return."""
+    """Whole lines of a growing file. A line may end with a carriage return: fio overwrites its status line."""
 
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
         self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""

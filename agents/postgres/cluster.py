@@ -85,7 +85,7 @@ def _starts(system: System, account: Account, bin_dir: str) -> bool:
 
 
 def named(name: str) -> Optional[Account]:
-    """The account of this name; None for none."""
+    """The account of this name; None if there is none."""
     import pwd
 
     try:
@@ -96,7 +96,7 @@ def named(name: str) -> Optional[Account]:
 
 
 def reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
-    """Whether it can execute PostgreSQL's programs and get at the directory."""
+    """Whether the account can execute PostgreSQL's programs and reach the directory."""
     tests = ["-x", f"{bin_dir}/postgres", "-a", "-x", f"{bin_dir}/initdb", "-a", "-x", data_dir]
     try:
         return system.run(["test", *tests], user=account.user, group=account.group).code == 0

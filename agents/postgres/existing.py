@@ -38,8 +38,8 @@ select json_build_object(
 
 
 class Existing(Owned, Target):
-    """The cluster of a target of kind `existing`; `emit` tells what is done, and `make_room` makes a directory that
-    `load_account` alone reads."""
+    """The cluster of a target of kind `existing`; `emit` records what is done, and `make_room` creates a directory
+    that only `load_account` can read."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Existing(Owned, Target):
             owner = (entry["uid"], entry["gid"]) if self.account.user is not None else None
             self._put("postgresql", self.conf_file, "\n".join(lines) + "\n", owner)
         if not stopped:
-            self._make_database()  # before a restart: one who cannot get in restarts nothing
+            self._make_database()  # before a restart: a run whose load cannot connect restarts nothing
         if self._restart:
             self._stop()
 
@@ -175,7 +175,7 @@ class Existing(Owned, Target):
             raise HostFailure(f"{edited[0]} was changed after {self.pgdata} has last read it", hint)
 
     def _check_free(self) -> None:
-        """Whether what a run makes and drops has names that nothing has."""
+        """HostFailure if the cluster has a database or role of the names that a run creates and drops."""
         for kind, is_taken in self.sql(guest.TAKEN, "postgres").items():
             if is_taken:
                 name = {"database": DATABASE, "role": guest.NAME}[kind]
@@ -274,24 +274,25 @@ class Existing(Owned, Target):
         self._emit("write", {key: record[key] for key in ("setting", "key", "original", "wanted", "found")})
 
     def _make_database(self) -> None:
-        """The database of the load and the role that reaches nothing else; a resumed run gets another password."""
+        """Create the database of the load and its role; a resumed run sets another password."""
         if self._passfile:
             return
         if self._journal.unfinished("database", "dropped") is None:
             self._check_free()
             self._journal.note("role", name=guest.NAME)
             self._journal.note("database", name=DATABASE)
-            for statement in guest.making(self.major):
+            for statement in guest.creation(self.major):
                 self.sql(statement, "postgres")
-            for statement in guest.equipping():
+            for statement in guest.extensions():
                 self.sql(statement, DATABASE)
         secret, self._passfile = secrets.token_hex(32), self._make_room() / "pgpass"
         self.sql(guest.password(secret), "postgres")
         write_passfile(self._passfile, secret, self.load_account)
         self.database = DATABASE
-        self._check_let_in()
+        self._check_login()
 
-    def _check_let_in(self) -> None:
+    def _check_login(self) -> None:
+        """HostFailure if pg_hba.conf does not let the role of the load in."""
         shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], self.load_env, "", self.load_account)
         if shown.code:
             line = f"local {DATABASE} {guest.NAME} scram-sha-256"

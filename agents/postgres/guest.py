@@ -1,7 +1,7 @@
-"""The load in somebody else's cluster: a role of the run's own that reaches one database, which is the run's own too.
+"""The role of the load in an existing cluster. It owns one database; both are created for the run and dropped after it.
 
-It is let in by a password of this run, or by `peer` where an account of its name runs the load. Our own sessions there
-are a superuser's. So they resolve names in schemas alone that the load cannot change: service.SEARCH.
+The role logs in with a password of this run, or by `peer` if the load runs as the account of its name. The agent's own
+sessions are a superuser's: their search_path has only schemas that the load cannot change (service.SEARCH).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .load_role import EXTENSIONS, RESET
 from .scram import verifier
 from .service import DATABASE, TOOLS
 
-NAME = "proving-load"  # of the role, and of the account that `peer` lets in as it
-# Whether the names are free: what is there already is not ours, and must not be dropped.
+NAME = "proving-load"  # of the role, and of the account that `peer` accepts for it
+# Whether the names are taken. A run must not drop a database or role that it did not create.
 TAKEN = f"""
 select json_build_object('database', exists (select from pg_database where datname = '{DATABASE}'),
   'role', exists (select from pg_roles where rolname = '{NAME}'))
@@ -25,27 +25,27 @@ END_SESSIONS = f"""
 select to_json(count(pg_terminate_backend(pid))) from pg_stat_activity
 where (datname = '{DATABASE}' or usename = '{NAME}') and pid <> pg_backend_pid()
 """  # noqa: S608
-# Databases where the role owns something, or was granted something: it can go when nothing of that is left.
+# Databases where the role owns objects or has privileges. It can be dropped only without any.
 TRACES = f"""
-with ours as (select oid from pg_roles where rolname = '{NAME}')
-select coalesce(json_agg(datname), '[]') from pg_database where exists (select from ours) and (datname = 'postgres'
-  or oid in (select dbid from pg_shdepend join ours on refobjid = ours.oid where refclassid = 'pg_authid'::regclass))
+with load as (select oid from pg_roles where rolname = '{NAME}')
+select coalesce(json_agg(datname), '[]') from pg_database where exists (select from load) and (datname = 'postgres'
+  or oid in (select dbid from pg_shdepend join load on refobjid = load.oid where refclassid = 'pg_authid'::regclass))
 """  # noqa: S608
 
 
 def account(system: System, owner: Account, bin_dir: str) -> Account:
-    """Who runs the load: the account NAME where it can, so that no program of the load is the cluster's owner."""
+    """The account that runs the load: NAME if it can reach PostgreSQL's programs, else the cluster's owner."""
     candidate = named(NAME) if system.euid() == 0 else None
     return candidate if candidate and reaches(system, candidate, bin_dir, "/tmp") else owner  # noqa: S108
 
 
 def quoted() -> str:
-    """The role in a statement."""
+    """The role as an SQL identifier."""
     return f'"{NAME}"'
 
 
-def making(major: int) -> list[str]:
-    """Pure. What makes role and database, in the database postgres."""
+def creation(major: int) -> list[str]:
+    """Pure. Statements for the database postgres that create the role and its database."""
     refused = "nosuperuser nocreatedb nocreaterole noreplication nobypassrls"
     return [
         f"create role {quoted()} login {refused}",
@@ -55,8 +55,8 @@ def making(major: int) -> list[str]:
     ]
 
 
-def equipping() -> list[str]:
-    """Pure. What the load needs of a superuser's in its database, before it first connects."""
+def extensions() -> list[str]:
+    """Pure. Statements for the database of the load that give it what only a superuser can: extensions, counters."""
     return [
         f"create schema {TOOLS}",
         f"grant usage on schema {TOOLS} to public",
@@ -70,11 +70,11 @@ def password(secret: str) -> str:
     return f"alter role {quoted()} password '{verifier(secret, os.urandom(16))}'"
 
 
-def forgetting() -> str:
-    """Pure. Drops what the role has in one database, and what it was granted on tablespaces."""
+def drop_owned() -> str:
+    """Pure. Drops the objects and privileges of the role in one database, and its privileges on tablespaces."""
     return f"drop owned by {quoted()}"
 
 
-def dropping() -> str:
-    """Pure."""
+def drop_role() -> str:
+    """Pure. Drops the role, after drop_owned() in each database of TRACES."""
     return f"drop role if exists {quoted()}"

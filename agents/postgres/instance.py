@@ -57,7 +57,7 @@ class Instance:
 
     @property
     def load_role(self) -> str:
-        """The role of the load as a statement names it; "" where it connects as we do."""
+        """The role of the load as an SQL identifier; "" if the load connects as the agent does."""
         return ""
 
     @property
@@ -82,7 +82,7 @@ class Instance:
         return self._first_value(query, database, self.env, self.account)
 
     def load_sql(self, query: str, database: str = "") -> Any:
-        """The same as the load: what is asked of its tables may be a view, with functions that the load made."""
+        """The same as the role of the load, for queries of its tables: they may be views that call its functions."""
         return self._first_value(query, database, self.load_env, self.load_account)
 
     def _first_value(self, query: str, database: str, env: Mapping[str, str], account: Account) -> Any:

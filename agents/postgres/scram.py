@@ -1,4 +1,4 @@
-"""What PostgreSQL stores of a password, so that neither its log nor a statement shows more than that."""
+"""SCRAM verifiers of passwords: statements with these show no password, and neither does PostgreSQL's log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ITERATIONS = 4096  # PostgreSQL's own
 
 
 def verifier(password: str, salt: bytes) -> str:
-    """Pure. What PostgreSQL stores of a password for SCRAM (RFC 5803)."""
+    """Pure. The verifier of a password as PostgreSQL stores it (RFC 5803)."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
     stored = hashlib.sha256(hmac.new(salted, b"Client Key", "sha256").digest()).digest()
     server = hmac.new(salted, b"Server Key", "sha256").digest()

@@ -28,7 +28,7 @@ RELOAD_S = 30.0
 LOOK_S = 0.05
 DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
-TOOLS = "proving_tools"  # a schema in it, of extensions; it belongs to the superuser
+TOOLS = "proving_tools"  # its schema for extensions, which the superuser owns
 SEARCH = f"-c search_path=pg_catalog,{TOOLS}"
 # What of the postmaster's environment it is started with again; the rest may be secret and is of no use to it.
 KEPT = re.compile(r"^(LANG|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|PATH|HOME)$")
@@ -60,7 +60,7 @@ class Owned(Instance):
 
     @property
     def env(self) -> dict[str, str]:
-        # A superuser's session in a database whose owner is the load: names must not lead to what the load made there.
+        # A superuser's session, perhaps in the database of the load: names must not resolve to objects of the load.
         return {**super().env, "PGOPTIONS": SEARCH}
 
     @property

@@ -43,7 +43,7 @@ class Account:
 
     @property
     def owner(self) -> Optional[tuple[int, int]]:
-        """(uid, gid) that files are given to; None where it is us."""
+        """(uid, gid) for files of this account; None for the agent's own."""
         return None if self.user is None else (self.user, self.group or 0)
 
 

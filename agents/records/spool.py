@@ -33,8 +33,8 @@ def sync_dir(path: Path) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put `data` under `path` so that a reader, or a power cut, finds the old file or the new, never a part. Only we
-    may read it. For directories that are ours alone: in those of others host/owned.py writes."""
+    """Replace a file atomically: readers and a power cut see the old content or the new. Only the agent can read it.
+    Only for directories of the agent: in those of other accounts use host/owned.py."""
     fresh = path.with_name(path.name + ".new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:

@@ -37,7 +37,7 @@ class Handback:
         """While the server still has our values."""
         if self._service.is_ready():
             with suppress(Failure, OSError):  # tried again when it runs as theirs
-                self._drop_ours()
+                self._drop_database_and_role()
         self._attempt(self._stop)
 
     def after(self) -> None:
@@ -56,12 +56,12 @@ class Handback:
         except OSError as error:
             self.unproven.append(f"{self._entry['data_dir']}: {error}")
 
-    def _ours(self) -> tuple[Optional[Record], Optional[Record]]:
-        """Database and role of the load, as long as they may be there."""
+    def _database_and_role(self) -> tuple[Optional[Record], Optional[Record]]:
+        """The journal's entries of the database and role of the load, until they are dropped."""
         return self._journal.unfinished("database", "dropped"), self._journal.unfinished("role", "dropped")
 
-    def _drop_ours(self) -> None:
-        database, role = self._ours()
+    def _drop_database_and_role(self) -> None:
+        database, role = self._database_and_role()
         if database is None and role is None:
             return
         owned = self._owned()
@@ -71,8 +71,8 @@ class Handback:
             self._journal.note("dropped", of=database["seq"])
         if role:
             for name in owned.sql(guest.TRACES):
-                owned.sql(guest.forgetting(), name)
-            owned.sql(guest.dropping())
+                owned.sql(guest.drop_owned(), name)
+            owned.sql(guest.drop_role())
             self._journal.note("dropped", of=role["seq"])
 
     def _owned(self) -> Owned:
@@ -99,9 +99,9 @@ class Handback:
         # What a later boot has started is its admin's wish, not ours to stop.
         rebooted = self._entry["boot_id"] != self._system.boot_id()
         wanted = self._entry["was"] == "running" or (running and rebooted)
-        if wanted or any(self._ours()):
+        if wanted or any(self._database_and_role()):
             self._run_as_theirs(running)
-            self._drop_ours()
+            self._drop_database_and_role()
             self._prove_parameters(self._owned())
         if not wanted:
             self._service.stop()

@@ -246,8 +246,8 @@ def plan_dataset(spec: Spec) -> None:
 
 
 def check_data(spec: Spec) -> None:
-    """Pure. Unplannable when a step works on another kind of data set than the run has. A client has none: it lies on
-    the server."""
+    """Pure. Unplannable when a step needs another kind of data set than the run has. A client is not checked: the data
+    set is on the server."""
     if (spec["target"] or {}).get("kind") == "remote":
         return
     found = (spec.get("dataset") or {}).get("kind")

@@ -263,7 +263,7 @@ class Session:
             self._lent = self._lent or lend(self)
 
     def _prove_data(self) -> None:
-        """That the load left its data set as its rules have it."""
+        """Check the consistency of the data set after the load."""
         if self.cluster:
             from ..datasets import conditions
 
@@ -381,7 +381,7 @@ class Session:
             self.log("info", message)
 
     def _beside(self, argv: list[str], purpose: str, out: Path, account: Account, stdin: int) -> Child:
-        """A program of ours that is not the load: it runs beside the agent, not on the load generator's cpus."""
+        """A program of the agent, not of the load: it runs on the agent's cpus, not on the load generator's."""
         env = self.cluster.env if self.cluster and account is self.cluster.account else {}
         self.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
         with (out / f"{purpose}.stderr").open("wb") as stderr:

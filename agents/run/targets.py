@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from ..host import owned

@@ -161,7 +161,7 @@ def prewarm(scene: Scene, names: list[str]) -> list[Proof]:
 
 def _load(scene: Scene, name: str, can_count: bool) -> Proof:
     assert scene.sql  # noqa: S101 - for the type checker
-    # Our own sessions have no schema of the user's in their search_path.
+    # The search_path of the agent's sessions has no user schemas.
     literal = "'" + (name if "." in name else f"public.{name}").replace("'", "''") + "'"
     name = name[len("public.") :] if name.startswith("public.") else name
     told = scene.sql(_LOAD.format(name=literal))

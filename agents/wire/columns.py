@@ -13,7 +13,7 @@ class Column:
     Columns of one `group` share a panel, which is drawn by default where they are `shown`. `better` is higher, lower or
     "" for neither. A `gauge` is a value of the moment; all other columns count since the previous sample. A `heat`
     group has a row for each part of the machine and is always drawn as a heat map; the columns of a `stacked` group add
-    up to a whole, and are drawn as areas on top of each other."""
+    up to a whole and are drawn as stacked areas."""
 
     unit: str
     help: str

@@ -16,9 +16,9 @@ from .wait import Wait
 
 _ALL = (PgBench(), Fio(), PgTestFsync(), PgTestTiming(), Sysbench(), Tpcc(), Sql(), Command(), Wait())
 WORKLOADS: dict[str, Workload] = {workload.kind: workload for workload in _ALL}
-# What load generators report per second, in the order of the catalogue: source -> its columns.
-SAMPLES: dict[str, Columns] = {source: told for workload in _ALL for source, told in workload.samples.items()}
-# Those whose reports have a throughput, by kind, which is also their source: the columns that add up to it.
+# Per-second samples of load generators, in the order of the catalogue: source -> its columns.
+SAMPLES: dict[str, Columns] = {source: columns for workload in _ALL for source, columns in workload.samples.items()}
+# Throughput of load generators: kind, which is also the source of their samples -> the columns that add up to it.
 RATES: dict[str, tuple[str, ...]] = {workload.kind: workload.rates for workload in _ALL if workload.rates}
 
 __all__ = ["RATES", "SAMPLES", "WORKLOADS", "Context", "Metric", "Named", "Trace", "Workload"]

@@ -144,7 +144,7 @@ class Workload(ABC):
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
-    dataset = ""  # the kind of data set that it works on, where no other will do
+    dataset = ""  # the kind of data set that it needs; "" for any
     samples: dict[str, Columns] = {}  # source -> the columns of the time series that a step of it yields
     rates: tuple[str, ...] = ()  # the columns of its own source that add up to its throughput
     ends_when_steady = False  # whether a warm-up may wait until its throughput is steady
@@ -180,7 +180,7 @@ class Workload(ABC):
         return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
 
     def connections(self, options: Options) -> int:
-        """Pure. How many connections to PostgreSQL a step with these options opens at once; 0 where nobody can tell."""
+        """Pure. How many connections to PostgreSQL a step with these options opens at once; 0 if unknown."""
         return 0
 
     def traces(self, options: Options) -> bool:

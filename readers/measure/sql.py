@@ -79,7 +79,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def plan_shapes(raw: bytes) -> list[str]:
-    """Of what psql printed of explained executions: the different plans in the order in which they came."""
+    """The distinct plan shapes in psql's output of explained executions, by first appearance."""
     blocks, _ = _executions(raw)
     return list(dict.fromkeys(plan.shape for block in blocks for plan in parse_explain(block).plans))
 

@@ -177,7 +177,7 @@ def test_the_conditions_of_tpcc_are_checked_in_an_existing_cluster(theirs: Their
     assert [proof["ok"] for proof in of(events, "proof", setting="dataset")] == [True] * 4
 
 
-def test_a_tablespace_of_theirs_can_be_used_and_is_theirs_afterwards(theirs: Theirs, run: Any) -> None:
+def test_an_existing_tablespace_can_be_used_and_has_its_privileges_back_afterwards(theirs: Theirs, run: Any) -> None:
     place = theirs.root / "fast"
     place.mkdir()
     shutil.chown(place, OWNER)
@@ -191,7 +191,9 @@ def test_a_tablespace_of_theirs_can_be_used_and_is_theirs_afterwards(theirs: The
     assert "proving-load" not in theirs.sql("select spcacl from pg_tablespace where spcname = 'fast'")
 
 
-def test_what_the_role_has_in_other_databases_goes_with_it(theirs: Theirs, agent: Connection, spec: Spec) -> None:
+def test_objects_and_privileges_of_the_role_in_other_databases_are_dropped_with_it(
+    theirs: Theirs, agent: Connection, spec: Spec
+) -> None:
     before = theirs.start().snapshot()
     submitted = agent.submit({**spec(time_s=3), "target": theirs.target()})
     agent.events(submitted, until="RUNNING")
@@ -203,9 +205,7 @@ def test_what_the_role_has_in_other_databases_goes_with_it(theirs: Theirs, agent
     assert theirs.sql("select count(*) from pg_namespace where nspname = 'left_behind'") == "0"
 
 
-def test_where_the_role_is_not_let_in_nothing_is_restarted_and_the_line_to_add_is_said(
-    theirs: Theirs, run: Any
-) -> None:
+def test_a_role_that_cannot_log_in_restarts_nothing_and_the_hint_has_the_line_to_add(theirs: Theirs, run: Any) -> None:
     theirs.let_in("")
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
@@ -220,7 +220,7 @@ def test_where_the_role_is_not_let_in_nothing_is_restarted_and_the_line_to_add_i
 def test_an_account_of_its_own_is_let_in_by_peer_and_runs_the_load(
     theirs: Theirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the role's name; here another one plays it, which pg_ident.conf maps."""
+    """The account daemon stands in for proving-load here; pg_ident.conf maps it."""
     theirs.let_in("local proving_ground proving-load peer map=guest")
     theirs.configure("guest daemon proving-load", file="pg_ident.conf")
     before = theirs.start().snapshot()

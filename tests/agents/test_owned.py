@@ -74,7 +74,9 @@ def test_a_link_in_the_place_of_a_directory_leads_nowhere(place: Path, act: str)
     assert contents(place / "precious") == {"shadow": ("secret", 0)}
 
 
-@pytest.mark.parametrize("act", ["create", "append", "read", "opened", "make_directory", "make_directories", "remove_tree"])
+@pytest.mark.parametrize(
+    "act", ["create", "append", "read", "opened", "make_directory", "make_directories", "remove_tree"]
+)
 def test_a_link_in_the_place_of_a_file_is_refused(place: Path, act: str) -> None:
     plant(place / "theirs/file", place / "precious/shadow")
 

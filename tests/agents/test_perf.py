@@ -1,4 +1,4 @@
-"""Hardware counters beside a load: what perf prints, what a machine does not count, and that perf ends with the run."""
+"""The collector perf: parsing its output, missing counters, and its end with the run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_backends_that_connect_later_are_counted_and_missing_counters_named_once
     seen = [sample["values"] for sample in of(events, "sample", source="perf")]
     assert max(values["context-switches"] for values in seen) > 100  # the load's, not those of an idle postmaster
     assert all(name in seen[-1] for name in KERNEL)
-    named = [told["message"] for told in of(events, "log") if told["message"].startswith("collector perf: ")]
+    named = [log["message"] for log in of(events, "log") if log["message"].startswith("collector perf: ")]
     assert len(named) == (0 if all(name in seen[-1] for name in HARDWARE) else 1)
     (measured,) = of(events, "measured")
     assert measured["costs"]["perf"]["apart_s"] > 0

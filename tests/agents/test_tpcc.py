@@ -1,4 +1,4 @@
-"""tpcc, carried out: its data set, its five transactions in both ways, and the conditions that hold after each run."""
+"""tpcc: its data set, its five transactions as statements and as functions, and its consistency conditions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from .theirs import DEBIANS
 Spec = dict[str, Any]
 Make = Callable[..., Spec]
 TPCC, DATA = WORKLOADS["tpcc"], DATASETS["tpcc"]
-TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
-# One statement for each condition, which breaks it.
+# One statement per condition, which violates it.
 BREAKS = (
     "update warehouse set w_ytd = w_ytd + 1 where w_id = 1;"
     "update district set d_next_o_id = d_next_o_id + 1 where d_w_id = 1 and d_id = 2;"
@@ -38,6 +37,7 @@ create function refuse_superuser() returns boolean language plpgsql as $f$ begin
   return true; end $f$;
 create view warehouse as select * from real_warehouse where refuse_superuser()
 """
+
 
 @pytest.fixture
 def tpcc(spec: Make) -> Make:
@@ -128,7 +128,7 @@ def test_rolled_back_new_orders_leave_nothing(agent: Connection, tpcc: Make) -> 
     assert agent.file(run, "out/left/stdout").startswith(b'{"o_id":3000}')
 
 
-def test_terminals_wait_and_their_latency_leaves_that_out(agent: Connection, tpcc: Make) -> None:
+def test_latencies_exclude_the_waits_of_terminals(agent: Connection, tpcc: Make) -> None:
     wanted = tpcc(terminals=True, weights={"stock_level": 1, "order_status": 1}, clients=3, jobs=1, transactions=1)
 
     figures, _ = ended_well(agent, wanted)
@@ -159,16 +159,16 @@ def test_the_conditions_are_checked_without_rights_of_a_superuser(agent: Connect
     assert conditions(events) == [True] * 4
 
 
-def test_a_data_set_is_the_same_whoever_many_make_it() -> None:
+def test_the_number_of_jobs_does_not_change_the_fingerprint() -> None:
     same = [DATA.fingerprint({"warehouses": 2, **jobs}, 18) for jobs in ({}, {"jobs": 1}, {"jobs": 9})]
 
     assert len(set(same)) == 1 and DATA.fingerprint({"warehouses": 3}, 18) not in same
 
 
-def test_an_old_server_has_neither_the_data_nor_the_load() -> None:
+def test_a_server_before_12_is_refused_for_the_data_set_and_the_load() -> None:
     with pytest.raises(Unplannable, match="PostgreSQL 12 or later, not 11"):
         DATA.steps({}, 11)
-    with pytest.raises(Unplannable, match="PostgreSQL 12 or newer, not 11"):
+    with pytest.raises(Unplannable, match="PostgreSQL 12 or later, not 11"):
         TPCC.check_version({}, 11)
 
 
@@ -190,7 +190,7 @@ def test_a_client_of_another_machine_has_no_data_set_of_its_own(tpcc: Make) -> N
         ({"rate_share": 0.5}, "tpcc.rate_share"),
     ],
 )
-def test_what_does_not_go_together_is_refused(options: dict[str, Any], refused: str) -> None:
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], refused: str) -> None:
     with pytest.raises(Unplannable) as failure:
         TPCC.check(options)
 
@@ -211,5 +211,5 @@ def test_figures_of_a_type_are_those_of_pgbench() -> None:
     assert TPCC.is_main("nopm") and not TPCC.is_main("payment latency_avg")
 
 
-def test_each_condition_counts_what_breaks_it() -> None:
+def test_conditions_are_named_1_to_4() -> None:
     assert [re.findall(r"condition (\d)", name) for name in CONDITIONS] == [["1"], ["2"], ["3"], ["4"]]

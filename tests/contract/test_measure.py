@@ -86,18 +86,18 @@ def test_an_output_without_tps_yields_nothing() -> None:
         measure("pgbench", {"stdout": sample("hostile-pgbench-cut_before_tps.out")})
 
 
-def test_tpcc_tells_new_orders_per_minute_the_mix_and_each_type_of_transaction() -> None:
+def test_tpcc_has_new_orders_per_minute_the_mix_and_each_type_of_transaction() -> None:
     found = by_name(measure("tpcc", {"stdout": sample("pgbench-18-tpcc.out")}))
 
     assert found["nopm"] == Measurement("nopm", 60 * 72.540178, "new orders/min", "higher", ABOUT)
     assert found["tpm"].value == 60 * found["tps"].value == 60 * 165.770509
     assert found["new_order share"].value == pytest.approx(100 * 291 / 665)
-    assert found["new_order share"].definition == "asked for: 45 %"
+    assert found["new_order share"].definition == "configured: 45 %"
     assert (found["delivery latency_avg"].value, found["delivery deadlock_failures"].value) == (52.748, 0)
     assert not [name for name in found if name.startswith("script:")]
 
 
-def test_latencies_of_tpcc_leave_out_what_terminals_wait() -> None:
+def test_latencies_of_tpcc_exclude_the_waits_of_terminals() -> None:
     outputs = {"stdout": sample("pgbench-18-tpcc_terminals.out")}
 
     found = by_name(measure("tpcc", outputs, {"terminals": True}))

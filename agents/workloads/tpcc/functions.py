@@ -1,12 +1,10 @@
-"""The five transactions as functions in the server, with the effect of the scripts of statements. Pure text of SQL."""
+"""SQL that creates the five transactions as functions, with the same effect as the scripts of statements. Pure."""
 
 from __future__ import annotations
 
-from .rules import DISTRICTS
+from .rules import DISTRICTS, DISTS
 
-_DISTS = ", ".join(f"s_dist_{number:02}" for number in range(1, DISTRICTS + 1))
-
-# An item that is not there ends it early, and null says so: the caller rolls back.
+# Returns null at an item that does not exist; the caller rolls back.
 _NEW_ORDER = f"""
 create or replace function tpcc_new_order(
   w int, d int, c int, lines int, all_local int, items int[], warehouses int[], quantities int[]
@@ -33,7 +31,7 @@ begin
       s_quantity = s_quantity - quantities[line] + case when s_quantity >= quantities[line] + 10 then 0 else 91 end,
       s_ytd = s_ytd + quantities[line], s_order_cnt = s_order_cnt + 1,
       s_remote_cnt = s_remote_cnt + (warehouses[line] <> w)::int
-    where s_w_id = warehouses[line] and s_i_id = items[line] returning (array[{_DISTS}])[d] into dist;
+    where s_w_id = warehouses[line] and s_i_id = items[line] returning (array[{", ".join(DISTS)}])[d] into dist;
     insert into order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount,
       ol_dist_info)
     values (w, d, o, line, items[line], warehouses[line], quantities[line], quantities[line] * price, dist);
@@ -118,5 +116,5 @@ begin
   return low;
 end $$"""
 
-# In one transaction: `create or replace` of several steps never leaves a part of them.
+# psql -c runs them in one transaction, so never only some of them exist.
 CREATE = ";\n".join(each.strip() for each in (_NEW_ORDER, _CUSTOMER, _PAYMENT, _ORDER_STATUS, _DELIVERY, _STOCK_LEVEL))

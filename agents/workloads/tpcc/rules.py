@@ -1,4 +1,4 @@
-"""What the load and its data set share of TPC-C's rules: cardinalities, last names, transactions. Pure.
+"""Rules of TPC-C that the load and its data set share: cardinalities, last names, transactions. Pure.
 
 Clause numbers are those of TPC-C 5.11.
 """
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 ITEMS, DISTRICTS, CUSTOMERS, NEW_ORDERS, MOST_LINES = 100_000, 10, 3000, 900, 15
 NAMES = 1000
+DISTS = tuple(f"s_dist_{number:02}" for number in range(1, DISTRICTS + 1))  # columns of stock
+OLDEST = 12  # PostgreSQL: the first pgbench with \gset and \if, and foreign keys to partitioned tables
 SYLLABLES = ("BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING")
-# The constants C of NURand (clause 2.1.6). Of last names, load and run have one each, which differ by 65 to 119.
+# The constants C of NURand (clause 2.1.6). Those for last names, of the data and of the load, differ by 65 to 119.
 LOADED_NAMES, RUN_NAMES, RUN_CUSTOMERS, RUN_ITEMS = 157, 223, 259, 7911
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """Its name, its share in the mix in percent, and seconds of its terminal: to key it in, and to think after it (mean
-    of an exponential distribution; clause 5.2.5.7)."""
+    """`weight` is its share of the mix in percent. `keying_s` is the time to enter it at a terminal, `thinking_s` the
+    mean of the think time after it, which has an exponential distribution (clause 5.2.5.7)."""
 
     name: str
     weight: int

@@ -1,6 +1,6 @@
-"""The five transactions as scripts of pgbench: drawn by the client, executed as statements or by one function. Pure.
+"""The five transactions as scripts of pgbench, which call SQL statements or one function each. Pure.
 
-A script draws its input before its transaction begins, as a terminal does. `:warehouses` is given with -D.
+A script draws its random input before its transaction begins, as a terminal does. pgbench gets `:warehouses` with -D.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable
 from .rules import (
     CUSTOMERS,
     DISTRICTS,
+    DISTS,
     ITEMS,
     LONGEST_THINKING,
     MOST_LINES,
@@ -23,9 +24,9 @@ from .rules import (
 )
 
 Options = dict[str, Any]
-UNKNOWN = ITEMS + 1  # an item that is not there
+UNKNOWN = ITEMS + 1  # an item that does not exist
 LINES = range(1, MOST_LINES + 1)
-_DISTS = ", ".join(f"s_dist_{number:02}" for number in range(1, DISTRICTS + 1))
+_DISTS = ", ".join(DISTS)
 _OTHER = "1 + (:w + random(0, greatest(:warehouses - 2, 0))) % :warehouses"
 
 
@@ -36,7 +37,7 @@ def weights(options: Options) -> dict[str, int]:
 
 
 def scripts(options: Options) -> list[dict[str, Any]]:
-    """As pgbench's option `scripts` has them."""
+    """The value of the option `scripts` of the workload pgbench."""
     chosen = weights(options)
     return [
         {"name": each.name, "weight": chosen[each.name], "text": script(each, options)}
@@ -59,7 +60,7 @@ def _at_terminal(transaction: Transaction, lines: Iterable[str]) -> list[str]:
 
 
 def _home(options: Options) -> list[str]:
-    """The warehouse of the terminal and a district. Stock-Level alone keeps to the district of its terminal."""
+    """The warehouse and district of the terminal. Only Stock-Level uses the district."""
     if options.get("home") == "client":
         return [r"\set w 1 + :client_id % :warehouses", rf"\set home_d 1 + :client_id / :warehouses % {DISTRICTS}"]
     return [r"\set w random(1, :warehouses)", rf"\set home_d random(1, {DISTRICTS})"]
@@ -80,7 +81,7 @@ def _customer() -> list[str]:
 
 
 def _find(warehouse: str, district: str) -> list[str]:
-    """The customer in the middle of those with the last name, by first name."""
+    """The customer with this last name whose first name is the median."""
     return [
         r"\if :by_name",
         "select c_id as c from (select c_id, row_number() over (order by c_first) as place, count(*) over () as found",
@@ -96,7 +97,7 @@ def _named() -> str:
 
 
 def _text(variable: str, options: Options) -> str:
-    """A variable that holds a string: with simple queries, pgbench puts its text into that of the statement."""
+    """A variable that holds a string. In simple query mode pgbench inserts its text into the statement."""
     return f"':{variable}'" if options.get("mode", "simple") == "simple" else f":{variable}::text"
 
 
@@ -132,7 +133,7 @@ def _new_order(options: Options) -> list[str]:
         "insert into orders (o_entry_d, o_w_id, o_d_id, o_id, o_c_id, o_ol_cnt, o_all_local)",
         "values (now(), :w, :d, :o_id, :c, :lines, :local);",
         "insert into new_order (no_w_id, no_d_id, no_o_id) values (:w, :d, :o_id);",
-        # In one order for all, so that no two orders wait for each other.
+        # Rows are locked in the same order by all, which avoids deadlocks.
         f"select s_quantity from (values {rows}) wanted (w, i) join stock on s_w_id = w and s_i_id = i",
         "order by s_w_id, s_i_id for update of stock;",
         *(each for line in LINES for each in _line(line, options)),
@@ -235,7 +236,7 @@ def _delivery(options: Options) -> list[str]:
 
 
 def _deliver(district: int) -> list[str]:
-    """The oldest new order of a district; who finds it taken by another delivery waits, and takes the next."""
+    """Deliver the oldest new order of a district. If another delivery holds it, wait and take the next one."""
     return [
         "with oldest as (select no_w_id, no_d_id, no_o_id from new_order",
         f"  where no_w_id = :w and no_d_id = {district} order by no_o_id limit 1 for update),",

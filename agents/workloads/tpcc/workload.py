@@ -9,21 +9,20 @@ from ..base import DAY_S, OF_TRANSACTIONS, TRACED, Context, Metric, Options, Wor
 from ..pgbench import SAMPLES, PgBench
 from ..pgbench_options import METRICS
 from .functions import CREATE
-from .rules import LONGEST_THINKING, TRANSACTIONS
+from .rules import LONGEST_THINKING, OLDEST, TRANSACTIONS
 from .scripts import scripts, weights
 
 if TYPE_CHECKING:
     from ...run.bench import Bench
     from ..base import Stage
 
-OLDEST = 12  # the first pgbench with \gset and \if
-DETAILED = 15  # the first that goes on after a failure, and tells failures by their kind
+DETAILED = 15  # PostgreSQL: the first pgbench that continues after a failure and counts failures by type
 PGBENCH = PgBench()
 SHARED = (
     *("mode", "clients", "jobs", "time_s", "transactions", "connect", "rate", "rate_share", "rate_of"),
     *("latency_limit_ms", "max_tries", "exit_on_abort", "sampling_rate", "progress_s", "random_seed", "tracer"),
 )
-# After its time, clients end their transactions, of which one may wait at its terminal.
+# When the time is over, each client ends its transaction, which includes the waits of its terminal.
 SPARE_S = 120.0 + max(each.keying_s + LONGEST_THINKING * each.thinking_s for each in TRANSACTIONS)
 READS = ("order_status", "stock_level")
 OF_TYPE = ("latency_avg", "latency_p50", "latency_p90", "latency_p95", "latency_p99", "latency_max")
@@ -62,8 +61,8 @@ class Tpcc(Workload):
                 "type": "string",
                 "enum": ["sql", "functions"],
                 "title": "How transactions are executed",
-                "description": "sql: statement by statement, with a round trip each. functions: one call of a function "
-                "in the server each",
+                "description": "sql: one round trip per statement. functions: one call of a server function per "
+                "transaction",
                 "default": "sql",
             },
             **_SHARED,
@@ -71,8 +70,7 @@ class Tpcc(Workload):
             "weights": {
                 "type": "object",
                 "title": "Weights of the transactions",
-                "description": ", ".join(f"{each.name} {each.weight}" for each in TRANSACTIONS)
-                + " where none is given",
+                "description": ", ".join(f"{each.name} {each.weight}" for each in TRANSACTIONS) + " by default",
                 "propertyNames": {"type": "string", "enum": [each.name for each in TRANSACTIONS]},
                 "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000000},
             },
@@ -80,13 +78,13 @@ class Tpcc(Workload):
                 "type": "string",
                 "enum": ["transaction", "client"],
                 "title": "Home warehouse",
-                "description": "transaction: any warehouse each time. client: each client keeps to one warehouse",
+                "description": "transaction: a random warehouse each time. client: one fixed warehouse per client",
                 "default": "transaction",
             },
             "terminals": {
                 "type": "boolean",
                 "title": "Keying and think times",
-                "description": "Each transaction waits 21 s on average; usual are ten clients per warehouse",
+                "description": "Each transaction waits 21 s on average; use ten clients per warehouse",
                 "default": False,
             },
             "remote_lines": _percent("Order lines from another warehouse, percent", 1),
@@ -97,7 +95,7 @@ class Tpcc(Workload):
     }
 
     def named(self, name: str) -> str:
-        """Each figure of pgbench's, of one type of transaction: "payment latency_p99.9"."""
+        """The name without its type of transaction: latency_p99.9 for "payment latency_p99.9"."""
         prefix, _, rest = name.partition(" ")
         return rest if name not in self.metrics and prefix in {each.name for each in TRANSACTIONS} else name
 
@@ -106,7 +104,7 @@ class Tpcc(Workload):
 
     def check(self, options: Options) -> None:
         if not weights(options):
-            raise Unplannable("tpcc.weights", options["weights"], "a weight above 0 for one transaction at least")
+            raise Unplannable("tpcc.weights", options["weights"], "a weight above 0 for at least one transaction")
         try:
             PGBENCH.check(load(options))
         except Unplannable as error:
@@ -115,7 +113,7 @@ class Tpcc(Workload):
 
     def check_version(self, options: Options, major: int) -> None:
         if major < OLDEST:
-            raise Unplannable("tpcc.calls", options.get("calls", "sql"), f"PostgreSQL {OLDEST} or newer, not {major}")
+            raise Unplannable("tpcc.calls", options.get("calls", "sql"), f"PostgreSQL {OLDEST} or later, not {major}")
         super().check_version(options, major)
 
     def follows(self, options: Options) -> Optional[str]:
@@ -151,13 +149,13 @@ class Tpcc(Workload):
         PGBENCH.measure({**load(options), **detailed, "define": {"warehouses": count}}, stage, SPARE_S)
 
     def _create_functions(self, stage: Stage) -> None:
-        """In the database that this run has: data that were made long ago get the functions of today."""
+        """A data set may be older than the agent, so that each step creates the functions anew."""
         argv = [stage.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-c", CREATE]
         stage.execute(argv, purpose="functions", limit_s=DAY_S)
 
 
 def load(options: Options) -> Options:
-    """Pure. The options of pgbench that these options come to; `warehouses` is to be defined besides."""
+    """Pure. The options of the workload pgbench for these options, without the variable `warehouses`."""
     shared: dict[str, Any] = {name: options[name] for name in SHARED if name in options}
     waits = {"report_per_command": True} if options.get("terminals") else {}
     return {**shared, "log": options.get("log", "reduced"), **waits, "scripts": scripts(options)}
