@@ -27,7 +27,7 @@ _MISSES = {
 }
 KERNEL, HARDWARE = (*_SWITCHES, *_FAULTS), (*_CYCLES, *_MISSES)
 IPC = "ipc"
-EVERY_MS, PROBE_S, END_S, CHUNK = "1000", 5.0, 2.0, 1 << 16
+EVERY_MS, PROBE_S, START_S, END_S, CHUNK = "1000", 5.0, 10.0, 2.0, 1 << 16
 _MODIFIER = re.compile(r":[a-zA-Z]+$")  # as in cycles:u, where perf may count user mode only
 _MOMENT, _COUNT = re.compile(r"\d+\.\d+$"), re.compile(r"\d+(\.\d+)?$|<not (counted|supported)>$")
 
@@ -60,6 +60,13 @@ class Perf(Collector):
         self._child = self.subject.attach([*line, "-p", ",".join(map(str, pids))], "perf")
         self._events, self._rest, self._at, self._cost = len(events), b"", 0.0, 0.0
         self._intervals: dict[float, dict[str, float]] = {}
+        self._wait_until_it_counts()
+
+    def _wait_until_it_counts(self) -> None:
+        """Wait for the first interval: backends that connect before perf has attached do not inherit its counters."""
+        if not self._is_readable(START_S):
+            self.finish()
+            raise NotAvailable(f"perf did not begin to count within {START_S:g} s")
 
     def _supported(self, program: str) -> tuple[list[str], list[str]]:
         """Events that perf can count on this machine, and those that it cannot."""
@@ -87,17 +94,24 @@ class Perf(Collector):
 
     def _receive(self) -> bool:
         """Read once from perf, without waiting; whether there was output."""
-        stdout = self._child.popen.stdout
-        assert stdout is not None  # noqa: S101 - for the type checker
-        ready = select.poll()
-        ready.register(stdout.fileno(), select.POLLIN)
-        if not ready.poll(0):
+        if not self._is_readable(0.0):
             return False
-        data = os.read(stdout.fileno(), CHUNK)
+        data = os.read(self._stdout(), CHUNK)
         if not data:
             raise NotAvailable("perf has ended; see perf.stderr in the step's output")
         self._rest += data
         return True
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Whether perf has written something, or ended, within this time."""
+        ready = select.poll()
+        ready.register(self._stdout(), select.POLLIN)
+        return bool(ready.poll(seconds * 1000))
+
+    def _stdout(self) -> int:
+        stdout = self._child.popen.stdout
+        assert stdout is not None  # noqa: S101 - for the type checker
+        return stdout.fileno()
 
     def finish(self) -> dict[str, Any]:
         """End perf. Its process is in the journal, so the end of a run ends it in any case."""

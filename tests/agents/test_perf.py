@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from agents.collectors import NotAvailable, Subject
 from agents.collectors.perf import HARDWARE, KERNEL, Perf, parse, rates
+from agents.records.processes import Child
 
 from .driver import Connection, of
 from .fakes import FakeSystem
@@ -68,6 +70,37 @@ def test_without_perf_it_is_not_available() -> None:
 
     with pytest.raises(NotAvailable, match="perf is not installed"):
         Perf(Bare(), subject).start()
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, script: str) -> tuple[Perf, Child]:
+    """A collector that counts context switches, and the shell script in place of its perf."""
+    child = Child(subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE), {})
+    subject = Subject(Path("/"), postmaster=77, attach=lambda argv, purpose: child)
+    system = FakeSystem()
+    monkeypatch.setattr(system, "which", lambda tool: tool)
+    monkeypatch.setattr(system, "children", lambda pid: [])
+    monkeypatch.setattr(system, "cpu_s", lambda pid: 0.0)
+    monkeypatch.setattr(Perf, "_supported", lambda self, program: (["context-switches"], []))
+    return Perf(system, subject), child
+
+
+def test_it_has_started_only_when_perf_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    perf, _ = begun(monkeypatch, "sleep 0.5; echo '1.0;7;;context-switches;1;100.00;;'; exec sleep 60")
+
+    perf.start()
+
+    assert perf.sample() == {"context-switches": 7.0}
+    perf.finish()
+
+
+def test_a_perf_that_does_not_count_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    perf, child = begun(monkeypatch, "exec sleep 60")
+    monkeypatch.setattr("agents.collectors.perf.START_S", 0.1)
+
+    with pytest.raises(NotAvailable, match="did not begin to count"):
+        perf.start()
+
+    assert child.popen.poll() is not None
 
 
 def with_perf(spec: Spec, **options: Any) -> dict[str, Any]:
