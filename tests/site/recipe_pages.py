@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agents.workloads import WORKLOADS
@@ -175,7 +175,7 @@ def _restarts(recipe: Recipe) -> str:
 def _hours(recipe: Recipe) -> str:
     runs = recipes.planned(recipe)
     blocks = recipe["repetitions"]
-    load_s, making_s = steps.seconds(recipes.steps(recipe, REFERENCE)), _making_s(recipe)
+    load_s, data_s = steps.seconds(recipes.steps(recipe, REFERENCE)), creation_s(run.spec for run in runs)
     restarts = sum(plan.restarts(run.spec) for run in runs)
     total_s = sum(plan.seconds(run.spec) for run in runs)
     rows = [
@@ -185,12 +185,12 @@ def _hours(recipe: Recipe) -> str:
         ("a restart of the host", f"{span(plan.REBOOT_S)} until one was measured; number of restarts: {restarts}"),
         ("total", f"runs x (load + overhead) + restarts: about {span(total_s)}"),
     ]
-    if making_s:
+    if data_s:
         pace = f"{data.PACE / 1e6:.0f} MB/s"
         rows.append(
             (
                 "data, once per host",
-                f"their bytes at {pace}, an estimate: {span(making_s)}; see [data sets]({UP}datasets.md)",
+                f"their bytes at {pace}, an estimate: {span(data_s)}; see [data sets]({UP}datasets.md)",
             )
         )
     lead = "The estimate of the preview, for the host of the example:\n"
@@ -202,8 +202,12 @@ def _overhead() -> str:
     return f"{span(plan.OVERHEAD_S)} at first; then the median overhead of runs of the same shape, {enough}"
 
 
-def _making_s(recipe: Recipe) -> float:
-    return data.seconds(recipes.dataset(recipe, REFERENCE))
+def creation_s(specs: Iterable[Mapping[str, Any]]) -> float:
+    """Of all data sets that the runs use, each created once."""
+    used: list[Any] = []
+    for dataset in (spec.get("dataset") for spec in specs):
+        used += [] if dataset in used else [dataset]
+    return sum(map(data.seconds, used))
 
 
 def _answer(recipe: Recipe) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.campaigns import recipes
+from apps.campaigns.design import data
 from apps.campaigns.design.orders import ORDERS
 from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.scale import NUMBERS, WORDS
@@ -50,6 +51,19 @@ def test_the_page_of_a_recipe_says_what_is_asked_varied_restarted_and_how_it_is_
     assert f"proving run {name} --host" in page and f'{{"recipe": "{name}", "host": 1}}' in page
     assert f" = {len(recipes.planned(recipe))} " in page
     assert recipes.texts()[name] in page
+
+
+@pytest.mark.parametrize("name", recipes.catalogue())
+def test_the_page_of_a_recipe_has_the_results_of_its_trial_run(made: dict[str, str], name: str) -> None:
+    assert "There are no results yet." not in made[f"{navigation.RECIPES}/{name}"]
+
+
+def test_the_time_to_create_data_counts_each_data_set_once() -> None:
+    few, many = ({"kind": "tpcc", "options": {"warehouses": count}} for count in (1, 100))
+
+    seconds = recipe_pages.creation_s([{"dataset": few}, {"dataset": many}, {"dataset": few}, {}])
+
+    assert seconds == data.seconds(few) + data.seconds(many)
 
 
 def test_every_word_that_follows_the_host_is_explained() -> None:
