@@ -170,4 +170,10 @@ def test_two_runs_are_compared_over_time(
     page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
     expect(page.get_by_role("button", name="B tps")).to_be_visible()
     shot(page, f"compare-runs-{width}-{theme}")
+    areas = page.get_by_role("button", name="running")
+    areas.last.click()
+    expect(areas.last).to_be_focused()
+    states = "document.getElementById('compare-time').data.filter(t => t.name === 'running').map(t => t.visible)"
+    assert page.evaluate(states) == ["legendonly", "legendonly"]
+    assert [area.get_attribute("aria-pressed") for area in areas.all()] == ["false", "false"]
     assert _overflow(page) + _violations(page) + page.said == []  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results.answers.changes import figures, plans, words
+from apps.results.answers.changes import answer, figures, plans, words
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.changes.of_comparison import APART, comparison_changes
@@ -123,7 +123,42 @@ def test_levels_that_share_too_few_blocks_say_so(campaign: Campaign) -> None:
     found = campaign_changes(campaign, table)
 
     assert found.levels == []
-    assert found.note == "Too few blocks to tell what changed: a comparison needs 3 with runs of both levels."
+    assert found.note == answer.FEW_BLOCKS
+
+
+@pytest.mark.django_db
+def test_each_of_several_hosts_is_a_block_unless_they_are_identical(campaign: Campaign) -> None:
+    table = campaign_table(campaign)
+    for level in table.levels:
+        level.points[:] = [replace(point, host=f"host {point.block % 2}") for point in level.points]
+
+    found = campaign_changes(campaign, replace(table, identical_hosts=False))
+    identical = campaign_changes(campaign, replace(table, identical_hosts=True))
+
+    assert (found.levels, found.note) == ([], answer.FEW_BLOCKS)
+    assert [level.label for level in identical.levels] == ["off"]
+
+
+@pytest.mark.django_db
+def test_more_runs_than_a_page_can_scan_are_not_compared(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "MOST_RUNS", campaign.runs.count() - 1)
+
+    found = campaign_changes(campaign, campaign_table(campaign))
+
+    assert (found.levels, found.note) == ([], answer.TOO_MANY)
+
+
+@pytest.mark.django_db
+def test_the_level_of_the_answer_comes_first_and_others_are_folded(admin: User, client: Client) -> None:
+    made = observed(admin, {"on": FAST["on"], "local": FAST["on"], "off": FAST["off"]})
+    client.force_login(admin)
+
+    page = client.get(reverse("campaign_detail", args=[made.pk])).content.decode()
+
+    section = page.split("What changed with it")[1].split("</section>")[0]
+    assert "<summary>synchronous_commit=local: " in section
+    assert "<summary>synchronous_commit=off: " not in section
+    assert 'aria-label="What changed with synchronous_commit=off"' in section
 
 
 @pytest.mark.django_db
