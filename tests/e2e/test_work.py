@@ -77,7 +77,9 @@ def test_a_panel_appears_with_the_first_sample_of_its_source(
     page.wait_for_function(drawn, timeout=3000)
 
 
-def test_the_time_left_of_a_step_counts_down_between_words(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_the_time_left_of_a_step_counts_down_between_progress_events(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
     run = team["live_run"]
     seq = run.events.order_by("-seq")[0].seq + 1
     told = {"step": "measure", "done": 0.5, "eta_s": 90.0, "note": ""}

@@ -140,7 +140,7 @@ def test_a_setting_that_has_a_row_gets_no_second_one(client: Client, typed: dict
     assert [row.value for row in answer.context["rows"]] == ["0", "0,1", ""]
 
 
-def test_a_setting_that_does_not_exist_is_named_with_what_is_near(client: Client, typed: dict[str, Any]) -> None:
+def test_a_setting_that_does_not_exist_is_refused_with_similar_names(client: Client, typed: dict[str, Any]) -> None:
     answer = client.post(reverse("campaign_new"), typed | {"add": "setting", "setting": "shared_bufers"})
 
     assert b"There is no setting shared_bufers. Did you mean shared_buffers" in answer.content

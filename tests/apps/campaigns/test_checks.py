@@ -180,12 +180,12 @@ def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(adm
     client.force_login(admin)
 
     shown = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
+    checks = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
 
     actions = shown[shown.index('id="actions"') : shown.index("Start</button>")]
     assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
     assert "It cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
-    row = next(each for each in told if each["check"] == "huge pages")
+    row = next(each for each in checks if each["check"] == "huge pages")
     assert (row["field"], row["value"], row["ok"]) == (HUGE, "10000000", False)
 
 

@@ -12,7 +12,7 @@ from apps.campaigns.pages.forms import CampaignForm
 from tests.factories import FACTORS, browser, make_host, make_user
 
 
-def test_the_usual_collectors_look_on_each_second_unless_a_campaign_says_otherwise(operator: User) -> None:
+def test_the_usual_collectors_sample_each_second_unless_a_campaign_chooses_others(operator: User) -> None:
     host, client = make_host(), browser(operator)
 
     plain = client.post("/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk}).json()

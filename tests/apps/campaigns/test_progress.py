@@ -65,7 +65,7 @@ def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:
 
 
 @pytest.mark.parametrize(("since_s", "left_s"), [(4.0, 26.0), (60.0, 20.0)], ids=["under way", "late"])
-def test_what_a_run_has_taken_is_not_left_any_more(since_s: float, left_s: float) -> None:
+def test_the_time_that_an_active_run_has_taken_is_subtracted(since_s: float, left_s: float) -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
     first, second, third, fourth, *_ = campaign.runs.order_by("position")
     for run in (first, second, third):
