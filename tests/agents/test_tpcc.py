@@ -80,6 +80,31 @@ def test_five_transactions_run_by_their_weights_and_leave_the_data_consistent(
     assert conditions(events) == [True] * 4
 
 
+# Consistency condition 10 of TPC-C: C_BALANCE = sum(OL_AMOUNT) of delivered orders - sum(H_AMOUNT).
+BALANCES = """
+select count(*) as violations from customer
+left join (select h_c_w_id, h_c_d_id, h_c_id, sum(h_amount) as paid from history group by 1, 2, 3) h
+  on (h_c_w_id, h_c_d_id, h_c_id) = (c_w_id, c_d_id, c_id)
+left join (select o_w_id, o_d_id, o_c_id, sum(ol_amount) as due from orders
+  join order_line on (ol_w_id, ol_d_id, ol_o_id) = (o_w_id, o_d_id, o_id)
+  where ol_delivery_d is not null group by 1, 2, 3) o on (o_w_id, o_d_id, o_c_id) = (c_w_id, c_d_id, c_id)
+where c_balance <> coalesce(due, 0) - coalesce(paid, 0)
+"""
+
+
+@pytest.mark.parametrize("calls", ["sql", "functions"])
+def test_deliveries_and_payments_change_the_balances_of_customers(agent: Connection, tpcc: Make, calls: str) -> None:
+    wanted = tpcc(calls=calls, weights={"delivery": 1, "payment": 1})
+    query = {"query": BALANCES, "figures": {"violations": {"unit": "customers", "better": "lower"}}}
+    wanted["steps"].append({"name": "balances", "kind": "sql", "options": query})
+    run = agent.submit(wanted)
+
+    events = agent.events(run, limit_s=180)
+
+    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert agent.file(run, "out/balances/stdout").startswith(b'{"violations":0}')
+
+
 @pytest.mark.parametrize(("calls", "mode"), [("sql", "extended"), ("sql", "prepared"), ("functions", "prepared")])
 def test_transactions_run_in_every_query_mode(agent: Connection, tpcc: Make, calls: str, mode: str) -> None:
     figures, events = ended_well(agent, tpcc(calls=calls, mode=mode))
