@@ -45,6 +45,7 @@ class Collector(ABC):
     needs_postgres = False
     usual = True  # whether a run that names no collectors has it
     notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
+    slow_start = False  # whether it starts before the others, whose first rates would include the wait for it
     late = False  # its counts arrive up to a second late: what is left at the end is none of the last moments' own
 
     def __init__(self, system: System, subject: Subject) -> None:

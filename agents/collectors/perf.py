@@ -38,6 +38,7 @@ class Perf(Collector):
     needs_postgres = True
     late = True
     usual = False
+    slow_start = True
     columns = {
         **columns("instructions per cycle", "IPC", {IPC: "of PostgreSQL's processes"}, better="higher"),
         **columns("cycles", "1/s", _CYCLES),

@@ -55,7 +55,7 @@ class Onlooker:
         self._ticked, self._told, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
-        for collector in run.make_collectors(out):
+        for collector in sorted(run.make_collectors(out), key=lambda each: not each.slow_start):
             if self._carefully(collector, collector.start) is not None:
                 self._collectors.append(collector)
                 for note in collector.notes:
