@@ -18,6 +18,20 @@ from tests import populate
 pytestmark = pytest.mark.e2e
 
 
+def test_recipes_are_found_while_somebody_types(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.goto(reverse("campaign_new"))
+
+    page.get_by_label("Search", exact=True).fill("wal_compression")
+
+    expect(page.locator("#recipes").get_by_role("status")).to_contain_text("1 of ")
+    expect(page.locator("#recipes .recipe")).to_have_count(1)
+    page.get_by_label("Search", exact=True).fill("")
+    page.get_by_label("Topic").select_option("Storage")
+    expect(page.get_by_label("Use the recipe Storage qualification")).to_be_visible()
+    expect(page.get_by_label("Use the recipe CPU isolation and scaling")).not_to_be_visible()
+
+
 def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["operator"])
     page.goto(reverse("campaign_new"))

@@ -57,15 +57,22 @@ def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, a
         by=admin, host=host, recipe="cpu-placement", workload=workload, repetitions=1, seed=1
     )
 
-    runs = {run.cell["tracer"]: run for run in finish(campaign, admin)}
+    runs = {(run.cell["PostgreSQL's cpu"], run.cell["tracer"]): run for run in finish(campaign, admin)}
 
-    assert list(runs) and {proven(run, "server: every process and thread").pop() for run in runs.values()} == {"0"}
-    traced = {label: run for label, run in runs.items() if label != "no tracer"}
-    assert proven(traced["tracer on the same cpu"], "tracer: every process and thread") == {"0"}
-    assert proven(traced["tracer on another socket"], "tracer: every process and thread") == {"1"}
-    for run in traced.values():
+    assert len({server for server, _ in runs}) == 2
+    sockets = {str(row["cpu"]): row["socket"] for row in host.facts["cpus"]["topology"]}
+    traced = {cell: run for cell, run in runs.items() if cell[1] != "no tracer"}
+    for (server, _), run in runs.items():
+        assert proven(run, "server: every process and thread") == {server.removeprefix("cpu ")}
+    for (server, place), run in traced.items():
+        (cpu,) = proven(run, "tracer: every process and thread")
+        if place == "tracer on the same cpu":
+            assert cpu == server.removeprefix("cpu ")
+        if place == "tracer on another socket":
+            assert sockets[cpu] != sockets[server.removeprefix("cpu ")]
         assert found(run, "tracer events") > READS
-        assert found(run, "execution_mean") > found(runs["no tracer"], "execution_mean")
+        assert found(run, "execution_mean") > found(runs[server, "no tracer"], "execution_mean")
+    assert {place for _, place in traced} >= {"tracer on the same cpu", "tracer on another socket"}
     sentences = queries.campaign_table(campaign).overheads
     assert set(sentences) == {run.label for run in traced.values()}
     assert differences(before, look(vm)) == {}

@@ -1,4 +1,4 @@
-"""Pages of recipes: what there are, how long each would take on a host, and those of the team."""
+"""Pages of recipes: by topic or found by words, how long each would take on a host, and those of the team."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from apps.accounts.web.pages import attachment, attempt, needs, page, sentence
 from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
 from apps.campaigns.recipes.reading import LARGEST
+from apps.campaigns.recipes.topics import OTHER, TOPICS, by_topic, matches
 from apps.hosts.models import Host
 from common.errors import PlanError
 
@@ -55,13 +56,32 @@ class RecipeForm(forms.Form):
 
 
 def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
-    """All recipes; where a host is chosen, each asks for its hours there when it comes into sight."""
-    hosts = Host.objects.filter(facts_history__isnull=False).distinct().order_by("name")
-    wanted = request.GET.get("host", "")
-    chosen = next((host for host in hosts if str(host.pk) == wanted), None)
-    found = own_recipes.catalogue()
-    context = {"recipes": found.values(), "hosts": hosts, "host": chosen.pk if chosen else "", "choosing": choosing}
+    """Recipes by topic, or those that match `?q=` and `?topic=`. With a host, each asks for its duration there when it
+    comes into sight."""
+    hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
+    query, asked = request.GET.get("q", "").strip(), request.GET.get("topic", "")
+    topic = asked if asked in TOPICS else ""
+    every = own_recipes.catalogue().values()
+    listed = [each for each in every if matches(each, query) and topic in ("", each.get("topic", OTHER))]
+    context = {
+        "topics": TOPICS,
+        "query": query,
+        "topic": topic,
+        "groups": by_topic(listed),
+        "listed": len(listed),
+        "total": len(every),
+        "hosts": hosts,
+        "host": _host(hosts, request.GET.get("host")),
+        "choosing": choosing,
+    }
     return page(request, "campaigns/recipes.html", context)
+
+
+def _host(hosts: list[Host], asked: str | None) -> int | str:
+    """The key of the host that was chosen; of the only one when nothing was asked; else an empty text."""
+    if asked is None and len(hosts) == 1:
+        return hosts[0].pk
+    return next((host.pk for host in hosts if str(host.pk) == asked), "")
 
 
 @needs(Role.VIEWER)

@@ -16,6 +16,7 @@ from apps.campaigns.design.cells import DESIGNS
 from apps.campaigns.design.orders import ORDERS
 from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.levels import GENERATORS
+from apps.campaigns.recipes.topics import TOPICS
 from apps.documents import StrictLoader, read_yaml
 from apps.tuning import rules
 from common.errors import PlanError
@@ -64,6 +65,7 @@ SCHEMA: dict[str, Any] = {
         "name": NAME,
         "title": {**_LINE, "maxLength": 90},
         "question": _LINE,
+        "topic": {"type": "string", "enum": list(TOPICS)},
         "about": {**_LINE, "maxLength": 10_000},
         "chart": _LINE,
         "restarts": _LINE,
