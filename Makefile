@@ -26,8 +26,8 @@ help: ## this list
 demo: .venv-server ## the stack and a real campaign on this machine; ARGS=--once exits after the table
 	@$(BIN)/python -m embedded demo $(ARGS)
 
-up: .venv-server ## the stack alone, until Ctrl-C
-	@$(BIN)/python -m embedded up
+up: .venv-server ## the stack alone, until Ctrl-C; ARGS=--new-password for admin, if the old one is lost
+	@$(BIN)/python -m embedded up $(ARGS)
 
 run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="python manage.py shell"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)

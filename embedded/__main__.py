@@ -52,14 +52,18 @@ def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str])
         raise
 
 
-def up() -> int:
-    """The whole stack, until Ctrl-C."""
+def up(new_password: bool) -> int:
+    """The whole stack, until Ctrl-C. Creates the account `admin` the first time, or gives it another password."""
+    from embedded import admin
     from embedded.stack import Stack, default_state
 
     with Supervisor(default_state()) as supervisor:
         stack = Stack(supervisor)
         stack.start()
-        print(f"{stack.base_url}  Ctrl-C stops it", flush=True)
+        if new_password and admin.exists(stack):
+            admin.print_new_password(stack)
+        admin.token(stack)
+        print(f"{stack.base_url}  log in as {admin.ADMIN}; Ctrl-C stops it", flush=True)
         try:
             supervisor.serve()
         except Stopped:
@@ -89,7 +93,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True)
     runner = verbs.add_parser("run", help="start PostgreSQL and Valkey, run a command with them, stop them")
     runner.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
-    verbs.add_parser("up", help="start the whole stack and serve until Ctrl-C")
+    server = verbs.add_parser("up", help="start the whole stack and serve until Ctrl-C")
+    server.add_argument("--new-password", action="store_true", help="print a new password of admin; the old one ends")
     demonstration = verbs.add_parser("demo", help="start the stack and run a campaign on this machine")
     demonstration.add_argument("--once", action="store_true", help="exit after the result table")
     verbs.add_parser("clean", help="remove all state of up and demo")
@@ -106,7 +111,7 @@ def dispatch(asked: argparse.Namespace) -> int:
         return USAGE_ERROR
     if asked.verb == "demo":
         return demo(asked.once)
-    return up() if asked.verb == "up" else clean()
+    return up(asked.new_password) if asked.verb == "up" else clean()
 
 
 def _full(error: OSError) -> str:

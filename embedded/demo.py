@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from embedded import campaign, commands, machine, places
+from embedded import admin, campaign, commands, machine
 from embedded.client import Client
 from embedded.stack import Stack, default_state
 from embedded.supervisor import Stopped, Supervisor
-
-ADMIN = "admin"
 
 
 class Phases:
@@ -73,7 +71,7 @@ def _stack(once: bool, phases: Phases) -> int:
 def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
     """The recipe, run through the API on this machine: its result table, and the address of its page."""
     with phases.phase("host"):
-        client = Client(stack.base_url, _token(stack))
+        client = Client(stack.base_url, admin.token(stack))
         host = campaign.register(client, stack.loopback)
         print(f"{host['name']}: {campaign.say_level(host)}\nrecipe {campaign.RECIPE}:", flush=True)
     with phases.phase("runs"):
@@ -81,16 +79,6 @@ def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
     with phases.phase("results"):
         table = client.get(f"campaigns/{ended['id']}/results/")
     return table, f"{stack.base_url}/campaigns/{ended['id']}/"
-
-
-def _token(stack: Stack) -> str:
-    """The demo's own API token; the first time also an admin for the browser, whose password is printed this once."""
-    kept = stack.state / "token"
-    if not kept.exists():
-        print(stack.manage("create_admin", ADMIN).strip(), flush=True)
-        issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
-        places.write_private(kept, issued.split()[-1])
-    return kept.read_text()
 
 
 def _serve(supervisor: Supervisor) -> int:

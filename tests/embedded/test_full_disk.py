@@ -13,7 +13,7 @@ from embedded import __main__ as program
 def test_a_disk_without_room_is_named_without_a_traceback(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full() -> int:
+    def full(_: bool) -> int:
         raise OSError(number, "No space left on device", "/srv/var/secrets.json")
 
     monkeypatch.setattr(program, "up", full)
@@ -24,7 +24,7 @@ def test_a_disk_without_room_is_named_without_a_traceback(
 
 
 def test_another_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> int:
+    def broken(_: bool) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(program, "up", broken)

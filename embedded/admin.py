@@ -1,0 +1,33 @@
+"""The account `admin` of the stack in a state directory, for the browser and for the demo's own requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embedded import places
+from embedded.stack import Stack
+
+ADMIN = "admin"
+
+
+def exists(stack: Stack) -> bool:
+    """Whether an earlier start created the account."""
+    return _kept(stack).exists()
+
+
+def token(stack: Stack) -> str:
+    """The API token of `admin`. The first call creates the account, and prints its password this once."""
+    if not exists(stack):
+        print(stack.manage("create_admin", ADMIN).strip(), flush=True)
+        issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
+        places.write_private(_kept(stack), issued.split()[-1])
+    return _kept(stack).read_text()
+
+
+def print_new_password(stack: Stack) -> None:
+    """Replace the password of `admin`, for whom the old one is lost."""
+    print(stack.manage("create_admin", ADMIN, "--reset").strip(), flush=True)
+
+
+def _kept(stack: Stack) -> Path:
+    return stack.state / "token"
