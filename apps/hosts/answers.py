@@ -1,36 +1,110 @@
-"""What an agent says of itself and its host, checked before anything is stored: typed, bounded, and storable. Pure.
+"""Every answer of an agent, checked before anybody sees it: typed, bounded, and storable. Pure.
 
-A host may say anything. What breaks the rules is a HostError, and nothing of it is kept.
+A host may say anything. An answer that breaks the rules is a RefusedError, and nothing of it is kept. A new verb of the
+protocol needs its row in ANSWERS.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from typing import Any
 
 from agents.host import cpulist
+from agents.wire.protocol import STATES
 from apps.hosts import changes, topology
+from apps.hosts.shapes import (
+    FAILURE,
+    STEP,
+    UUID,
+    WALL,
+    Shape,
+    anything,
+    many,
+    maybe,
+    number,
+    plain,
+    record,
+    storable,
+    table,
+    text,
+    truth,
+    whole,
+    word,
+)
 from common.errors import HostError
 
 MAX_RUNS = 10_000
-MAX_DEPTH = 40
-MAX_VALUES = 200_000  # of the largest machines, facts have some 20,000
-MAX_TEXT = 65_536
-MAX_RECOVERED, MAX_DID, MAX_WORDS = 50, 200, 500
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
-_TEXTS = {
-    "agent": r"source|[0-9a-f]{64}",
-    "version": r"[\x20-\x7e]{0,32}",
-    "commit": r"[\x20-\x7e]{0,64}",
-    "python": r"[\x20-\x7e]{0,32}",
-    "level": "root|user",
-    "supervisor": "systemd|detached",
-    "units": "current|outdated|absent|unavailable",
-    "machine_id": r"[0-9A-Za-z-]{1,64}",
-    "boot_id": r"[0-9A-Za-z-]{1,64}",
+MAX_BYTES = 8 << 20
+MAX_RECOVERED, MAX_DID, MAX_WORDS = 50, 20, 200
+_PATH = text(4096)
+_LINE = text(500)
+_STATUS = record(
+    {},
+    {
+        "run": UUID,
+        "state": maybe(word("", *STATES)),
+        "step": maybe(STEP),
+        "outcome": maybe(text(40)),
+        "alive": truth,
+        "last_seq": whole(),
+        "error": maybe(FAILURE),
+        "clean": maybe(truth),
+        "conflicts": many(record({}), 1000),
+    },
+)
+_RUNS = many(UUID, MAX_RUNS)
+_HELLO = record(
+    {
+        "agent": text(64, "source|[0-9a-f]{64}"),
+        "version": text(32, r"[\x20-\x7e]*"),
+        "commit": text(64, r"[\x20-\x7e]*"),
+        "protocol": whole(0, 1_000_000),
+        "python": text(32, r"[\x20-\x7e]*"),
+        "level": word("root", "user"),
+        "supervisor": word("systemd", "detached"),
+        "units": word("current", "outdated", "absent", "unavailable"),
+        "machine_id": text(64, "[0-9A-Za-z-]+"),
+        "boot_id": text(64, "[0-9A-Za-z-]+"),
+        "epoch": whole(),
+        "busy": maybe(UUID),
+        "dirty": _RUNS,
+        "conflicts": _RUNS,
+        "sealed": _RUNS,
+        "recovered": many(record({"run": anything}), MAX_RUNS),
+        "wall": number(),
+        "mono": number(),
+    }
+)
+_SPACE = record({"path": _PATH, "free_kb": maybe(whole())})
+_SETTING = record({"value": anything, "keys": table(maybe(text()), 1000, name=4096), "refused": maybe(FAILURE)})
+_PARAMETERS = table(maybe(table(anything, 20)), 10_000)
+_COMPLAINT = record({"step": STEP, "script": maybe(_LINE), "line": maybe(whole()), "message": text(), "said": text()})
+# Shapes of the answers to each verb. Of facts only that they are an object: facts() has the rest.
+ANSWERS: dict[str, Shape] = {
+    "hello": _HELLO,
+    "facts": record({}),
+    "health": record(
+        {
+            "space": many(_SPACE, 20),
+            "restart_due": truth,
+            "failed_units": many(_LINE, 20),
+            "celsius": maybe(number(-300, 10_000)),
+            "wall": WALL,
+        }
+    ),
+    "discover": table(_SETTING, 200),
+    "parameters": many(
+        record({"name": text(300), "data_dir": _PATH, "settings": _PARAMETERS, "refused": maybe(FAILURE)}), 100
+    ),
+    "check": record({"failures": many(_COMPLAINT, 1000)}),
+    "read": record({"data": text(MAX_BYTES), "size": whole(0, 1 << 62), "sealed": truth}),
+    "collect": record({"files": table(text(MAX_BYTES, "[0-9A-Za-z+/]*=*"), 10_000, name=300)}),
+    "restore": record({"recovered": many(record({"run": anything}), MAX_RUNS)}),
+    "install": record({"written": many(_PATH, 100)}),
+    "uninstall": record({"removed": many(_PATH, 100)}),
+    **dict.fromkeys(("submit", "status", "cancel", "finish", "ack"), _STATUS),
+    **dict.fromkeys(("nudge", "purge"), record({})),
 }
+BYTES = ("read", "collect")  # base64, which is never stored as JSON
 # Keys of the facts that pages and planning read, and what they must be.
 _SECTIONS: dict[str, type] = {
     **dict.fromkeys(("cpus", "numa", "memory", "huge_pages", "transparent_huge_pages", "kernel", "sysctls"), dict),
@@ -41,36 +115,29 @@ _SECTIONS: dict[str, type] = {
 _NEEDED = ("level", "cpus", "numa", "memory", "huge_pages", "kernel", "sysctls", "block_devices", "tools")
 
 
-def hello(subject: object, said: Any) -> dict[str, Any]:
-    """The Hello of agents/wire/protocol.py, with at most MAX_RECOVERED entries of what was recovered."""
-    if not isinstance(said, dict):
-        raise _error(subject, "hello: it is no object")
-    for name, pattern in _TEXTS.items():
-        if not isinstance(said.get(name), str) or not re.fullmatch(pattern, said[name]):
-            raise _error(subject, f"hello: {name} is {said.get(name)!r:.80}")
-    for name in ("epoch", "protocol"):
-        if not isinstance(said.get(name), int) or isinstance(said[name], bool) or said[name] < 0:
-            raise _error(subject, f"hello: {name} is {said.get(name)!r:.80}")
-    for name in ("wall", "mono"):
-        if not isinstance(said.get(name), (int, float)) or not math.isfinite(said[name]):
-            raise _error(subject, f"hello: {name} is {said.get(name)!r:.80}")
-    runs = {name: _runs(subject, name, said.get(name)) for name in ("dirty", "conflicts", "sealed")}
-    if said.get("busy") is not None:
-        _runs(subject, "busy", [said["busy"]])
-    return {**said, **runs, "recovered": recovered(subject, said.get("recovered"))}
+class RefusedError(HostError):
+    """An answer to `verb` that breaks the rules: asked again, the host would say the same."""
+
+    verb = ""
 
 
-def _runs(subject: object, name: str, said: Any) -> list[str]:
-    fine = isinstance(said, list) and len(said) <= MAX_RUNS
-    if not fine or not all(isinstance(each, str) and _UUID.fullmatch(each) for each in said):
-        raise _error(subject, f"hello: {name} is no list of at most {MAX_RUNS} runs")
-    return list(said)
+def answer(subject: object, verb: str, said: Any) -> Any:
+    """What the agent answered to a verb, as agents/wire/protocol.py has it. RefusedError otherwise."""
+    if verb == "facts":
+        return facts(subject, said)
+    try:
+        found = said if verb in BYTES else storable(said)
+    except (ValueError, RecursionError) as error:
+        raise _error(subject, verb, str(error)) from error
+    if wrong := ANSWERS[verb](found):
+        raise _error(subject, verb, wrong)
+    if verb in ("hello", "restore"):
+        return {**found, "recovered": recovered(found["recovered"])}
+    return found
 
 
-def recovered(subject: object, said: Any) -> list[dict[str, Any]]:
+def recovered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a contact put back, cut to what the audit log takes."""
-    if not isinstance(said, list) or not all(isinstance(each, dict) and "run" in each for each in said):
-        raise _error(subject, "recovered is no list of runs")
     names = ("run", "state", "step", "outcome", "clean")
     return [{**{name: _short(each.get(name)) for name in names}, "did": _did(each)} for each in said[:MAX_RECOVERED]]
 
@@ -81,24 +148,25 @@ def _did(status: dict[str, Any]) -> list[str]:
 
 
 def _short(value: Any) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", str(value)[:MAX_WORDS])
+    return value if value is None or isinstance(value, bool) else plain(str(value)[:MAX_WORDS])
 
 
 def facts(subject: object, said: Any) -> dict[str, Any]:
     """Facts that can be stored, shown and planned with. HostError names the section that is not as it should be."""
-    found = _storable(subject, said)
-    if not isinstance(found, dict):
-        raise _error(subject, "facts: they are no object")
+    try:
+        found: dict[str, Any] = storable(said)
+    except (ValueError, RecursionError) as error:
+        raise _error(subject, "facts", str(error)) from error
+    if wrong := ANSWERS["facts"](found):
+        raise _error(subject, "facts", wrong)
     for name, kind in _SECTIONS.items():
         if (name in found and not isinstance(found[name], kind)) or (name in _NEEDED and name not in found):
-            raise _error(subject, f"facts: {name} is not what it should be: {found.get(name)!r:.80}")
+            raise _error(subject, "facts", f"{name} is not what it should be: {found.get(name)!r:.80}")
     for name in (name for name, kind in _SECTIONS.items() if kind is list and name in found):
         if not all(isinstance(each, dict) for each in found[name]):
-            raise _error(subject, f"facts: {name} is no list of objects")
-    for name, text in _cpulists(found):
-        _check_cpulist(subject, name, text)
+            raise _error(subject, "facts", f"{name} is no list of objects")
+    for name, cpus in _cpulists(found):
+        _check_cpulist(subject, name, cpus)
     _check_use(subject, found)
     return found
 
@@ -119,7 +187,7 @@ def _check_cpulist(subject: object, name: str, text: Any) -> None:
     try:
         cpulist.parse(text)
     except (ValueError, AttributeError) as error:
-        raise _error(subject, f"facts: {name} is no list of cpus: {text!r:.80}") from error
+        raise _error(subject, "facts", f"{name} is no list of cpus: {text!r:.80}") from error
 
 
 def _check_use(subject: object, found: dict[str, Any]) -> None:
@@ -132,32 +200,11 @@ def _check_use(subject: object, found: dict[str, Any]) -> None:
         changes.lasting(found)
         int(found["memory"]["total_kb"])
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        raise _error(subject, f"facts: {type(error).__name__}: {error}"[:300]) from error
+        raise _error(subject, "facts", f"{type(error).__name__}: {error}"[:300]) from error
 
 
-def _storable(subject: object, said: Any) -> Any:
-    """The same JSON without what PostgreSQL's jsonb refuses, and not larger or deeper than any machine needs."""
-    left = [MAX_VALUES]
-
-    def clean(value: Any, depth: int) -> Any:
-        left[0] -= 1
-        if left[0] < 0 or depth > MAX_DEPTH:
-            raise _error(subject, f"facts: more than {MAX_VALUES} values, or deeper than {MAX_DEPTH}")
-        if isinstance(value, str):
-            return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value[:MAX_TEXT])
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        if isinstance(value, int):
-            return value if abs(value) < 2**63 else None
-        if isinstance(value, list):
-            return [clean(each, depth + 1) for each in value]
-        if isinstance(value, dict):
-            return {clean(name, depth): clean(each, depth + 1) for name, each in value.items()}
-        return value
-
-    return clean(said, 0)
-
-
-def _error(subject: object, words: str) -> HostError:
+def _error(subject: object, verb: str, words: str) -> RefusedError:
     hint = "the agent there may be damaged, or somebody answers in its place"
-    return HostError(subject, f"sent an answer that breaks the rules: {words}", hint=hint)
+    error = RefusedError(subject, f"sent an answer that breaks the rules: {verb}: {words}"[:500], hint=hint)
+    error.verb = verb
+    return error

@@ -15,14 +15,18 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.wire.protocol import digest
+from apps.accounts.models import AuditEntry
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
-from apps.hosts import answers, changes, health, machines, ssh
+from apps.hosts import changes, health, machines, ssh
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
-from common.errors import ProvingError
+from common.errors import HostError, ProvingError
 
 ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
+DAY = timedelta(days=1)
+# What a host may add to the tables: an honest one restores and changes a few times a day.
+MAX_TROUBLES, MAX_RESTORED_A_DAY, MAX_FACTS_A_DAY = 100, 100, 200
 BEAT_S = 10.0  # between two looks at which hosts are due for a check
 
 
@@ -83,7 +87,8 @@ def read_facts(host: Host, link: ssh.Link) -> Facts | None:
 
 
 def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
-    return answers.facts(host, link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs))
+    found: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
+    return found
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
@@ -105,11 +110,34 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         _back(host, host.health)
         host.refresh_from_db()
     if hello["recovered"]:
-        audit(None, "host.restored", host, after={"recovered": hello["recovered"]})
+        _audit_restored(host, hello["recovered"])
     if hello["dirty"]:
         report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
         quarantine(host, f"settings of run {hello['dirty'][0]} could not be restored")
-    for run in hello["conflicts"]:
+    if hello["conflicts"]:
+        _report_conflicts(host, hello["conflicts"])
+
+
+def _audit_restored(host: Host, recovered: list[dict[str, Any]]) -> None:
+    """One row a contact. A host that has MAX_RESTORED_A_DAY of them is quarantined, and adds no more."""
+    today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, action="host.restored", target=str(host))
+    if today.count() < MAX_RESTORED_A_DAY:
+        audit(None, "host.restored", host, after={"recovered": recovered})
+    else:
+        quarantine(host, f"it reported more than {MAX_RESTORED_A_DAY} times in a day that it restored settings")
+
+
+def _report_conflicts(host: Host, runs: list[str]) -> None:
+    """A trouble for each run that is new, while the host has fewer than MAX_TROUBLES open ones; else quarantine."""
+    known = {
+        str(run)
+        for run in Trouble.objects.filter(run__in=runs, kind=Trouble.Kind.CONFLICT).values_list("run", flat=True)
+    }
+    new = [run for run in runs if run not in known]
+    room = MAX_TROUBLES - host.troubles.filter(closed_at=None).count() if new else 0
+    if len(new) > room:
+        quarantine(host, f"it reports conflicts of {len(runs):,} runs; at most {MAX_TROUBLES} are kept open")
+    for run in new[: max(0, room)]:
         report(host, run, Trouble.Kind.CONFLICT)
 
 
@@ -118,9 +146,8 @@ def ask(host: Host, verb: str) -> Any:
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
         answer = link.call(verb, timeout_s=ASK_S)
-        record_contact(host, answers.hello(host, link.call("hello")))
-    again = answers.recovered(host, answer.get("recovered", []))
-    return {**answer, "recovered": [*link.hello["recovered"], *again]}
+        record_contact(host, link.call("hello"))
+    return {**answer, "recovered": [*link.hello["recovered"], *answer.get("recovered", [])]}
 
 
 def release_host(host: Host) -> None:
@@ -131,8 +158,8 @@ def release_host(host: Host) -> None:
     asked = Host.objects.filter(pk=host.pk)
     try:
         with ssh.Link(host) as link:
-            recovered = [*link.hello["recovered"], *answers.recovered(host, link.call("restore")["recovered"])]
-            dirty = answers.hello(host, link.call("hello"))["dirty"]
+            recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
+            dirty = link.call("hello")["dirty"]
     except ProvingError as error:
         asked.update(state_reason=f"not released: {error}", release_requested_at=None)
         return
@@ -172,6 +199,10 @@ def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -
         newest.data, newest.seen_at = data, seen_at
         newest.save(update_fields=["data", "seen_at"])
         return newest
+    today = host.facts_history.filter(taken_at__gt=seen_at - DAY).count()
+    if today >= MAX_FACTS_A_DAY:
+        words = f"its facts changed {today} times in a day; at most {MAX_FACTS_A_DAY} versions are kept"
+        raise HostError(host, words, hint="compare the versions on the host's page to see which fact changes")
     number = newest.number + 1 if newest else 1
     return Facts.objects.create(host=host, number=number, digest=new, data=data, taken_at=seen_at, seen_at=seen_at)
 

@@ -28,6 +28,7 @@ from apps.accounts.operation import vault
 from apps.accounts.web import addresses
 from apps.hosts import answers, models, signing
 from apps.hosts.models import Host
+from apps.hosts.shapes import plain
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
 T = TypeVar("T")
@@ -180,7 +181,7 @@ class Link:
         if way(host) != self._way:
             raise HostError(host, "was changed since the connection was opened", hint="we will connect again")
         self.host = host
-        self.hello = answers.hello(host, self.call("hello", timeout_s=timeout_s))
+        self.hello = self.call("hello", timeout_s=timeout_s)
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """One request and its answer. The agent's Failure is raised as the error of its blame."""
@@ -220,7 +221,7 @@ class Link:
     async def _meet(self) -> bool:
         await self._start(agent_zipapp()[0])
         try:
-            self.hello = answers.hello(self.host, await self._call("hello", {}, CALL_S))
+            self.hello = await self._call("hello", {}, CALL_S)
         except AgentError:
             if not await self._missing():
                 raise
@@ -231,7 +232,7 @@ class Link:
         """Put the agent in place: its bytes, or for the launcher with their signature; then greet it."""
         await self._push(digest, sent)
         await self._start(digest)
-        self.hello = answers.hello(self.host, await self._call("hello", {}, CALL_S))
+        self.hello = await self._call("hello", {}, CALL_S)
 
     def _check_protocol(self) -> None:
         """The agent is named by its content, so one that does not fit was put there by somebody else."""
@@ -287,10 +288,12 @@ class Link:
             ) from error
         except (OSError, asyncssh.Error, protocol.WireError, ValueError, RecursionError) as error:
             raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
-        self.sound = True
         if answer.get("ok") is not True:
+            self.sound = True
             raise _failure(self.host, answer.get("error"))
-        return answer.get("result")
+        found = answers.answer(self.host, verb, answer.get("result"))
+        self.sound = True
+        return found
 
     async def _answer(self, number: int) -> Any:
         while True:
@@ -317,7 +320,7 @@ async def _words(process: asyncssh.SSHClientProcess[bytes]) -> str:
             process.close()
             break
     await process.wait_closed()
-    return said.decode(errors="replace").strip()[-500:]
+    return plain(said.decode(errors="replace").strip()[-500:])
 
 
 async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
@@ -372,7 +375,8 @@ BLAMED: dict[str, type[ProvingError]] = {
 
 def _failure(host: Host, failure: Any) -> ProvingError:
     if not isinstance(failure, dict):
-        return AgentError(f"agent on {host}", f"answered with neither result nor error: {failure!r:.80}")
+        return AgentError(f"agent on {host}", plain(f"answered with neither result nor error: {failure!r:.80}"))
     kind = BLAMED.get(str(failure.get("blame")), AgentError)
-    subject, message, hint = (str(failure.get(name) or "")[:MAX_WORDS] for name in ("subject", "message", "hint"))
+    said = (str(failure.get(name) or "")[:MAX_WORDS] for name in ("subject", "message", "hint"))
+    subject, message, hint = map(plain, said)
     return kind(subject or host, message or "failed without a word", hint=hint)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.core.exceptions import FieldError, ValidationError
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
@@ -21,7 +22,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, giving_up, halts, nudges, parts, queue, received
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.hosts import consents, contact, leases, links, paths, ssh
+from apps.hosts import answers, consents, contact, leases, links, paths, ssh
 from common.errors import HostError, PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0  # events are committed, and a cancel is seen, this often;
 # What malformed input raises. Anything else, such as a lost connection, is tried again by the next tick.
 UNPROCESSABLE = (
-    *(DataError, IntegrityError),
+    *(DataError, IntegrityError, FieldError, ValidationError),
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
 UNWATCHED_S = 5.0  # this often where nobody looks on, and a nudge is heard
@@ -47,11 +48,23 @@ def tick(run: Run) -> None:
             log.warning("run %s: another worker took over", run.pk)
         except received.UnusableError as error:
             giving_up.abandon(run, error)
+        except answers.RefusedError as error:
+            _refuse(run, error)
         except ProvingError as error:
             _put_off(run, error)
         except UNPROCESSABLE as error:
             log.exception("run %s: its tick failed", run.pk)
             giving_up.abandon(run, received.unusable(f"agent on {run.host}", error))
+
+
+def _refuse(run: Run, error: answers.RefusedError) -> None:
+    """A host whose answers break the rules would break them again: a run that its agent may know of ends. A run that
+    has not begun waits, as for a host that does not answer; so does one that its agent may only be greeted for."""
+    if run.state == Run.State.QUEUED or error.verb == "hello":
+        contact.mark_unreachable(run.host, error)
+        claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
+    else:
+        giving_up.abandon(run, error)
 
 
 def _put_off(run: Run, error: ProvingError) -> None:
@@ -168,15 +181,15 @@ def _pause_s(run: Run) -> float:
 
 def _store(run: Run, whole: bytes) -> None:
     """Commit whole lines and how far they reach, together: a line read twice is stored once."""
-    lines = whole.splitlines()
-    events = [RunEvent(run=run, **each) for each in fetching.events_of(run, lines)]
+    records, damaged = fetching.events_of(run, whole)
+    events = [RunEvent(run=run, **each) for each in records]
     with transaction.atomic():
         stored = run.mine().select_for_update().values_list("last_seq", flat=True).first()
         if stored is None:
             raise claims.ClaimLostError
         RunEvent.objects.bulk_create([event for event in events if event.seq > stored])
         run.events_offset += len(whole)
-        run.events_damaged += len(lines) - len(events)
+        run.events_damaged += damaged
         run.last_seq = max([stored, *(event.seq for event in events)])
         for event in events:
             if event.kind == "state":

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +22,8 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 MAX_LINE = 8 << 20
-MAX_SIZE = 1 << 62
+MOST_FORGOTTEN = 50  # runs, in one contact
+MOST_NAMED = 5  # files in a message
 
 
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
@@ -41,7 +41,7 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
         if len(data) > MAX_LINE:
             raise received.unusable(f"agent on {job.host}", ValueError(f"an event of more than {MAX_LINE} bytes"))
         last = chunk["sealed"] and job.events_offset + len(data) >= chunk["size"]
-        if excess := received.excess(job.events_offset + len(data), _age_s(job)):
+        if excess := received.excess(job.events_offset + len(data), job.last_seq, _age_s(job)):
             raise received.unusable(f"agent on {job.host}", ValueError(excess))
         whole = data if last else data[: data.rfind(b"\n") + 1]
         if whole or last or len(read) < READ_BYTES:
@@ -54,24 +54,40 @@ def _age_s(job: Run | RunPart) -> float:
     return (timezone.now() - run.started_at).total_seconds() if run.started_at else 0.0
 
 
-def _data(job: Run | RunPart, chunk: Any) -> bytes:
-    """The bytes of an answer to `read`; AgentError for one that breaks the rules."""
+def _data(job: Run | RunPart, chunk: dict[str, Any]) -> bytes:
+    """The bytes of an answer to `read`; UnusableError for what is no base64, or more than was asked for."""
     try:
         read = base64.b64decode(chunk["data"], validate=True)
-        fine = len(read) <= READ_BYTES and isinstance(chunk["sealed"], bool) and 0 <= chunk["size"] < MAX_SIZE
-    except (ValueError, TypeError, KeyError) as error:
-        raise AgentError(f"agent on {job.host}", f"answered read with {error}", hint="we will try again") from error
-    if not fine:
-        raise AgentError(f"agent on {job.host}", "answered read with what was not asked for", hint="we will try again")
+    except ValueError as error:
+        raise received.unusable(f"agent on {job.host}", error) from error
+    if len(read) > READ_BYTES:
+        raise received.unusable(f"agent on {job.host}", ValueError(f"{len(read):,} bytes of {READ_BYTES:,} asked for"))
     return read
 
 
-def events_of(job: Run | RunPart, lines: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The fields of each event in these lines, without those that are damaged on the host's disk or break the rules."""
-    events = [received.event(line) for line in lines]
-    for line in (line for line, event in zip(lines, events, strict=True) if event is None):
-        log.warning("%s: a damaged event: %r", job, line[:80])
-    return [event for event in events if event is not None]
+def events_of(job: Run | RunPart, whole: bytes) -> tuple[list[dict[str, Any]], int]:
+    """(the fields of each event in these lines, how many lines are damaged on the host's disk or break the rules).
+    UnusableError beyond a quota of the run."""
+    agent, count = f"agent on {job.host}", whole.count(b"\n")
+    if count > max(received.MAX_DAMAGED, len(whole) / received.MIN_LINE_BYTES):
+        raise received.unusable(agent, ValueError(f"{count:,} lines of events in {len(whole):,} bytes"))
+    lines = whole.split(b"\n")[: None if whole[-1:] != b"\n" else -1]
+    events = [event for event in map(received.event, lines) if event]
+    damaged = len(lines) - len(events)
+    if damaged:
+        log.warning("%s: %d of %d events are damaged", agent, damaged, len(lines))
+    if job.events_damaged + damaged > received.MAX_DAMAGED:
+        words = f"{job.events_damaged + damaged:,} damaged events, at most {received.MAX_DAMAGED:,}"
+        raise received.unusable(agent, ValueError(words))
+    newest = max((event["seq"] for event in events), default=0)
+    if excess := received.excess(0, newest, _age_s(job)):
+        raise received.unusable(agent, ValueError(excess))
+    return _once(events), damaged
+
+
+def _once(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first of those with the same number."""
+    return list({event["seq"]: event for event in reversed(events)}.values())[::-1]
 
 
 def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -83,7 +99,8 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
         return manifest["outcome"], manifest["error"]
     words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
     if not lost:
-        words = f"{', '.join(rotten)}: not what it was when the run ended"
+        more = f" and {len(rotten) - MOST_NAMED} more" if len(rotten) > MOST_NAMED else ""
+        words = f"{', '.join(rotten[:MOST_NAMED])}{more}: not what it was when the run ended"
     error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
     return Run.Outcome.FAILED, error.as_dict()
 
@@ -112,8 +129,13 @@ def _kept(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], near: bytes 
 
 
 def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
-    parts = bytearray()
+    """The first `limit` bytes of a file of a job. UnusableError for one that comes in drops, which would hold us for
+    hours."""
+    parts, calls = bytearray(), 0
     while True:
+        calls += 1
+        if calls > 10 + 2 * limit // READ_BYTES:
+            raise received.unusable(f"agent on {job.host}", ValueError(f"{path} comes in {calls} parts"))
         chunk = link.call("read", run=str(job.pk), path=path, offset=len(parts), limit=READ_BYTES, wait_s=0)
         read = _data(job, chunk)
         parts += read
@@ -136,8 +158,9 @@ def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 
 def forget_ended(link: ssh.Link) -> None:
     """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
-    known = {"pk__in": link.hello["sealed"], "manifest__clean": True}
-    for run in [*Run.objects.filter(**known), *RunPart.objects.filter(**known)]:
+    known: dict[str, Any] = {"pk__in": link.hello["sealed"], "manifest__clean": True}
+    known["host__machine_id"] = link.hello["machine_id"]
+    for run in [*Run.objects.filter(**known)[:MOST_FORGOTTEN], *RunPart.objects.filter(**known)[:MOST_FORGOTTEN]]:
         sealed = fetch(run, link, MANIFEST, ARTEFACT_BYTES)
         with suppress(received.UnusableError):
             if received.manifest(sealed, f"agent on {run.host}") == run.manifest:

@@ -24,7 +24,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, queue, received
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
-from apps.hosts import contact, leases, links, paths, ssh
+from apps.hosts import answers, contact, leases, links, paths, ssh
 from apps.hosts.models import Facts, Host
 from common.errors import PlanError, ProvingError, UnreachableError
 
@@ -192,7 +192,7 @@ class Cast:
                     turn(job, why)
                 except PlanError as error:
                     self._refuse(job, error)
-                except received.UnusableError:
+                except (received.UnusableError, answers.RefusedError):
                     raise
                 except ProvingError as error:
                     self._fail(job, error)
@@ -254,7 +254,7 @@ class Cast:
 
     def _fail(self, job: Job, error: ProvingError) -> None:
         """The other jobs go on in this round; the next tick tries this one again."""
-        if isinstance(error, UnreachableError):
+        if isinstance(error, UnreachableError | answers.RefusedError):
             self._links.pop(job.host.pk, None)
             contact.mark_unreachable(job.host, error)
             job.host.refresh_from_db()
@@ -304,11 +304,11 @@ class Cast:
         return last
 
     def _store(self, job: Job, whole: bytes) -> None:
-        row, lines = job.row, whole.splitlines()
-        records = fetching.events_of(row, lines)
+        row = job.row
+        records, damaged = fetching.events_of(row, whole)
         new = [each for each in records if each["seq"] > row.last_seq]
         changes: dict[str, Any] = {"events_offset": row.events_offset + len(whole)}
-        changes["events_damaged"] = row.events_damaged + len(lines) - len(records)
+        changes["events_damaged"] = row.events_damaged + damaged
         changes["last_seq"] = max([row.last_seq, *(each["seq"] for each in records)])
         for each in new:
             if each["kind"] == "state":

@@ -6,32 +6,55 @@ A host may send anything. A line that breaks the rules is a lost event; a manife
 from __future__ import annotations
 
 import json
-import math
-import re
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.wire.protocol import OUTCOMES, STATES, checksum
+from agents.wire.protocol import OUTCOMES, canonical, checksum
+from apps.campaigns.execution.event_shapes import EVENTS
+from apps.hosts.shapes import (
+    FAILURE,
+    MAX_INTEGER,
+    MAX_WALL_S,
+    anything,
+    many,
+    maybe,
+    number,
+    record,
+    storable,
+    table,
+    text,
+    truth,
+    whole,
+    word,
+)
 from common.errors import AgentError
 
 HINT = "the host is quarantined: look at its spool before you release it"
-KINDS = {
-    *("state", "progress", "measuring", "measured", "sample", "log", "outcome", "command", "write", "proof"),
-    *("dataset", "listening", "serving", "released"),
-}
-MAX_INTEGER = 2**31 - 1  # of PostgreSQL's integer
-MAX_BIGINT = 2**63 - 1
-MAX_WALL_S = 32_503_680_000  # the year 3000
-MAX_STEP = 40
-MAX_PATH = 300
 MAX_CONFLICTS = 1000
 MAX_FILES = 10_000
+MAX_WORDS = 4000  # of the message or the hint of a failure
+MAX_FAILURE_BYTES = MAX_MANIFEST_BYTES = 1 << 18  # of a manifest without its files
 ARTEFACT_BYTES = 16 << 20  # a larger file stays on its host
 MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches: it holds them in memory together
-# Events of a run: a busy host with 256 CPUs writes about 20 KiB/s.
+# Events of a run. A busy host with 256 CPUs writes about 20 KiB/s, and 20 events a second.
 BURST_BYTES, BYTES_PER_S = 64 << 20, 128 << 10
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+BURST_EVENTS, EVENTS_PER_S = 50_000, 200
+MAX_DAMAGED = 1000
+MIN_LINE_BYTES = 40  # no event is shorter, so that a batch of lines is no more objects than its bytes allow
+_PATH = r"(?!\.{1,2}(/|$))[^/\x00-\x1f\\]+(/(?!\.{1,2}(/|$))[^/\x00-\x1f\\]+)*"
+_FILE = record({"path": text(300, _PATH), "size": whole(), "sha256": text(64, "[0-9a-f]{64}")})
+_CONFLICT = record(dict.fromkeys(("original", "ours", "found"), anything) | {"key": text(4096)})
+_MANIFEST = record(
+    {
+        "outcome": word(*OUTCOMES),
+        "clean": truth,
+        "error": maybe(FAILURE),
+        "last_seq": whole(0, MAX_INTEGER),
+        "conflicts": many(_CONFLICT, MAX_CONFLICTS),
+        "files": many(_FILE, MAX_FILES),
+    },
+    {"timings": maybe(table(maybe(number()), 100))},
+)
 
 
 class UnusableError(AgentError):
@@ -46,80 +69,61 @@ def unusable(agent: str, error: Exception) -> UnusableError:
 def event(line: bytes) -> dict[str, Any] | None:
     """The fields of an Event; None for a line that is damaged or breaks the rules."""
     try:
-        record = json.loads(line)
-        if record["crc"] != checksum(record) or not _is_event(record):
+        found = json.loads(line)
+        if found["crc"] != checksum(found) or whole(0, MAX_INTEGER)(found["seq"]):
             return None
-        at = datetime.fromtimestamp(record["wall"], UTC)
-        return {"seq": record["seq"], "at": at, "kind": record["kind"], "data": storable(record["data"])}
+        at, data = datetime.fromtimestamp(found["wall"], UTC), storable(found["data"])
+        if not 0 <= found["wall"] < MAX_WALL_S or EVENTS[found["kind"]](data):
+            return None
+        return {"seq": found["seq"], "at": at, "kind": found["kind"], "data": data}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
-def _is_event(record: dict[str, Any]) -> bool:
-    kind, data = record["kind"], record["data"]
-    well_formed = _is_count(record["seq"], MAX_INTEGER) and 0 <= record["wall"] < MAX_WALL_S and isinstance(data, dict)
-    if kind != "state":
-        return well_formed and kind in KINDS
-    return well_formed and data["state"] in STATES and len(data.get("step") or "") <= MAX_STEP
-
-
-def excess(size: int, seconds: float) -> str:
-    """What is wrong with `size` bytes of events from a run that started `seconds` ago; "" if nothing is."""
-    most = BURST_BYTES + BYTES_PER_S * max(0.0, seconds)
-    return f"{size:,} bytes of events in {seconds:,.0f} s, at most {most:,.0f}" if size > most else ""
+def excess(size: int, events: int, seconds: float) -> str:
+    """Which quota a run that started `seconds` ago is beyond, with `size` bytes of events, the last of which has the
+    number `events`; "" if none."""
+    bytes_allowed = BURST_BYTES + BYTES_PER_S * max(0.0, seconds)
+    events_allowed = BURST_EVENTS + EVENTS_PER_S * max(0.0, seconds)
+    if size > bytes_allowed:
+        return f"{size:,} bytes of events in {seconds:,.0f} s, at most {bytes_allowed:,.0f}"
+    if events > events_allowed:
+        return f"{events:,} events in {seconds:,.0f} s, at most {events_allowed:,.0f}"
+    return ""
 
 
 def manifest(sealed: bytes, agent: str) -> dict[str, Any]:
     """manifest.json, storable. UnusableError that names the field which is not as it should be."""
     try:
         found: Any = storable(json.loads(sealed))
-        problem = _problem_of(found)
+        problem = _MANIFEST(found) or _problem_of(found)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:
-        raise UnusableError(agent, f"manifest.json is not usable: {problem}", hint=HINT)
-    return dict(found)
+        raise UnusableError(agent, f"manifest.json is not usable: {problem}"[:500], hint=HINT)
+    kept: dict[str, Any] = found
+    if kept["error"]:
+        kept["error"] = failure(kept["error"])
+    return kept
 
 
 def _problem_of(found: dict[str, Any]) -> str:
-    """What is wrong with a manifest; "" if nothing is."""
+    """What is wrong with the sizes of a manifest; "" if nothing is."""
     paths = [file["path"] for file in found["files"]]
-    fetched = sum(file["size"] for file in found["files"] if _is_count(file["size"], ARTEFACT_BYTES))
-    checks = {
-        f"outcome: {found['outcome']!r}": found["outcome"] in OUTCOMES,
-        f"clean: {found['clean']!r}": isinstance(found["clean"], bool),
-        f"error: {found['error']!r}": found["error"] is None or isinstance(found["error"], dict),
-        f"last_seq: {found['last_seq']!r}": _is_count(found["last_seq"], MAX_INTEGER),
-        f"conflicts: {len(found['conflicts'])}, at most {MAX_CONFLICTS}": len(found["conflicts"]) <= MAX_CONFLICTS,
-        "conflicts: key, original, ours and found are needed": all(
-            each.keys() >= {"key", "original", "ours", "found"} for each in found["conflicts"]
-        ),
-        f"files: {len(paths)}, at most {MAX_FILES}": len(paths) <= MAX_FILES,
-        f"files: {fetched:,} bytes to fetch, at most {MAX_FETCHED_BYTES:,}": fetched <= MAX_FETCHED_BYTES,
-        "files: a path appears twice": len(set(paths)) == len(paths),
-        **{f"files: {file!r}"[:200]: _is_file(file) for file in found["files"]},
-    }
-    return next((name[:300] for name, is_fine in checks.items() if not is_fine), "")
+    fetched = sum(file["size"] for file in found["files"] if file["size"] <= ARTEFACT_BYTES)
+    size = len(canonical({name: value for name, value in found.items() if name not in ("files", "error")}))
+    if fetched > MAX_FETCHED_BYTES:
+        return f"files: {fetched:,} bytes to fetch, at most {MAX_FETCHED_BYTES:,}"
+    if len(set(paths)) < len(paths):
+        return "files: a path appears twice"
+    return f"{size:,} bytes beside its files, at most {MAX_MANIFEST_BYTES:,}" if size > MAX_MANIFEST_BYTES else ""
 
 
-def _is_file(file: dict[str, Any]) -> bool:
-    is_named = isinstance(file["path"], str) and 0 < len(file["path"]) <= MAX_PATH
-    return is_named and _is_count(file["size"], MAX_BIGINT) and bool(_SHA256.fullmatch(file["sha256"]))
-
-
-def _is_count(value: Any, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def storable(value: Any) -> Any:
-    """The same JSON without what PostgreSQL's jsonb refuses: NUL and lone surrogates become U+FFFD, NaN and infinity
-    become null."""
-    if isinstance(value, str):
-        return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return [storable(each) for each in value]
-    if isinstance(value, dict):
-        return {storable(name): storable(each) for name, each in value.items()}
-    return value
+def failure(found: dict[str, Any]) -> dict[str, Any]:
+    """A Failure with its message and hint cut to what pages show, without its details if they are large."""
+    short = dict(found)
+    for name in short.keys() & {"message", "hint"}:
+        short[name] = short[name][:MAX_WORDS]
+    if len(canonical(short)) <= MAX_FAILURE_BYTES:
+        return short
+    return {name: short[name] for name in ("blame", "subject", "message", "hint") if name in short}

@@ -122,6 +122,17 @@ def _gone() -> None:
     """A seat is left once."""
 
 
+def _look(topic: Topic) -> None:
+    """A topic that cannot be told, such as for what a host sent, ends; the others go on. DatabaseError ends all."""
+    try:
+        topic.look()
+    except DatabaseError:
+        raise
+    except Exception:
+        log.exception("a stream ends: its news cannot be told")
+        topic.end()
+
+
 class Hub:
     """All topics of this process. Its thread lives as long as somebody watches."""
 
@@ -166,7 +177,7 @@ class Hub:
         try:
             while not idle and not self._stopping.wait(LOOK_S):
                 for topic in self._watched():
-                    topic.look()
+                    _look(topic)
                 close_old_connections()
                 idle = self._idle()
         except DatabaseError as error:

@@ -134,10 +134,10 @@ def report(
     every = list(proofs)
     changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
     names = [*asked, *(each["setting"] for each in every if each["phase"] in MEASURED)]
-    settings = [
-        _proven(name, asked.get(name), [each for each in every if each["setting"] == name], changes, ended)
-        for name in dict.fromkeys(names)
-    ]
+    of_setting: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
+    for each in every:
+        of_setting.get(each["setting"], []).append(each)
+    settings = [_proven(name, asked.get(name), found, changes, ended) for name, found in of_setting.items()]
     settings = [_blamed(each, (failed or {}).get(each.name)) for each in settings]
     worst = (INCONSISTENT, DRIFTED, NEVER, UNPROVEN)
     status = next((word for word in worst if any(each.status == word for each in settings)), HELD)

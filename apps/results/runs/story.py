@@ -27,6 +27,7 @@ TAIL_BYTES = 20_000
 MOST_ROWS = 300
 RUNS_SHOWN = 100
 MOST_FIGURES = 3  # of a sentence
+MOST_PROOFS, MOST_COMMANDS = 10_000, 1000  # of a run, which an honest host never reaches
 Rows = Iterable[list[Any]]
 
 
@@ -88,7 +89,8 @@ def proof_of(run: Run) -> proof.Report:
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
         where = f" on {job.name}" if isinstance(job, RunPart) else ""
-        for kind, data in job.events.filter(kind__in=("proof", "write")).order_by("seq").values_list("kind", "data"):
+        events = job.events.filter(kind__in=("proof", "write")).order_by("seq")
+        for kind, data in events.values_list("kind", "data")[:MOST_PROOFS]:
             told[kind].append({**data, "setting": data["setting"] + where})
         wanted = job.spec["settings"]
         asked |= {name + where: wanted[name] for name in SETTINGS if name in wanted}
@@ -110,7 +112,7 @@ def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
     """Each with `line`, as a shell would take it."""
-    events = run.events.filter(kind="command").order_by("seq")
+    events = run.events.filter(kind="command").order_by("seq")[:MOST_COMMANDS]
     return [{"at": event.at, **event.data, "line": command_line(event.data)} for event in events]
 
 

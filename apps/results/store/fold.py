@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from django.db import transaction
+from django.db.models import QuerySet
 from numpy.typing import NDArray
 
 from apps.campaigns.models import Run
@@ -16,8 +17,11 @@ from apps.results.runs.timeline import part_step
 from apps.results.store import codec
 from apps.results.store.series import panel_of
 
-BATCH = 8000  # events at a time: their JSON takes some 20 MB
+BATCH, CHUNK = 8000, 500  # events at a time: their JSON takes some 20 MB
+BATCH_VALUES = 500_000
 FULL = 4096  # samples of a block
+# What is kept of a run: a host with 1,024 CPUs has some 2,000 columns, 40 steps with 20 sources have 800 series.
+MAX_COLUMNS, MAX_SERIES = 4096, 2000
 # While a run goes on, its newest events stay: pages that follow it ask for them.
 TAIL = 1000
 # So many more are worth to be folded: those of some three minutes.
@@ -36,40 +40,60 @@ def fold(run: Run, *, leave: int = 0) -> int:
 
 
 def _moved(run: Run, told: Any, upto: int | None, step: str = "") -> int:
-    moved = last = _batch(run, told, upto, step)
-    while last == BATCH:
-        last = _batch(run, told, upto, step)
-        moved += last
+    moved, more = 0, True
+    while more:
+        batch, more = _batch(run, told, upto, step)
+        moved += batch
     return moved
 
 
 @transaction.atomic
-def _batch(run: Run, events: Any, upto: int | None, named: str) -> int:
-    """Of the run's own events, or of a part's, whose samples have a step of their own."""
+def _batch(run: Run, events: Any, upto: int | None, named: str) -> tuple[int, bool]:
+    """(how many samples were moved, whether there are more) of the run's own events, or of a part's, whose samples have
+    a step of their own."""
     Run.objects.select_for_update(no_key=True).get(pk=run.pk)  # one at a time; new events may come meanwhile
     samples = events.filter(kind="sample").order_by("seq")
-    rows = list((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
+    rows, more = _first((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
     if not rows:
-        return 0
+        return 0, False
     told: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for _, data in rows:
         told.setdefault((named or data["step"], data["source"]), []).append(data)
     for (step, source), listed in told.items():
         append(run, step, source, table_of(listed))
     samples.filter(seq__lte=rows[-1][0]).delete()
-    return len(rows)
+    return len(rows), more
+
+
+def _first(samples: QuerySet[Any, tuple[int, dict[str, Any]]]) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
+    """As many of them as have BATCH_VALUES values together, and whether there may be more: a sample may be large."""
+    rows, values = list[tuple[int, dict[str, Any]]](), 0
+    for seq, data in samples.iterator(chunk_size=CHUNK):
+        rows.append((seq, data))
+        values += len(data["values"])
+        if values >= BATCH_VALUES:
+            return rows, True
+    return rows, len(rows) == BATCH
 
 
 def table_of(samples: Iterable[dict[str, Any]]) -> Table:
     """Events of one source as columns, t first; nan where one has no number."""
     rows = [{"t": data["t"], **data["values"]} for data in samples]
     names = list(dict.fromkeys(name for row in rows for name in row))
+    _bound(len(names), MAX_COLUMNS, "columns of one source")
     return {name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float64) for name in names}
+
+
+def _bound(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise ValueError(f"{count:,} {what}, at most {most:,}")
 
 
 def append(run: Run, step: str, source: str, table: Table) -> None:
     """Further samples of a source, in the caller's transaction."""
-    series, _ = Series.objects.get_or_create(run=run, step=step, source=source, defaults={"columns": ["t"]})
+    series, is_new = Series.objects.get_or_create(run=run, step=step, source=source, defaults={"columns": ["t"]})
+    if is_new:
+        _bound(run.series.count(), MAX_SERIES, "series")
     unfinished = {block.group: block for block in series.blocks.filter(samples__lt=FULL)}
     groups: dict[str, list[str]] = {}
     for name in table:
@@ -79,6 +103,7 @@ def append(run: Run, step: str, source: str, table: Table) -> None:
         blocks += _blocks(series, group, unfinished.get(group), {name: table[name] for name in names}, table["t"])
     Block.objects.bulk_create(blocks, update_conflicts=True, unique_fields=PLACE, update_fields=CONTENT)
     series.columns = list(dict.fromkeys([*series.columns, *table]))
+    _bound(len(series.columns), MAX_COLUMNS, "columns of one source")
     series.samples += len(table["t"])
     series.save(update_fields=["columns", "samples"])
 

@@ -6,7 +6,8 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from django.db import DataError, transaction
@@ -29,6 +30,11 @@ SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
 # How malformed output of a host shows, or a fault of a parser. A lost connection to the database is not among them.
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, DataError)
+
+# What is kept of a run; runs of a day with all collectors have a tenth of it.
+MAX_ROWS = 10_000
+MAX_PROOF_LINES, MAX_PROOF_CHARACTERS = 1000, 1000
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +72,25 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
         return False
     spans = _told(run)
-    Mark.objects.bulk_create([*_marks(run), *spans])
+    Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
         Within.objects.bulk_create(within.judge(run))
         means = {each.step: each for each in _means(run)}
         StepMeans.objects.bulk_create(means.values())
         try:
-            Measurement.objects.bulk_create(_measurements(run, means))
+            Measurement.objects.bulk_create(_at_most(MAX_ROWS, "figures", _measurements(run, means)))
         except WorkloadError as error:
             unreadable = Run.objects.filter(pk=run.pk)
             unreadable.update(outcome=Run.Outcome.FAILED, error=error.as_dict())
     run.refresh_from_db()
     return True
+
+
+def _at_most(most: int, what: str, rows: list[T]) -> list[T]:
+    """The same rows; ValueError for more than the server keeps of a run."""
+    if len(rows) > most:
+        raise ValueError(f"more than {most:,} {what}")
+    return rows
 
 
 def _means(run: Run) -> Iterator[StepMeans]:
@@ -113,7 +126,8 @@ def _proof(run: Run) -> dict[str, Any]:
         shown = {f"{each['setting']} {each['subject']}": each["found"] for each in own if each["phase"] != "restored"}
         lines += [f"{where}{subject}: {found}" for subject, found in shown.items()]
         proofs += own
-    return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": lines}
+    short = [line[:MAX_PROOF_CHARACTERS] for line in lines[:MAX_PROOF_LINES]]
+    return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": short}
 
 
 def _told(run: Run) -> list[Mark]:
@@ -141,19 +155,21 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
 
 
 def _looked_at(run: Run) -> list[dict[str, Any]]:
-    return list(run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True))
+    """What `measured` says of each step, the last time if it says so twice."""
+    told = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    return list({data["step"]: data for data in told}.values())
 
 
-def _marks(run: Run) -> list[Mark]:
+def _marks(run: Run) -> Iterator[Mark]:
     """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
-    return [
+    return (
         _mark(run, step, checkpoint)
         for step in _looked_at(run)
         for checkpoint in checkpoints
         if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
-    ]
+    )
 
 
 def _mark(run: Run, step: dict[str, Any], checkpoint: Checkpoint) -> Mark:

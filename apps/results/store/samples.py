@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from numpy.typing import NDArray
 
 from apps.campaigns.models import PartEvent, Run
@@ -14,9 +15,12 @@ from apps.results.models import Block, Series
 from apps.results.runs import nodes
 from apps.results.runs.thin import edges, holes
 from apps.results.runs.timeline import Axis, part_step
-from apps.results.store.fold import Table, table_of
+from apps.results.store.fold import CHUNK, Table, table_of
 from apps.results.store.series import Panel, factor, facts_of, panel_of
 
+# Of the samples that are events still; honest ones are some 3,000, of some 500 values.
+MOST_NEW, MOST_NEW_VALUES = 20_000, 2_000_000
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 Source = tuple[str, str]  # of which step, and which source
 
@@ -87,16 +91,27 @@ def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
 
 
 def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
-    """Samples that are events still: those of the last minutes."""
+    """Samples that are events still: those of the last minutes, the newest MOST_NEW_VALUES values at most."""
     told: dict[Source, list[dict[str, float]]] = {}
     # No further than the run that was read: a page adds what came after.
-    events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("seq")
-    for data in events.values_list("data", flat=True):
+    events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("-seq")
+    for data in _newest(events.values_list("data", flat=True), lambda data: len(data["values"])):
         told.setdefault((data["step"], data["source"]), []).append(data)
-    elsewhere = PartEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("seq")
-    for event in elsewhere.select_related("part"):
+    elsewhere = PartEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("-seq")
+    for event in _newest(elsewhere.select_related("part"), lambda event: len(event.data["values"])):
         told.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)
     return {key: table_of(listed) for key, listed in told.items()}
+
+
+def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
+    """The first of `events`, which are in reverse, in their order."""
+    found, values = list[T](), 0
+    for each in events[:MOST_NEW].iterator(chunk_size=CHUNK):
+        found.append(each)
+        values += size(each)
+        if values >= MOST_NEW_VALUES:
+            break
+    return found[::-1]
 
 
 def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:

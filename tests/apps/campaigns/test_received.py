@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.wire.protocol import canonical, checksum
 from apps.accounts.models import User
-from apps.campaigns.execution import received
+from apps.campaigns.execution import event_shapes, fetching, received
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns
@@ -94,10 +94,10 @@ def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None
         ({"clean": "yes"}, "clean: 'yes'"),
         ({"error": "no"}, "error: 'no'"),
         ({"last_seq": 2**40}, "last_seq: 1099511627776"),
-        ({"conflicts": [{}]}, "conflicts: key, original, ours and found"),
+        ({"conflicts": [{}]}, "conflicts: [0]: original is missing"),
         (
             {"conflicts": [CONFLICT] * 1001},
-            "conflicts: 1001, at most 1000",
+            "conflicts: 1,001 entries, at most 1,000",
         ),
         ({"files": [FILE, FILE]}, "files: a path appears twice"),
         ({"files": [FILE | {"path": "x" * 301}]}, "files: "),
@@ -105,9 +105,16 @@ def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None
         ({"files": [FILE | {"size": "12"}]}, "files: "),
         ({"files": [FILE | {"sha256": "short"}]}, "files: "),
         ({"files": [FILE | {"path": str(n), "size": 16 << 20} for n in range(17)]}, "285,212,672 bytes to fetch"),
-        ({"files": None}, "TypeError"),
+        ({"files": None}, "files: None is no list"),
+        ({"files": [FILE | {"path": "../../etc/passwd"}]}, "files: [0]: path: "),
+        ({"files": [FILE | {"path": "/etc/passwd"}]}, "files: [0]: path: "),
+        ({"files": [FILE | {"path": "out//x"}]}, "files: [0]: path: "),
+        ({"files": [FILE | {"path": "out/a\nb"}]}, "files: [0]: path: "),
+        ({"conflicts": [CONFLICT | {"found": "x" * 60_000}] * 5}, "bytes beside its files, at most"),
+        ({"error": {"message": 7}}, "error: message: 7 is no text"),
+        ({"deep": [[[[]]]] * 100_000}, "more than 200000 values"),
     ],
-    ids=str,
+    ids=lambda case: str(case)[:60],
 )
 def test_a_manifest_that_breaks_the_rules_is_refused_by_its_field(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(received.UnusableError) as refused:
@@ -122,12 +129,114 @@ def test_a_large_file_stays_on_its_host_and_does_not_count() -> None:
 
 @pytest.mark.parametrize(("size", "seconds"), [(64 << 20, 0), (64 << 20, -5), (231_000_000, 1500), (10 << 30, 86_400)])
 def test_a_day_of_samples_is_within_the_volume_of_a_run(size: int, seconds: float) -> None:
-    assert not received.excess(size, seconds)
+    assert not received.excess(size, int(20 * max(0, seconds)), seconds)
 
 
 @pytest.mark.parametrize(("size", "seconds"), [(231_000_000, 40), (65 << 20, -5), (12 << 30, 86_400)])
 def test_a_flood_of_events_is_beyond_it(size: int, seconds: float) -> None:
-    assert "bytes of events in" in received.excess(size, seconds)
+    assert "bytes of events in" in received.excess(size, 1, seconds)
+
+
+@pytest.mark.parametrize(("events", "seconds"), [(2**31 - 1, 40), (50_001, -5), (20_000_000, 86_400)])
+def test_more_events_than_any_run_has_are_beyond_it(events: int, seconds: float) -> None:
+    assert f"{events:,} events in" in received.excess(1000, events, seconds)
+
+
+def lines(*sent: bytes) -> bytes:
+    return b"".join(each + b"\n" for each in sent)
+
+
+def test_an_event_that_is_sent_twice_is_taken_once() -> None:
+    job = Run(host=Host(name="db1"))
+
+    events, damaged = fetching.events_of(job, lines(line(), line(data={"state": "CLEAN"}), line(seq=2)))
+
+    assert [(event["seq"], event["data"]["state"]) for event in events] == [(1, "RUNNING"), (2, "RUNNING")]
+    assert damaged == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        (b"\n" * 100_000, "100,000 lines of events in 100,000 bytes"),
+        (lines(*[b"x" * 100] * 1001), "1,001 damaged events, at most 1,000"),
+        (lines(line(), line(seq=2**31 - 1)), "2,147,483,647 events in 0 s, at most 50,000"),
+    ],
+    ids=["empty lines", "damaged", "a leap of seq"],
+)
+def test_a_batch_beyond_a_quota_ends_the_run_and_names_it(sent: bytes, named: str) -> None:
+    with pytest.raises(received.UnusableError) as refused:
+        fetching.events_of(Run(host=Host(name="db1")), sent)
+
+    assert named in refused.value.message
+
+
+def test_the_details_of_a_large_failure_are_left_out() -> None:
+    error = {"blame": "workload", "message": "m" * 9000, "hint": "", "trace": ["t" * 60_000] * 9}
+
+    kept = received.manifest(sealed(error=error), "agent on db1")["error"]
+
+    assert kept == {"blame": "workload", "message": "m" * received.MAX_WORDS, "hint": ""}
+
+
+# A value of each kind of event as the agent sends it, and values that it never sends.
+HONEST: dict[str, dict[str, Any]] = {
+    "state": STATE["data"],
+    "progress": {"step": "measure", "done": 0.5, "eta_s": None, "note": ""},
+    "sample": {"step": "measure", "source": "cpu", "t": 1.0, "values": {"user": 1.5, "steal": None}},
+    "measuring": {"step": "measure", "began": 1.7e9},
+    "measured": {"step": "measure", "began": 1.7e9, "ended": 1.7e9, "costs": {"cpu": {"samples": 1, "wall_s": 0.1}}},
+    "command": {"purpose": "load", "argv": ["pgbench", "-T", "5"], "env": {"PGHOST": "/tmp"}},
+    "write": {"setting": "sysctl", "key": "vm.swappiness", "original": "60", "wanted": "1", "found": "1"},
+    "proof": {
+        "setting": "sysctl",
+        "phase": "before",
+        "subject": "vm.swappiness",
+        "wanted": "1",
+        "found": "1",
+        "ok": True,
+        "evidence": {"source": "/proc/sys"},
+    },
+    "dataset": {
+        "fingerprint": "a" * 64,
+        "home": "/var/lib/c",
+        "name": "pgbench 1",
+        "kind": "pgbench",
+        "options": {"scale": 1},
+        "major": 15,
+        "database": "ds_a",
+        "state": "pristine",
+        "size": 10**10,
+        "seconds": [["fill", 1.5]],
+        "made_by": "11111111-2222-3333-4444-555555555555",
+        "made_at": 1.7e9,
+        "relations": {"pgbench_accounts": {"bytes": 10**10, "rows": 1e9}},
+        "used": {"means": "copy", "reason": "it writes", "seconds": 1.5, "wrote": None},
+    },
+    "listening": {"address": "127.0.0.1", "port": 5433, "database": "bench"},
+    "serving": {},
+    "released": {},
+    "log": {"level": "info", "message": "starts", "steady": {"reached": True}},
+    "outcome": {"outcome": "failed", "error": {"blame": "host", "message": "no", "hint": ""}},
+}
+FREE = {("write", name) for name in ("original", "wanted", "found")} | {("proof", "wanted"), ("proof", "found")}
+FREE |= {("serving", ""), ("released", "")}
+FIELDS = [(kind, name) for kind, data in HONEST.items() for name in data if (kind, name) not in FREE]
+
+
+def test_every_kind_of_event_has_its_example() -> None:
+    assert HONEST.keys() == event_shapes.EVENTS.keys()
+    for kind, data in HONEST.items():
+        assert received.event(line(kind=kind, data=data)), kind
+
+
+@pytest.mark.parametrize(("kind", "name"), FIELDS)
+def test_no_field_of_an_event_has_another_type_or_size(kind: str, name: str) -> None:
+    """Each of these raised in a page, or in the tick, which tried again for ever."""
+    for value in ("x" * 10**6, -(10**18), ["x"] * 10**4):
+        if name in ("message", "note", "reason", "hint") and isinstance(value, str):
+            continue  # a text that is cut
+        assert received.event(line(kind=kind, data=HONEST[kind] | {name: value})) is None, value
 
 
 @given(data=ANYTHING, field=st.sampled_from(["files", *MANIFEST]))

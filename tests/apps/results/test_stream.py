@@ -65,6 +65,24 @@ def test_all_viewers_are_told_by_one_look_and_the_stream_ends_with_the_last_word
     )
 
 
+class Poisoned(Told):
+    """A watch of what no JSON can say, as a host once sent it."""
+
+    def look(self) -> Word | None:
+        return Word(1, {"value": 2**80})
+
+
+def test_one_thing_that_cannot_be_told_ends_its_own_stream_only(make_hub: Callable[[int], Hub]) -> None:
+    hub, watch = make_hub(9), Told()
+    bad, good = hub.join("bad", Poisoned()), hub.join("good", watch)
+    assert bad and good
+
+    assert b"".join(bad).endswith(AGAIN)
+    watch.words = [Word(1, {"seq": 1}, last=True)]
+
+    assert b'data: {"seq":1}' in b"".join(good)
+
+
 def test_a_viewer_hears_a_beat_while_nothing_is_new(make_hub: Callable[[int], Hub]) -> None:
     seat = make_hub(1).join("run", Told())
     assert seat

@@ -1,0 +1,166 @@
+"""Shapes of JSON that a host sends: a type and a size for each value. Pure.
+
+A shape is a function from a value to what is wrong with it, "" if nothing is. Values are made storable first, so a
+shape never sees NUL, NaN, infinity, or an integer that PostgreSQL cannot hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Shape = Callable[[Any], str]
+
+MAX_INTEGER = 2**31 - 1  # of PostgreSQL's integer
+MAX_BIGINT = 2**63 - 1
+MAX_WALL_S = 32_503_680_000  # the year 3000
+MAX_DEPTH = 40
+MAX_VALUES = 200_000  # the facts of the largest machines have some 20,000
+MAX_TEXT = 65_536
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """The text without what PostgreSQL refuses: NUL and lone surrogates become U+FFFD."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def storable(value: Any) -> Any:
+    """The same JSON as jsonb takes it: texts are cut to MAX_TEXT characters; NaN, infinity and integers beyond 64 bits
+    become null. ValueError for more than MAX_VALUES values, or for a depth of more than MAX_DEPTH."""
+    left = MAX_VALUES
+
+    def clean(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0 or depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_VALUES} values, or deeper than {MAX_DEPTH}")
+        if isinstance(value, str):
+            return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value[:MAX_TEXT])
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, int):
+            return value if abs(value) <= MAX_BIGINT else None
+        if isinstance(value, list):
+            return [clean(each, depth + 1) for each in value]
+        if isinstance(value, dict):
+            return {clean(name, depth): clean(each, depth + 1) for name, each in value.items()}
+        return value
+
+    return clean(value, 0)
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60}" if isinstance(value, str | int | float | bool | None) else type(value).__name__
+
+
+def text(most: int = MAX_TEXT, pattern: str = "") -> Shape:
+    wanted = re.compile(pattern, re.DOTALL)
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > most:
+            return f"{_shown(value)} is no text of at most {most} characters"
+        return "" if not pattern or wanted.fullmatch(value) else f"{_shown(value)} is no text like {pattern}"
+
+    return check
+
+
+def word(*choices: str) -> Shape:
+    def check(value: Any) -> str:
+        return "" if isinstance(value, str) and value in choices else f"{_shown(value)} is none of {', '.join(choices)}"
+
+    return check
+
+
+def whole(low: int = 0, most: int = MAX_BIGINT) -> Shape:
+    def check(value: Any) -> str:
+        fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= most
+        return "" if fine else f"{_shown(value)} is no integer from {low} to {most}"
+
+    return check
+
+
+def number(low: float = -1e300, most: float = 1e300) -> Shape:
+    def check(value: Any) -> str:
+        fine = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= most
+        return "" if fine else f"{_shown(value)} is no number from {low:g} to {most:g}"
+
+    return check
+
+
+def truth(value: Any) -> str:
+    return "" if isinstance(value, bool) else f"{_shown(value)} is neither true nor false"
+
+
+def anything(value: Any) -> str:
+    """What only a person reads; `storable` bounds it."""
+    return ""
+
+
+def maybe(shape: Shape) -> Shape:
+    """Or null."""
+    return lambda value: "" if value is None else shape(value)
+
+
+def many(shape: Shape, most: int) -> Shape:
+    def check(value: Any) -> str:
+        if not isinstance(value, list) or len(value) > most:
+            return (
+                f"{len(value):,} entries, at most {most:,}"
+                if isinstance(value, list)
+                else f"{_shown(value)} is no list"
+            )
+        return next((f"[{place}]: {wrong}" for place, each in enumerate(value) if (wrong := shape(each))), "")
+
+    return check
+
+
+def table(shape: Shape, most: int, name: int = 200) -> Shape:
+    """An object with names that nobody knows before: at most `most`, of at most `name` characters."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, dict) or len(value) > most:
+            return (
+                f"{len(value):,} names, at most {most:,}"
+                if isinstance(value, dict)
+                else f"{_shown(value)} is no object"
+            )
+        if any(len(each) > name for each in value):
+            return f"a name has more than {name} characters"
+        return next((f"{key:.60}: {wrong}" for key, each in value.items() if (wrong := shape(each))), "")
+
+    return check
+
+
+def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None, *, closed: bool = False) -> Shape:
+    """An object with all of `needed`, and perhaps `known`; others are let through unless it is `closed`."""
+    shapes = {**needed, **(known or {})}
+
+    def check(value: Any) -> str:
+        if not isinstance(value, dict):
+            return f"{_shown(value)} is no object"
+        if missing := [name for name in needed if name not in value]:
+            return f"{missing[0]} is missing"
+        if closed and (others := value.keys() - shapes.keys()):
+            return f"{min(others):.60} is not known"
+        wrong = ((name, shape(value[name])) for name, shape in shapes.items() if name in value)
+        return next((f"{name}: {found}" for name, found in wrong if found), "")
+
+    return check
+
+
+STEP = text(40)
+WALL = number(0, MAX_WALL_S)
+UUID = text(36, "[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+FAILURE = record(
+    {"message": text()},
+    {
+        "blame": text(20),
+        "hint": text(),
+        "subject": text(),
+        "setting": maybe(text(200)),
+        "unproven": maybe(many(text(), 1000)),
+    },
+)
