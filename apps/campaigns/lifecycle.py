@@ -15,7 +15,7 @@ from apps.campaigns.design import previews
 from apps.campaigns.execution import halts
 from apps.campaigns.library import code
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.campaigns.queries import NOT_OK
+from apps.campaigns.queries import FAILED
 from common.errors import PlanError
 
 # What a clone takes over: every choice, but none of what became of them.
@@ -110,7 +110,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
 
 def failed_runs(campaign: Campaign) -> Any:
     """Those that nobody has retried yet."""
-    failed = campaign.runs.filter(outcome__in=NOT_OK, retries=None)
+    failed = campaign.runs.filter(FAILED)
     return failed.select_related("host").order_by("position")
 
 

@@ -19,11 +19,13 @@ from apps.hosts.models import Facts, Host
 ENDED = Q(state=Run.State.ENDED)
 TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
+FAILED = Q(outcome__in=NOT_OK, retries=None)  # a retry takes the place of its run, whatever becomes of it
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Runs of a campaign: `done` have ended; of these `failed` neither ok nor cancelled, and `read` into results.
+    """Runs of a campaign: `done` have ended; of these `failed` are neither ok, cancelled nor retried, and `read` are
+    read into results.
 
     `eta_s`: about how many seconds are left; None before the start.
     """
@@ -139,7 +141,7 @@ def progress(campaign: Campaign) -> Progress:
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
         running=Count("pk", filter=ACTIVE),
-        failed=Count("pk", filter=Q(outcome__in=NOT_OK)),
+        failed=Count("pk", filter=FAILED),
         read=Count("ingested_at"),
         hosts=Count("host", distinct=True, filter=~ENDED),
         wall_s=Median(WALL_S, filter=ENDED & Q(started_at__isnull=False)),
@@ -162,10 +164,8 @@ def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
     """Each with how many runs it has as `total`, and how many of them have `ended` and `failed`; one query."""
     listed = list(campaigns)
     rows = Run.objects.filter(campaign__in=listed).order_by().values("campaign")
-    told = rows.annotate(
-        total=Count("pk"), done=Count("pk", filter=ENDED), failed=Count("pk", filter=Q(outcome__in=NOT_OK))
-    )
-    counts = {row["campaign"]: (row["total"], row["done"], row["failed"]) for row in told}
+    rows = rows.annotate(total=Count("pk"), done=Count("pk", filter=ENDED), failed=Count("pk", filter=FAILED))
+    counts = {row["campaign"]: (row["total"], row["done"], row["failed"]) for row in rows}
     for campaign in listed:
         campaign.total, campaign.ended, campaign.failed = counts.get(campaign.pk, (0, 0, 0))  # type: ignore[attr-defined]
     return listed

@@ -134,7 +134,7 @@ def _why(host: Host) -> str:
 
 def _campaigns() -> list[Wanted]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
-    failed = Run.objects.filter(campaign=OuterRef("pk"), outcome__in=queries.NOT_OK)
+    failed = Run.objects.filter(queries.FAILED, campaign=OuterRef("pk"))
     ran = Campaign.objects.filter(created_at__gt=since).exclude(kind=Campaign.Kind.IMPORTED)
     campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
     return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]

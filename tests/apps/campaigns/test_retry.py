@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
@@ -92,3 +93,23 @@ def test_a_cancelled_run_is_retried_only_when_it_is_named(finished: Campaign, ad
     assert (answer.status_code, answer.json()["state"]) == (200, "running")
     told = api.get(f"/api/v1/campaigns/{finished.pk}/history/").json()[-1]
     assert (told["who"], told["what"], told["detail"]) == ("ada", "retries what failed", "run 3 will run again")
+
+
+def test_a_campaign_with_failed_runs_is_not_plainly_finished_until_they_are_retried(
+    finished: Campaign, admin: User
+) -> None:
+    client, plain = browser(admin), '<span aria-hidden="true">✓</span> finished'
+
+    def pages() -> list[str]:
+        addresses = [reverse("campaign_detail", args=[finished.pk]), reverse("campaign_list"), reverse("home")]
+        return [client.get(each).content.decode() for each in addresses]
+
+    assert ["finished, 1 failed" in page for page in pages()] == [True] * 3
+    assert [plain in page for page in pages()] == [False] * 3
+
+    lifecycle.retry_failed(finished, by=admin)
+    end_run(finished.runs.get(retry_of__isnull=False))
+    queue.close_campaign(finished.pk)
+
+    assert [plain in page for page in pages()] == [True] * 3
+    assert ["1 run not ok" in page for page in pages()] == [False] * 3
