@@ -13,6 +13,7 @@ from apps.accounts.web.problems import NotHere
 from apps.campaigns.api.datasets import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.api.parts import RunPartViewSet
 from apps.campaigns.api.queues import OnHostsViewSet, QueueViewSet
+from apps.campaigns.api.schedules import ScheduleViewSet
 from apps.campaigns.api.views import (
     ArtefactViewSet,
     CampaignViewSet,
@@ -51,6 +52,7 @@ router.register("datasets", DataSetViewSet)
 router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
+router.register("schedules", ScheduleViewSet)
 router.register("runs", RunViewSet)
 router.register("runparts", RunPartViewSet)
 router.register("artefacts", ArtefactViewSet)

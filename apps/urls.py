@@ -9,6 +9,7 @@ from apps.accounts.notices import channel_views as channels
 from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
 from apps.campaigns.pages import dataset_views as datasets
+from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import views as campaigns
 from apps.decisions import views as decisions
 from apps.hosts import views as hosts
@@ -18,6 +19,7 @@ from apps.results.pages import import_views as imports
 from apps.results.pages import live_views as live
 from apps.results.pages import pin_views as pins
 from apps.results.pages import run_views as runs
+from apps.results.pages import schedule_views as schedule
 from apps.results.pages import spread_views as spreads
 from apps.results.pages import views as results
 from apps.tuning import views as tuning
@@ -38,12 +40,14 @@ urlpatterns = [
     # Before campaigns: its addresses of one run are longer words than an action.
     *results.urlpatterns,
     *runs.urlpatterns,
+    *schedule.urlpatterns,
     *explorer.urlpatterns,
     *spreads.urlpatterns,
     *compare.urlpatterns,
     *live.urlpatterns,
     *imports.urlpatterns,
     *pins.urlpatterns,
+    *schedules.urlpatterns,
     *campaigns.urlpatterns,
     *datasets.urlpatterns,
     *decisions.urlpatterns,

@@ -15,8 +15,9 @@ from apps.campaigns import services
 from apps.campaigns.design.steps import single
 from apps.campaigns.execution import queue
 from apps.campaigns.library import datasets, own_recipes, workloads
-from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Workload
+from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Schedule, Workload
 from apps.campaigns.recipes.reading import dump
+from apps.campaigns.schedules.services import create_schedule
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
@@ -159,6 +160,12 @@ def make_campaign(
         services.cancel_campaign(campaign, by=by)
     campaign.refresh_from_db()
     return campaign
+
+
+def make_schedule(campaign: Campaign | None = None, by: User | None = None, **fields: Any) -> Schedule:
+    """Every night at 02:30 UTC."""
+    given = {"name": f"nightly {next(_numbers)}", "when": "daily 02:30", "time_zone": "UTC"} | fields
+    return create_schedule(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **given)
 
 
 def end_run(run: Run, outcome: str = Run.Outcome.OK, *, wall_s: float = 10.0, tps: float | None = None) -> Run:

@@ -31,7 +31,7 @@ from apps.results.runs import within
 from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
-from tests import pinned, proofs, split, storage
+from tests import pinned, proofs, scheduled, split, storage
 from tests.factories import make_recipe
 from tests.machine import facts, kernel
 
@@ -463,6 +463,7 @@ def team() -> dict[str, Any]:
         "workload": workload(tuner),
         "recipe": make_recipe("ours", by=tuner),
         "decision": agreed,
+        "schedule": scheduled.nightly(operator, done),
         "pins": pinned.dashboard(operator, forked, ok_runs[0]),
         "imported": imported(operator),
         "upload": uploaded(operator, "exp001-dataHP.csv", name="Huge pages", host="bench-00"),

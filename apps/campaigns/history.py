@@ -81,5 +81,10 @@ WORDS = {
     "campaign.cancel": ("was cancelled", _nothing),
     "campaign.retry": ("retries what failed", _retried),
     "campaign.extend": ("was extended", _extended),
+    "schedule.create": ("was put on a schedule", lambda before, after: f"{after['when']}, {after['time_zone']}"),
+    "schedule.change": ("had its schedule changed", lambda before, after: f"{after['when']}, {after['time_zone']}"),
+    "schedule.pause": ("had its schedule paused", _nothing),
+    "schedule.resume": ("had its schedule resumed", _nothing),
+    "schedule.delete": ("had its schedule deleted", _nothing),
     "run.cancel": ("had a run cancelled", lambda before, after: f"run {after['run']}" if "run" in after else ""),
 }

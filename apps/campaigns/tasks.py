@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from celery import shared_task
 from django.utils import timezone
 
 from apps.accounts import waking
 from apps.campaigns.execution import dispatch, queue
 from apps.campaigns.models import Run
+from apps.campaigns.schedules import firing
 
 
 @shared_task(name="campaigns.tick")
@@ -24,3 +27,15 @@ def enqueue_due() -> None:
             tick(str(run_id))
         else:
             queue.wake_again(run_id)
+
+
+@shared_task(name="campaigns.fire")
+def fire(schedule_id: str) -> None:
+    firing.fire(UUID(schedule_id), timezone.now())
+
+
+@shared_task(name="campaigns.fire_due")
+def fire_due() -> None:
+    """Schedules with a time that has come, or with a campaign whose start was interrupted."""
+    for schedule_id in firing.due(timezone.now()):
+        waking.carry_out(fire, str(schedule_id))

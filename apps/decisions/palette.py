@@ -57,6 +57,7 @@ PAGES = (
     _Page("Workloads", "workload_list", "pgbench fio sysbench"),
     _Page("Data sets", "dataset_list", "scale"),
     _Page("Campaigns", "campaign_list", "benchmarks"),
+    _Page("Schedules", "schedule_list", "repeat nightly cron trend"),
     _Page("Recipes", "recipe_list", "templates"),
     _Page("Decisions", "timeline", "history timeline"),
     _Page("Compare", "compare", "difference"),

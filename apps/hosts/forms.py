@@ -122,12 +122,12 @@ class WindowsForm:
         return found
 
     @classmethod
-    def of(cls, host: Host) -> list[dict[str, Any]]:
+    def of(cls, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that the table shows: those that there are, and an empty one."""
         blank = [{"days": [], "from": "", "to": ""} for _ in range(cls.BLANK)]
         return [
             {**row, "begin": row["from"], "days": [(day, name, day in row["days"]) for day, name in enumerate(DAYS)]}
-            for row in [*host.windows, *blank]
+            for row in [*windows, *blank]
         ]
 
 

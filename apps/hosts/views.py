@@ -83,7 +83,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "seen_to": [each for each in troubles if each.closed_at],
         "reservation": reservations.in_force(host, timezone.now()),
         "calendar": windows.read(host.windows, host.time_zone),
-        "windows": WindowsForm.of(host),
+        "windows": WindowsForm.of(host.windows),
         "until": (timezone.localtime(timezone.now(), ZoneInfo(host.time_zone)) + RESERVED).strftime("%Y-%m-%dT%H:00"),
         "user_cannot": USER_CANNOT,
         "agent_command": host.guard_command,

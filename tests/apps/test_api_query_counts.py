@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 from django.core.cache import cache
@@ -9,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Channel, Delivery, Membership, Team, User
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart, Schedule, Slot
 from apps.decisions.models import Comment, Decision, Event
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Pin, Series
@@ -23,6 +24,7 @@ from tests.factories import (
     make_host,
     make_profile,
     make_recipe,
+    make_schedule,
 )
 
 # Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
@@ -52,6 +54,9 @@ BASELINE = {
     "campaigns/{campaign}/summary/": 9,
     "campaigns/{campaign}/judgements/": 14,
     "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 25,
+    "schedules/": 3,
+    "schedules/{schedule}/": 3,
+    "schedules/{schedule}/slots/": 4,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
@@ -97,6 +102,7 @@ class World:
         Pin.objects.create(title="p", address=address, chart="time", position=1, by=self.user)
         make_profile(by=self.user)
         make_recipe(by=self.user)
+        self._schedule(campaign)
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
         Membership.objects.create(team=Team.objects.create(name=campaign.name), user=self.user)
@@ -104,6 +110,12 @@ class World:
         channel = Channel.objects.create(name=name, owner=self.user, kind=Channel.Kind.MAIL, address="t@example.org")
         Delivery.objects.create(channel=channel, kind="test", subject="s", payload={})
         return campaign
+
+    def _schedule(self, campaign: Campaign) -> None:
+        self.schedule = make_schedule(campaign, by=self.user)
+        for hours in range(Schedule.objects.count()):
+            at = campaign.created_at + timedelta(hours=hours)
+            Slot.objects.create(schedule=self.schedule, at=at, outcome=Slot.Outcome.MISSED, decided_at=at)
 
     def _fill(self, run: Run) -> None:
         RunEvent.objects.create(run=run, seq=run.events.count() + 1, at=run.ended_at, kind="log", data={})
@@ -129,7 +141,7 @@ class World:
         end_run(Run(campaign=self.campaign, position=position, block=position, **like))
 
     def path(self, template: str) -> str:
-        keys = {name: getattr(self, name).pk for name in ("campaign", "run", "profile", "decision")}
+        keys = {name: getattr(self, name).pk for name in ("campaign", "run", "profile", "decision", "schedule")}
         return "/api/v1/" + template.format(host=self.campaign.host_id, **keys)
 
 

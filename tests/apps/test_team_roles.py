@@ -22,7 +22,7 @@ from apps.hosts.models import Host, Trouble
 from apps.hosts.views import ACTIONS
 from apps.tuning.services import create_profile
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
-from tests.factories import browser, make_campaign, make_copy, make_host, make_user, make_workload
+from tests.factories import browser, make_campaign, make_copy, make_host, make_schedule, make_user, make_workload
 
 # Of the house: what they change is nobody's in particular, or one's own.
 OF_HOUSE = {
@@ -112,6 +112,11 @@ OF_TEAMS: dict[str, Body] = {
     "Campaign.retry": nothing,
     "Campaign.priority": lambda world: {"priority": 5},
     "Campaign.ask_hosts": nothing,
+    "Schedule.create": lambda world: {"campaign": str(world.campaign.pk), "name": "n", "when": "daily 02:30"},
+    "Schedule.partial_update": lambda world: {"when": "daily 03:30"},
+    "Schedule.destroy": nothing,
+    "Schedule.pause": nothing,
+    "Schedule.resume": nothing,
     "Run.cancel": nothing,
     "Run.give_up": nothing,
     "Decision.create": lambda world: {
@@ -154,6 +159,7 @@ def world(admin: User) -> World:
         "DataCopy": copy.pk,
         "Campaign": campaign.pk,
         "Run": campaign.runs.all()[0].pk,
+        "Schedule": make_schedule(campaign, by=admin).pk,
         "Decision": decision.pk,
         "Team": team.pk,
     }

@@ -30,6 +30,7 @@ SECTIONS = (
             "docs/roles",
             "docs/datasets",
             "docs/campaigns-running",
+            "docs/schedules",
             "docs/exploring",
             "docs/importing",
             "docs/cli",

@@ -3,6 +3,8 @@
 KINDS: dict[str, str] = {
     "campaign.finished": "a campaign has finished",
     "campaign.failed": "a campaign has failed",
+    "schedule.missed": "a scheduled campaign did not start",
+    "schedule.stopped": "a schedule has stopped",
     "host.quarantined": "a host went into quarantine",
     "host.unreachable": "a host cannot be reached",
     "host.unfit": "a host failed its health check",

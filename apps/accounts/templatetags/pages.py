@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
@@ -26,6 +26,14 @@ SIGNS = {
     "accepted": ("good", "✓"),
     "sent": ("good", "✓"),
     "pending": ("idle", "○"),
+    "active": ("good", "✓"),
+    "stopped": ("bad", "✕"),
+    "deleted": ("idle", DASH),
+    "starting": ("live", "●"),
+    "started": ("good", "✓"),
+    "skipped": ("idle", DASH),
+    "missed": ("bad", "!"),
+    "refused": ("bad", "✕"),
     "pristine": ("good", "✓"),
     "preparing": ("live", "●"),
     "running": ("live", "●"),
@@ -150,6 +158,12 @@ def span(seconds: float | timedelta | None) -> str:
 
 
 @register.filter
+def in_zone(at: datetime | None) -> str:
+    """A time with its zone, in which it stays: "Mon 2026-03-30 02:30 CEST"."""
+    return DASH if at is None else f"{at:%a %Y-%m-%d %H:%M %Z}"
+
+
+@register.filter
 def figure(value: float | None, digits: int = 5) -> str:
     """Significant digits with thousands apart: 12345.678 -> "12 346" (narrow no-break space)."""
     if value is None:
@@ -266,6 +280,7 @@ SECTIONS = {
     "dataset": "dataset_list",
     "campaign": "campaign_list",
     "run": "campaign_list",
+    "schedule": "campaign_list",
     "import": "campaign_list",
     "decision": "timeline",
     "timeline": "timeline",

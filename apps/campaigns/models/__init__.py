@@ -1,8 +1,9 @@
-"""Workloads, data sets and where they live, campaigns, and runs."""
+"""Workloads, data sets and where they live, campaigns, runs, and schedules."""
 
 from apps.campaigns.models.campaign import Campaign, all_sources
 from apps.campaigns.models.copies import DataCopy, DataUse
 from apps.campaigns.models.runs import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart, RunQuerySet
+from apps.campaigns.models.schedules import Schedule, Slot
 from apps.campaigns.models.workloads import DataSet, OwnRecipe, Workload
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "RunEvent",
     "RunPart",
     "RunQuerySet",
+    "Schedule",
+    "Slot",
     "Workload",
     "all_sources",
 ]

@@ -22,7 +22,7 @@ from apps.accounts.web.pages import needs, page
 from apps.campaigns.design import roles, stopping, words
 from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history
-from apps.campaigns.models import Campaign
+from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.pages import lifecycle_views
 from apps.campaigns.queries import median_s
 from apps.hosts.models import Host
@@ -80,6 +80,8 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "cast": roles.named(campaign),
         "threats": words.threats(campaign),
         "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],
+        "scheduled": Slot.objects.filter(campaign=campaign).select_related("schedule").first(),
+        "schedules": campaign.schedules.exclude(state=Schedule.State.DELETED),
         "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
     if table:

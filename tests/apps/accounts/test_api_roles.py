@@ -16,7 +16,7 @@ from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Pin, Series
-from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_user
+from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_schedule, make_user
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
 FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
@@ -60,6 +60,11 @@ WRITERS = {
     "Campaign.retry": Role.OPERATOR,
     "Campaign.priority": Role.OPERATOR,
     "Campaign.ask_hosts": Role.OPERATOR,
+    "Schedule.create": Role.OPERATOR,
+    "Schedule.partial_update": Role.OPERATOR,
+    "Schedule.destroy": Role.OPERATOR,
+    "Schedule.pause": Role.OPERATOR,
+    "Schedule.resume": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Run.give_up": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
@@ -162,6 +167,7 @@ def rows(tuner: User) -> dict[str, Any]:
         "CampaignExport": campaign.pk,
         "RunExport": run.pk,
         "Run": run.pk,
+        "Schedule": make_schedule(campaign, by=tuner).pk,
         "RunPart": part.pk,
         "Proof": run.pk,
         "Observed": run.pk,

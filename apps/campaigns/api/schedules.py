@@ -1,0 +1,155 @@
+"""Schedules and their slots: the API's door to the same services as the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import django_filters as filters
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role, Team
+from apps.accounts.services import user_of
+from apps.accounts.web.rest import paged
+from apps.campaigns import queries as campaigns
+from apps.campaigns.models import Campaign, Schedule, Slot
+from apps.campaigns.schedules import queries, services
+from apps.hosts.api_schedule import WindowSerializer
+
+
+class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
+    """A campaign that repeats."""
+
+    campaign = serializers.UUIDField(source="campaign_id", help_text="whose design is repeated")
+    host_name = serializers.CharField(source="campaign.host.name")
+    owner = serializers.CharField(source="owner.username", help_text="whose permissions its campaigns have")
+    windows = WindowSerializer(many=True)
+    next = serializers.SerializerMethodField(help_text="the next three times, in its time zone")
+
+    class Meta:
+        model = Schedule
+        fields = [
+            *("id", "name", "campaign", "host_name", "owner", "when", "time_zone", "windows", "late_by_min"),
+            *("state", "state_reason", "next", "created_at"),
+        ]
+
+    @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
+    def get_next(self, schedule: Schedule) -> list[str]:
+        return [at.isoformat() for at in queries.next_times(schedule, timezone.now())]
+
+
+class ScheduleChangeSerializer(serializers.Serializer[Any]):
+    """Of a change, what is given."""
+
+    name = serializers.CharField(max_length=100, required=False)
+    when = serializers.CharField(
+        max_length=100, required=False, help_text="such as daily 02:30, weekly Mon 02:30 or cron 30 2 * * 1-5"
+    )
+    time_zone = serializers.CharField(max_length=63, required=False, help_text="that of the host by default")
+    windows = serializers.ListField(
+        child=serializers.JSONField(), required=False, help_text="[{days, from, to}]; [] for at any time"
+    )
+    late_by_min = serializers.IntegerField(
+        min_value=services.LEAST_LATE_MIN,
+        max_value=services.MOST_LATE_MIN,
+        required=False,
+        help_text="minutes by which a campaign may start late; 30 by default",
+    )
+
+
+class NewScheduleSerializer(ScheduleChangeSerializer):
+    campaign = serializers.PrimaryKeyRelatedField(
+        queryset=Campaign.objects.select_related("host", "workload"), help_text="id of the campaign to repeat"
+    )
+    name = serializers.CharField(max_length=100, help_text="its campaigns have it, with the date")
+    when = serializers.CharField(max_length=100, help_text="such as daily 02:30, weekly Mon 02:30 or cron 30 2 * * 1-5")
+
+
+class SlotSerializer(serializers.ModelSerializer[Slot]):
+    """What became of one time."""
+
+    campaign = serializers.UUIDField(source="campaign_id", allow_null=True, help_text="null unless one was made")
+
+    class Meta:
+        model = Slot
+        fields = ["at", "outcome", "reason", "campaign", "decided_at"]
+
+
+class ScheduleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    host = filters.NumberFilter("campaign__host_id")
+    team = filters.ModelChoiceFilter(
+        queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
+    )
+
+    class Meta:
+        model = Schedule
+        fields = ["name", "state", "campaign"]
+
+    def of_team(self, schedules: QuerySet[Schedule], name: str, value: Team) -> QuerySet[Schedule]:
+        return schedules.filter(campaign__in=Campaign.objects.filter(campaigns.of_team(value.pk)))
+
+
+class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Schedule]):
+    """Campaigns that repeat. Deleted schedules are not listed; their addresses, history and campaigns remain."""
+
+    queryset = Schedule.objects.select_related("campaign__host", "owner")
+    serializer_class = ScheduleSerializer
+    filterset_class = ScheduleFilter
+    ordering_fields = ["name", "next_at", "created_at"]
+    ordering = ["name"]
+    roles = dict.fromkeys(("create", "partial_update", "destroy", "pause", "resume"), Role.OPERATOR)
+    of_teams = tuple(roles)
+
+    def get_queryset(self) -> QuerySet[Schedule]:
+        found = super().get_queryset()
+        return found.exclude(state=Schedule.State.DELETED) if self.action == "list" else found
+
+    @extend_schema(request=NewScheduleSerializer, responses={201: ScheduleSerializer})
+    def create(self, request: Request) -> Response:
+        """Repeat a campaign's design: a clone with a new seed starts at each time."""
+        body = NewScheduleSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        schedule = services.create_schedule(by=user_of(request), **body.validated_data)
+        return Response(ScheduleSerializer(schedule).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ScheduleChangeSerializer, responses=ScheduleSerializer)
+    def partial_update(self, request: Request, pk: str) -> Response:
+        """Change what is given. You own the schedule from then on."""
+        schedule, body = self.get_object(), ScheduleChangeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        services.change_schedule(schedule, by=user_of(request), **body.validated_data)
+        return Response(ScheduleSerializer(schedule).data)
+
+    def destroy(self, request: Request, pk: str) -> Response:
+        """Start nothing more. Its history and its campaigns remain."""
+        services.delete_schedule(self.get_object(), by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        """Start nothing until it is resumed."""
+        return self._changed(request, services.pause_schedule)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        """Go on with the next time. You own the schedule from then on."""
+        return self._changed(request, services.resume_schedule)
+
+    @extend_schema(responses=SlotSerializer(many=True))
+    @action(detail=True, filter_backends=[])
+    def slots(self, request: Request, pk: str) -> Response:
+        """What became of each time, the newest first."""
+        return paged(self, self.get_object().slots.order_by("-at"), SlotSerializer)
+
+    def _changed(self, request: Request, act: Callable[..., Any]) -> Response:
+        schedule = self.get_object()
+        act(schedule, by=user_of(request))
+        return Response(ScheduleSerializer(schedule).data)

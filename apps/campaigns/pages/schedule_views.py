@@ -1,0 +1,123 @@
+"""Pages of schedules: the list, the form, and the buttons. That of one is in apps/results/pages."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import Role
+from apps.accounts.services import require, user_of
+from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, team_asked
+from apps.campaigns import queries as campaigns
+from apps.campaigns.models import Campaign, Schedule
+from apps.campaigns.schedules import queries, services
+from apps.hosts.forms import WindowsForm
+from common.errors import PlanError
+
+SHOWN = 50
+
+
+class ScheduleForm(forms.Form):
+    name = forms.CharField(max_length=100, help_text="its campaigns have it, with the date")
+    when = forms.CharField(
+        max_length=100,
+        label="When",
+        help_text="daily 02:30; weekly Mon, Thu 02:30; monthly 1 02:30; monthly last 02:30; or cron 30 2 * * 1-5",
+        widget=forms.TextInput(attrs={"placeholder": "daily 02:30", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    time_zone = forms.CharField(max_length=63, label="Time zone", help_text="such as Europe/Athens or UTC")
+    late_by_min = forms.IntegerField(
+        min_value=services.LEAST_LATE_MIN,
+        max_value=services.MOST_LATE_MIN,
+        label="Start at most this late (minutes)",
+        help_text="later than that, a time is recorded as missed",
+    )
+
+
+@needs(Role.VIEWER)
+def schedule_list(request: HttpRequest) -> HttpResponse:
+    wanted, team = request.GET.get("q", "").strip(), team_asked(request)
+    rows = queries.listed()
+    rows = rows.filter(name__icontains=wanted) if wanted else rows
+    rows = rows if team is None else rows.filter(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))
+    found = keyset_page(request, rows, ("name", "pk"), SHOWN)
+    told = queries.rows(found.rows, timezone.now())
+    return page(request, "campaigns/schedule_list.html", {"rows": told, "pages": found, "q": wanted})
+
+
+@needs(Role.OPERATOR, somewhere=True)
+def schedule_add(request: HttpRequest) -> HttpResponse:
+    """`?campaign=` names the campaign to repeat."""
+    campaign = _campaign(request)
+    require(user_of(request), Role.OPERATOR, "create schedule", on=campaign)
+    first = {"name": campaign.name[:100], "time_zone": campaign.host.time_zone, "late_by_min": 30}
+    form, windows = ScheduleForm(request.POST or None, initial=first), WindowsForm(request.POST).windows()
+    if form.is_bound and form.is_valid():
+        try:
+            given = {**form.cleaned_data, "windows": windows}
+            schedule = services.create_schedule(campaign, by=user_of(request), **given)
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{schedule} is active.")
+            return redirect("schedule_detail", schedule.pk)
+    context = {"campaign": campaign, "windows": WindowsForm.of(windows)}
+    return page(request, "campaigns/schedule_form.html", context, form)
+
+
+def _campaign(request: HttpRequest) -> Campaign:
+    try:
+        key = UUID(request.GET.get("campaign", ""))
+    except ValueError as error:
+        raise Http404("?campaign= names no campaign") from error
+    return get_object_or_404(Campaign.objects.select_related("host", "workload"), pk=key)
+
+
+@needs(Role.OPERATOR, somewhere=True)
+def schedule_change(request: HttpRequest, pk: UUID) -> HttpResponse:
+    schedule = get_object_or_404(Schedule.objects.select_related("campaign__host", "owner"), pk=pk)
+    require(user_of(request), Role.OPERATOR, "change schedule", on=schedule)
+    form = ScheduleForm(request.POST or None, initial={name: getattr(schedule, name) for name in services.CHANGED})
+    windows = WindowsForm(request.POST).windows() if form.is_bound else schedule.windows
+    if form.is_bound and form.is_valid():
+        given: dict[str, Any] = {**form.cleaned_data, "windows": windows}
+        try:
+            services.change_schedule(schedule, by=user_of(request), **given)
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, "Schedule changed.")
+            return redirect("schedule_detail", pk)
+    context = {"schedule": schedule, "campaign": schedule.campaign, "windows": WindowsForm.of(windows)}
+    return page(request, "campaigns/schedule_form.html", context, form)
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def schedule_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
+    schedule, by = get_object_or_404(Schedule.objects.select_related("campaign__host"), pk=pk), user_of(request)
+    actions = {
+        "pause": (lambda: services.pause_schedule(schedule, by=by), "Schedule paused."),
+        "resume": (lambda: services.resume_schedule(schedule, by=by), "Schedule resumed. You own it now."),
+        "delete": (lambda: services.delete_schedule(schedule, by=by), "Schedule deleted. Its campaigns remain."),
+    }
+    if action not in actions:
+        raise Http404(f"{action} is not one of {', '.join(actions)}")
+    attempt(request, *actions[action])
+    return redirect("schedule_detail", pk)
+
+
+urlpatterns = [
+    path("schedules/", schedule_list, name="schedule_list"),
+    path("schedules/add/", schedule_add, name="schedule_add"),
+    path("schedules/<uuid:pk>/change/", schedule_change, name="schedule_change"),
+    path("schedules/<uuid:pk>/<slug:action>/", schedule_action, name="schedule_action"),
+]
