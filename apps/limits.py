@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
@@ -95,6 +95,10 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400."""
     if isinstance(exception, RequestDataTooBig):
         return _too_large(request, "the bytes of the form are", MOST)
+    if isinstance(exception, DisallowedHost):
+        name = f"{request.META.get('HTTP_HOST', '')!r:.80}"
+        hint = f"open {settings.BASE_URL}, or add the name to PROVING_ALLOWED_HOSTS on the server"
+        return refused(request, BAD, f"the server does not answer under the name {name}", hint)
     return refused(request, BAD, "the request cannot be read", "send it as the form or the API's documentation says")
 
 

@@ -37,6 +37,15 @@ class WithoutSecrets(logging.Filter):
         return True
 
 
+class UnknownName(logging.Filter):
+    """Leaves out the traceback of a request for an unknown name: scanners send many, and the message says all."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "django.security.DisallowedHost":
+            record.exc_info = record.exc_text = None
+        return True
+
+
 class JsonFormatter(logging.Formatter):
     """One object a line: time (RFC 3339, UTC), level, logger, message; run and error where there are any."""
 

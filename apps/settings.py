@@ -325,8 +325,10 @@ LOGGING = {
         "line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "apps.logs.JsonFormatter"},
     },
-    "filters": {"secrets": {"()": "apps.logs.WithoutSecrets"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["secrets"]}},
+    "filters": {"secrets": {"()": "apps.logs.WithoutSecrets"}, "names": {"()": "apps.logs.UnknownName"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["secrets", "names"]},
+    },
     "loggers": {"asyncssh": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.str("PROVING_LOG_LEVEL", default="INFO")},
 }

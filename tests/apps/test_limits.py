@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from apps import limits
 from apps.accounts.models import Role
+from apps.logs import UnknownName
 from tests import populate
 
 
@@ -49,3 +53,19 @@ def test_an_import_takes_more(browser: Client) -> None:
 @pytest.mark.parametrize("told", ["", "many", "-5"])
 def test_a_length_that_is_no_number_is_no_length(browser: Client, told: str) -> None:
     assert browser.get(reverse("account"), CONTENT_LENGTH=told).status_code == 200
+
+
+def test_a_request_for_another_name_says_where_the_server_is_and_leaves_one_line_in_the_log(
+    db: None, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.BASE_URL = "https://proving.example.org"
+    page, api = (Client(headers={"host": "10.0.0.9:8000"}).get(path) for path in (reverse("login"), "/api/v1/hosts/"))
+
+    assert (page.status_code, api.status_code) == (400, 400)
+    for answer in (page, api):
+        assert "does not answer under the name" in answer.content.decode()
+        assert "open https://proving.example.org, or add the name to PROVING_ALLOWED_HOSTS" in answer.content.decode()
+    (logged, *_) = [record for record in caplog.records if record.name == "django.security.DisallowedHost"]
+    assert "10.0.0.9:8000" in logged.getMessage()
+    assert UnknownName().filter(logged)
+    assert logging.Formatter().format(logged).count("\n") == 0

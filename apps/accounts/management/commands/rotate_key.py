@@ -19,5 +19,6 @@ class Command(BaseCommand):
         except ProvingError as error:
             raise CommandError(str(error)) from error
         keys = sealed.needed()[0]
-        self.stdout.write(f"{changed} secrets encrypted anew; all are opened by {', '.join(keys) or 'no key'}")
+        secrets = "1 secret" if changed == 1 else f"{changed} secrets"
+        self.stdout.write(f"{secrets} encrypted again; the keys in use are {', '.join(keys) or 'none'}")
         self.stdout.write("the other keys of PROVING_SSH_KEYS are needed by older backups only")
