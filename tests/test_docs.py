@@ -79,6 +79,13 @@ def test_every_secret_that_a_file_may_hold_is_documented() -> None:
     assert {f"{name}_FILE" for name in secrets} == FILES
 
 
+def test_every_documented_backup_is_written_for_its_owner_only() -> None:
+    commands = re.findall(r"^.*manage\.py backup - >.*$", PRODUCTION, re.MULTILINE)
+
+    assert len(commands) == 2
+    assert all(command.strip().startswith("(umask 077; ") for command in commands)
+
+
 def test_every_recipe_is_told_and_no_other() -> None:
     files = {file.name for file in (ROOT / "apps" / "campaigns" / "recipes").glob("*.yaml")}
     rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "recipes.md").read_text(), re.MULTILINE)

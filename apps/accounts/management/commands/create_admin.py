@@ -27,11 +27,11 @@ class Command(BaseCommand):
                 known = User.objects.filter(username=name, role=Role.ADMIN).first() if token else None
                 user = known or services.create_admin(name, reset=reset)
                 if token is None:
-                    secret, kind = services.generate_password(user), "password"
+                    secret, kind = services.generate_password(user), f"password of {name}"
                 else:
                     secret = services.issue_token(user, "create_admin", Role.ADMIN, days=token)[1]
-                    kind = f"API token, valid for {token} days"
+                    kind = f"API token of {name}, valid for {token} days"
         except PlanError as error:
             raise CommandError(str(error)) from error
-        self.stderr.write(f"{kind} of {name}, shown this once:")
+        self.stderr.write(f"{kind}, shown this once:")
         return secret
