@@ -24,6 +24,7 @@ from apps.results.queries import labels_of
 
 RECENT = 8
 FAILED_DAYS = 7
+MOST_TROUBLES = 500
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Problem:
 
 def problems() -> list[Problem]:
     """Quarantined hosts first, then those where somebody changed a value. Four queries."""
-    found = list(Trouble.objects.filter(closed_at=None).select_related("host"))
+    found = list(Trouble.objects.filter(closed_at=None).select_related("host")[:MOST_TROUBLES])
     hosts = {trouble.host_id: trouble.host for trouble in found}
     hosts |= {host.pk: host for host in Host.objects.filter(state=Host.State.QUARANTINED)}
     if not hosts:

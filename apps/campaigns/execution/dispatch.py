@@ -17,6 +17,7 @@ from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
 from agents.host.paths import needed
+from agents.wire.protocol import REBOOT
 from apps import logs
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, giving_up, halts, nudges, parts, queue, received
@@ -96,8 +97,9 @@ def _restart(run: Run) -> Restart | None:
     """The restart that is under way, also one that has taken too long."""
     if run.agent_state != "REBOOTING" or run.agent_state_at is None:
         return None
-    limit_s = next(step["options"]["limit_s"] for step in run.spec["steps"] if step["name"] == run.step)
-    return Restart(limit_s, run.agent_state_at + timedelta(seconds=limit_s))
+    asked = (step for step in run.spec["steps"] if step["name"] == run.step and step["kind"] == REBOOT)
+    limit_s = next((step["options"]["limit_s"] for step in asked), 0)  # a host may name any step
+    return Restart(limit_s, run.agent_state_at + timedelta(seconds=limit_s)) if limit_s else None
 
 
 def _work(run: Run) -> None:

@@ -14,7 +14,7 @@ from apps.campaigns.execution.event_shapes import EVENTS
 from apps.hosts.shapes import (
     FAILURE,
     MAX_INTEGER,
-    MAX_WALL_S,
+    WALL,
     anything,
     many,
     maybe,
@@ -70,10 +70,10 @@ def event(line: bytes) -> dict[str, Any] | None:
     """The fields of an Event; None for a line that is damaged or breaks the rules."""
     try:
         found = json.loads(line)
-        if found["crc"] != checksum(found) or whole(0, MAX_INTEGER)(found["seq"]):
+        if found["crc"] != checksum(found) or whole(0, MAX_INTEGER)(found["seq"]) or WALL(found["wall"]):
             return None
         at, data = datetime.fromtimestamp(found["wall"], UTC), storable(found["data"])
-        if not 0 <= found["wall"] < MAX_WALL_S or EVENTS[found["kind"]](data):
+        if EVENTS[found["kind"]](data):
             return None
         return {"seq": found["seq"], "at": at, "kind": found["kind"], "data": data}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -1,6 +1,6 @@
-"""A host that lies: it answers behind the real SSH door in the place of Python and of the agent, one lie at a time.
+"""Lies before and around an answer, one at a time.
 
-python hostile.py LIE [what the server asked to run...]
+python greetings.py LIE [what the server asked to run...]
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ LIES: dict[str, Callable[[], None]] = {
     "not JSON": lambda: say(frame(b"\xff\xfe")),
     "result of another kind": lambda: serve({"hello": 7}),
     "error of another kind": lambda: say(frame(b'{"id": 1, "ok": false, "error": [1]}')),
+    "NUL in the last words": lambda: (say(b"a\0b\xff", 2), sys.exit(1))[0],
+    "NUL in an error": lambda: say(frame(b'{"id": 1, "ok": false, "error": {"message": "a\\u0000b\\ud800"}}')),
     "endless error": lambda: say(frame(b'{"id": 1, "ok": false, "error": {"message": "%s"}}' % (b"m" * 7_000_000))),
     "hello with NUL": lambda: serve({"hello": HELLO | {"machine_id": "a\0b"}}),
     "hello with 20,000 runs": lambda: serve({"hello": HELLO | {"dirty": ["x" * 36] * 20_000}}),

@@ -13,7 +13,8 @@ import pytest
 from apps.accounts.models import AuditEntry
 from apps.hosts import contact, ssh
 from apps.hosts.models import Host
-from tests import hostile, remote
+from tests import remote
+from tests.hostile import greetings
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.fast]
 Register = Callable[..., Host]
@@ -31,7 +32,7 @@ def lying(register: Register, server: remote.Server, tmp_path: Path) -> Callable
         host = register(server)
         tmp_path.chmod(0o755)
         program = tmp_path / "python"
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} {hostile.__file__} '{lie}' \"$@\"\n")
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} {greetings.__file__} '{lie}' \"$@\"\n")
         program.chmod(0o755)
         Host.objects.filter(pk=host.pk).update(python=str(program))
         host.refresh_from_db()
@@ -40,7 +41,7 @@ def lying(register: Register, server: remote.Server, tmp_path: Path) -> Callable
     return lying
 
 
-@pytest.mark.parametrize("lie", hostile.LIES)
+@pytest.mark.parametrize("lie", greetings.LIES)
 def test_a_lie_makes_the_host_unreachable_and_nothing_else(
     lying: Callable[[str], Host], lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,47 @@
+"""A host whose agent tells the lies of the table, behind the real SSH door."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.hosts import contact
+from apps.hosts.models import Host
+from tests import machine, remote
+from tests.hostile import agent
+
+
+@dataclass
+class Liar:
+    """The host, and the file that says which lie it tells."""
+
+    host: Host
+    plan: Path
+
+    def tell(self, **lie: Any) -> None:
+        """Tell this lie from now on; no lie without arguments."""
+        facts = machine.facts(level="user")
+        self.plan.write_text(json.dumps({"facts": facts, "lie": lie or None}))
+
+
+@pytest.fixture
+def liar(register: Callable[..., Host], server: remote.Server, tmp_path: Path) -> Liar:
+    host = register(server, "liar")
+    tmp_path.chmod(0o755)
+    program, plan = tmp_path / "python", tmp_path / "plan.json"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {agent.__file__} {plan} "$@"\n')
+    program.chmod(0o755)
+    Host.objects.filter(pk=host.pk).update(python=str(program))
+    host.refresh_from_db()
+    made = Liar(host, plan)
+    made.tell()
+    contact.check_host(host)
+    host.refresh_from_db()
+    assert host.state == Host.State.READY, host.state_reason
+    return made
