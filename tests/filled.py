@@ -1,11 +1,12 @@
-"""populate.team() for many tests: its rows are made once in a process, then copied into each test's transaction."""
+"""Rows that many tests need: they are made once in a process, then copied into the transaction of each test."""
 
 from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from django.core.cache import cache
 from django.db import connection, transaction
@@ -23,31 +24,39 @@ COLUMNS = """
 
 @dataclass
 class Rows:
-    """What populate.team() returned, pickled, and what it added to each table, as COPY writes it."""
+    """What a function returned, pickled, and what it added to each table, as COPY writes it."""
 
-    team: bytes
+    made: bytes
     by_table: dict[str, bytes]
-    made: float = field(default_factory=time.monotonic)
+    at: float = field(default_factory=time.monotonic)
 
 
-_rows: Rows | None = None
+T = TypeVar("T")
+_rows: dict[Callable[[], Any], Rows] = {}
 
 
 def team() -> dict[str, Any]:
-    """What populate.team() returns. Call it in a transaction with no rows but those of the migrations."""
-    global _rows
-    if _rows is None or time.monotonic() - _rows.made > OLDEST_S:
+    """What populate.team() returns, as `once` has it."""
+    return once(populate.team)
+
+
+def once(make: Callable[[], T]) -> T:
+    """What `make` returns, with the rows that it adds. The database has no rows yet but those of the migrations."""
+    rows = _rows.get(make)
+    if rows is None or time.monotonic() - rows.at > OLDEST_S:
         before = _copied()
-        made = populate.team()
-        _rows = Rows(pickle.dumps(made), {table: _added(before, table, data) for table, data in _copied().items()})
+        made = make()
+        _rows[make] = Rows(
+            pickle.dumps(made), {table: _added(before, table, data) for table, data in _copied().items()}
+        )
         return made
     with transaction.atomic(), connection.cursor() as cursor:
-        for table, data in _rows.by_table.items():
+        for table, data in rows.by_table.items():
             if data:
                 with cursor.copy(f"copy {table} from stdin") as copy:
                     copy.write(data)
     cache.clear()  # holds parts of pages of the same rows, drawn for an earlier test
-    return dict(pickle.loads(_rows.team))
+    return cast(T, pickle.loads(rows.made))
 
 
 def _copied() -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from apps.decisions.models import Decision
 from apps.hosts.models import Host, Trouble
 from apps.hosts.views import ACTIONS
 from apps.tuning.services import create_profile
+from tests import filled
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
 from tests.factories import browser, make_campaign, make_copy, make_host, make_schedule, make_user, make_workload
 
@@ -139,7 +140,12 @@ OF_TEAMS: dict[str, Body] = {
 
 
 @pytest.fixture
-def world(admin: User) -> World:
+def world(db: None) -> World:
+    return filled.once(make_world)
+
+
+def make_world() -> World:
+    admin = make_user(Role.ADMIN)
     team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
     host = make_host(team=team)
     workload = make_workload(by=admin)
