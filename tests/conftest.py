@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 from django.conf import settings
+from django.test import override_settings
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if "ledger" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """A password is hashed slowly on purpose; here nobody attacks it."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @pytest.fixture

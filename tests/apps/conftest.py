@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from django.test import override_settings
 
 from apps.accounts.models import Role, User
 from tests.factories import make_user
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords() -> Iterator[None]:
-    """A password is hashed slowly on purpose; here nobody attacks it."""
-    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
-        yield
 
 
 @pytest.fixture

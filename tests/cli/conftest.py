@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from apps.accounts.models import Role, User
 from tests.cli.program import Program
 from tests.factories import issue_token, make_user
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords() -> Iterator[None]:
-    """A password is hashed slowly on purpose, and each test makes a user of each role."""
-    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
-        yield
 
 
 @pytest.fixture

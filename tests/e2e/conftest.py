@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests import populate
+from apps.accounts.models import User
+from tests import filled
 
 FLAGS = [
     "--headless",
@@ -37,15 +40,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def team(transactional_db: None) -> dict[str, Any]:
-    return populate.team()
+    return filled.team()
 
 
 @pytest.fixture
 def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
-    """open_as(user, width=..., theme=...) -> a logged-in page that keeps what its console said in `page.said`."""
+    """open_as(user, width=..., theme=...) -> an empty page of a browser where `user` is logged in. It keeps what its
+    console said in `page.said`."""
     contexts: list[BrowserContext] = []
 
-    def log_in(user: Any, *, width: int = 1280, theme: str = "light", height: int = 900) -> Page:
+    def opened(user: User, *, width: int = 1280, theme: str = "light", height: int = 900) -> Page:
         context = browser.new_context(
             base_url=live_server.url,
             viewport={"width": width, "height": height},
@@ -53,18 +57,14 @@ def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]
             reduced_motion="reduce",
         )
         contexts.append(context)
+        log_in(context, live_server.url, user)
         page = context.new_page()
         page.said = []  # type: ignore[attr-defined]
         page.on("console", lambda message: _keep(page, message.type, message.text))
         page.on("pageerror", lambda error: _keep(page, "error", str(error)))
-        page.goto("/login/")
-        page.fill("#id_username", user.username)
-        page.fill("#id_password", populate.PASSWORD)
-        page.click("main button")
-        page.wait_for_url(live_server.url + "/")
         return page
 
-    yield log_in
+    yield opened
     for context in contexts:
         context.close()
 
@@ -74,6 +74,16 @@ def _keep(page: Any, kind: str, text: str) -> None:
         page.said.append(text)
 
 
+def log_in(context: BrowserContext, url: str, user: User) -> None:
+    """Gives the browser a session of `user` on the server at `url`. Tests of the form itself are in test_doors.py."""
+    client = Client()
+    client.force_login(user)
+    session = client.cookies[settings.SESSION_COOKIE_NAME]
+    context.add_cookies([{"name": session.key, "value": session.value, "url": url}])
+
+
 def shot(page: Page, name: str, *, full_page: bool = True) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=full_page)
+    """A picture in var/screenshots for somebody who looks at the pages; no test compares it."""
+    if os.environ.get("PROVING_SCREENSHOTS"):
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=full_page)

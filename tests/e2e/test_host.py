@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 
-from tests import populate
-from tests.e2e.conftest import shot
+from tests.e2e.axe import violations
+from tests.e2e.conftest import log_in, shot
 
 pytestmark = pytest.mark.e2e
 TABS = ["overview", "hardware", "postgresql", "access", "history"]
@@ -30,7 +29,7 @@ def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, A
         expect(page.locator("[data-panels] [aria-current]")).to_have_attribute("href", f"#{name}")
         assert page.url.endswith(f"{address}#{name}")
         page.wait_for_load_state("networkidle")
-        assert Axe().run(page).response["violations"] == []
+        assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         shot(page, f"host-{name}-{width}")
     page.go_back()
@@ -60,7 +59,7 @@ def test_the_menu_of_the_navigation_opens_with_the_keyboard(
     page.keyboard.press("Enter")
     recipes = page.get_by_role("navigation", name="Main").get_by_role("link", name="Recipes")
     expect(recipes).to_be_in_viewport(ratio=1)
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     shot(page, f"menu-{width}", full_page=False)
 
     page.keyboard.press("Escape")
@@ -73,11 +72,8 @@ def test_the_menu_of_the_navigation_opens_with_the_keyboard(
 
 def test_all_parts_are_there_without_scripts(browser: Browser, live_server: Any, team: dict[str, Any]) -> None:
     context = browser.new_context(base_url=live_server.url, java_script_enabled=False)
+    log_in(context, live_server.url, team["viewer"])
     page = context.new_page()
-    page.goto("/login/")
-    page.fill("#id_username", team["viewer"].username)
-    page.fill("#id_password", populate.PASSWORD)
-    page.click("main button")
     page.goto(reverse("host_detail", args=[team["host"].name]))
 
     for name in TABS:

@@ -18,10 +18,16 @@ from playwright.sync_api import Browser, Page, Route, expect
 from apps.campaigns.models import Campaign
 from embedded import commands, places
 from tests import populate
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import log_in, shot
 from tests.e2e.test_work import _tell
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def team(transactional_db: None) -> dict[str, Any]:
+    """Made now, not copied: a page says when the last point of a run is some seconds old."""
+    return populate.team()
 
 
 class Web:
@@ -69,20 +75,13 @@ def web(team: dict[str, Any]) -> Iterator[Web]:
 @pytest.fixture
 def page(browser: Browser, web: Web, team: dict[str, Any]) -> Iterator[Page]:
     context = browser.new_context(base_url=web.url, reduced_motion="reduce")
+    log_in(context, web.url, team["operator"])
     yield context.new_page()
     context.close()
 
 
-def log_in(page: Page, team: dict[str, Any]) -> None:
-    page.goto("/login/")
-    page.fill("#id_username", team["operator"].username)
-    page.fill("#id_password", populate.PASSWORD)
-    page.click("main button")
-
-
-def follow(page: Page, path: str, team: dict[str, Any]) -> list[str]:
-    """Opens the page of a run, logged in; the addresses that it asks for from then on."""
-    log_in(page, team)
+def follow(page: Page, path: str) -> list[str]:
+    """Opens the page of a run; the addresses that it asks for from then on."""
     page.goto(path)
     page.wait_for_selector("[data-figure][data-drawn]")
     expect(page.locator("[data-live-clock]")).to_contain_text("last point")
@@ -96,7 +95,7 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
 ) -> None:
     run = team["live_run"]
     web.start()
-    asked = follow(page, reverse("run_detail", args=[run.pk]), team)
+    asked = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
     expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
@@ -120,7 +119,7 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
 def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, Any]) -> None:
     run = team["live_run"]
     web.start(PROVING_LIVE_STREAMS="0")
-    asked = follow(page, reverse("run_detail", args=[run.pk]), team)
+    asked = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
 
@@ -134,7 +133,6 @@ def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_a
 ) -> None:
     campaign = Campaign.objects.get(runs=team["live_run"])
     web.start()
-    log_in(page, team)
     held: list[str] = []
 
     def hold(route: Route) -> None:

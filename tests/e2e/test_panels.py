@@ -14,8 +14,9 @@ from apps.results.models import Mark, Within
 from apps.results.runs import within
 from apps.results.store import fold
 from tests.apps.results.test_series import BEGAN, tell
+from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import shot
-from tests.e2e.test_walk import _overflow, _violations
+from tests.e2e.test_walk import _overflow
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +73,7 @@ def test_the_page_of_a_run_fits_and_axe_finds_nothing(
 
     shot(page, f"panels-{width}-{theme}")
 
-    assert _overflow(page) + _violations(page) + page.said == []  # type: ignore[attr-defined]
+    assert _overflow(page) + violations(page, *WCAG) + page.said == []  # type: ignore[attr-defined]
 
 
 def test_each_panel_has_its_time_axis_and_waits_are_areas(
@@ -176,4 +177,4 @@ def test_two_runs_are_compared_over_time(
     states = "document.getElementById('compare-time').data.filter(t => t.name === 'running').map(t => t.visible)"
     assert page.evaluate(states) == ["legendonly", "legendonly"]
     assert [area.get_attribute("aria-pressed") for area in areas.all()] == ["false", "false"]
-    assert _overflow(page) + _violations(page) + page.said == []  # type: ignore[attr-defined]
+    assert _overflow(page) + violations(page, *WCAG) + page.said == []  # type: ignore[attr-defined]

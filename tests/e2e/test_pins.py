@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from apps.results.models import Pin
+from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import shot
 from tests.pages import explored
 
 pytestmark = pytest.mark.e2e
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
@@ -39,7 +38,7 @@ def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     card = page.locator("article", has_text="Huge pages, every morning")
     expect(card.locator("[data-drawn] .main-svg").first).to_be_visible()
     assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
-    assert Axe().run(page, options=RULES).response["violations"] == []
+    assert violations(page, *WCAG) == []
     card.get_by_role("link", name="Huge pages, every morning", exact=True).focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/explore/**")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from tests import fleets
+from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import shot
 from tests.pages import pages, pages_of_fleets
 
@@ -19,7 +19,6 @@ OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"
 REFLOW_S = 3.0
 # axe takes longer than the page: both themes and both widths once.
 AXE = [(1280, "light"), (390, "dark")]
-OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
@@ -48,7 +47,7 @@ def test_every_page_fits_and_is_silent(
         shot(page, f"{name}-{width}-{theme}")
         problems = _overflow(page)
         if (width, theme) in AXE:
-            problems += _violations(page)
+            problems += violations(page, *WCAG)
         if (width, theme) == (390, "light"):
             problems += _reflow(page, 320)
         problems += page.said  # type: ignore[attr-defined]
@@ -74,8 +73,3 @@ def _reflow(page: Page, width: int) -> list[str]:
         page.wait_for_timeout(100)
     page.set_viewport_size(size)
     return [f"at {width} px: {problem}" for problem in problems]
-
-
-def _violations(page: Page) -> list[str]:
-    found = Axe().run(page, options=OPTIONS).response["violations"]
-    return [f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in found]

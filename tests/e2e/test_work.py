@@ -18,6 +18,12 @@ from tests import populate
 pytestmark = pytest.mark.e2e
 
 
+@pytest.fixture
+def team(transactional_db: None) -> dict[str, Any]:
+    """Made now, not copied: a page says when the last point of a run is some seconds old."""
+    return populate.team()
+
+
 def test_recipes_are_found_while_somebody_types(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["operator"])
     page.goto(reverse("campaign_new"))
@@ -212,6 +218,7 @@ def test_keys_walk_rows_search_help_and_can_be_switched_off(open_as: Callable[..
 
 def test_the_theme_follows_the_system_until_it_is_chosen(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["viewer"], theme="dark")
+    page.goto("/")
     html = page.locator("html")
     expect(html).to_have_attribute("data-theme", "dark")
 

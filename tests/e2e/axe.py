@@ -1,0 +1,18 @@
+"""What axe finds wrong on a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+
+
+def violations(page: Page, *tags: str) -> list[str]:
+    """One line for each rule that the page breaks, of the rules with `tags`, or of axe's defaults."""
+    # Without resultTypes, axe also describes each element that is right, which takes longer than the check.
+    options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(tags)} if tags else {})}
+    found = Axe().run(page, options=options).response["violations"]
+    return [f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in found]
