@@ -311,6 +311,7 @@ CELERY_BEAT_SCHEDULE = {
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},
     "samples to fold": {"task": "results.fold_due", "schedule": 30.0, "options": {"expires": 30}},
     "results to read": {"task": "results.ingest_due", "schedule": 5.0, "options": {"expires": 5}},
+    "schedules to compare": {"task": "results.compare_scheduled", "schedule": 30.0, "options": {"expires": 30}},
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
 }

@@ -23,6 +23,7 @@ from stats.over_time import Change, Score, change_points, score, scores
 from stats.overhead import Overhead, Timed, overhead
 from stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.power import mde_percent, noise_floor_percent, runs_needed
+from stats.prediction import Predicted, against_history
 from stats.sequential import CERTAIN, SPENDING, Look, Spent, look
 from stats.unplanned import at_unplanned_look
 from stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
@@ -46,6 +47,7 @@ __all__ = [
     "Metric",
     "Observation",
     "Overhead",
+    "Predicted",
     "Score",
     "Spent",
     "Timed",
@@ -53,6 +55,7 @@ __all__ = [
     "Verdict",
     "WarmUp",
     "against_baseline",
+    "against_history",
     "all_pairs",
     "associations",
     "at_unplanned_look",

@@ -80,7 +80,7 @@ def compare_arms(
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
     estimate = paired(log_a, log_b) if blocked else welch(log_a, log_b)
-    return judged(log_a, log_b, _one_of(estimate, of), metric, delta, names)
+    return judged(log_a, log_b, one_of(estimate, of), metric, delta, names)
 
 
 def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
@@ -235,7 +235,7 @@ def welch_errors(a: Floats, b: Floats) -> tuple[float, float, float]:
     return math.sqrt(error_a + error_b), s, df
 
 
-def _one_of(found: Estimate, many: int) -> Estimate:
+def one_of(found: Estimate, many: int) -> Estimate:
     """An estimate as one of so many: what it may be wrong in is a share of what all of them may."""
     if many < 2 or found.se is None or found.df is None or found.p is None:
         return found

@@ -190,6 +190,8 @@ PAGES: dict[str, Rule] = {
     "campaign_action:retry": button(OPERATOR),
     "schedule_list": shown(VIEWER),
     "schedule_detail": shown(VIEWER),
+    "schedule_figure": shown(VIEWER),
+    "schedule_csv": shown(VIEWER),
     "schedule_add": form(OPERATOR),
     "schedule_change": form(OPERATOR),
     "schedule_action:pause": button(OPERATOR),

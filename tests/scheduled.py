@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from django.db.models import F
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules.services import create_schedule
+from apps.results.models import Measurement
+from tests.factories import make_campaign
 
 WORKDAYS = [{"days": [0, 1, 2, 3, 4], "from": "00:00", "to": "06:00"}]
 PAST = (
@@ -28,3 +31,11 @@ def nightly(by: User, campaign: Campaign) -> Schedule:
     started = {"campaign": campaign, "outcome": Slot.Outcome.STARTED, "decided_at": newest}
     Slot.objects.create(schedule=made, at=newest - timedelta(days=1), **started)
     return made
+
+
+def measured(schedule: Schedule, at: datetime, factor: float) -> Slot:
+    """A time at which a campaign started that has ended: two levels, three runs each, `factor` times the usual TPS."""
+    design = {"host": schedule.campaign.host, "workload": schedule.campaign.workload}
+    done = make_campaign(Campaign.State.FINISHED, by=schedule.owner, name=f"{schedule} {at:%Y-%m-%d}", **design)
+    Measurement.objects.filter(run__campaign=done, name="tps").update(value=F("value") * factor)
+    return Slot.objects.create(schedule=schedule, at=at, outcome=Slot.Outcome.STARTED, campaign=done, decided_at=at)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 
 from celery import shared_task
+from django.utils import timezone
 
 from apps import logs
 from apps.campaigns.models import Run
 from apps.results import queries
-from apps.results.answers import looks
+from apps.results.answers import looks, regressions
 from apps.results.store import fold, keeper, retention
 from apps.results.store import ingest as reading
 
@@ -48,3 +49,9 @@ def fold_due() -> None:
 def thin_due() -> None:
     """Series that are older than the server keeps them whole."""
     retention.thin_due()
+
+
+@shared_task(name="results.compare_scheduled")
+def compare_scheduled() -> None:
+    """Campaigns of schedules that have ended, beside the earlier ones."""
+    regressions.compare_due(timezone.now())

@@ -70,7 +70,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "decision_export": {"pk": team["decision"].pk, "kind": "shell"},
         "drift_ask": {"pk": team["decision"].pk, "name": host.name},
         "feed_action": {},
-        "schedule_action": {"pk": team["schedule"].pk},
+        **{name: {"pk": team["schedule"].pk} for name in ("schedule_action", "schedule_figure", "schedule_csv")},
         "decision_action": {"pk": team["decision"].pk},
     }
     for each in permissions.pages():

@@ -4,6 +4,7 @@ KINDS: dict[str, str] = {
     "campaign.finished": "a campaign has finished",
     "campaign.failed": "a campaign has failed",
     "schedule.missed": "a scheduled campaign did not start",
+    "schedule.regression": "a scheduled campaign is worse than the earlier ones",
     "schedule.stopped": "a schedule has stopped",
     "host.quarantined": "a host went into quarantine",
     "host.unreachable": "a host cannot be reached",

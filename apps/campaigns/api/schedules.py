@@ -78,7 +78,7 @@ class SlotSerializer(serializers.ModelSerializer[Slot]):
 
     class Meta:
         model = Slot
-        fields = ["at", "outcome", "reason", "campaign", "decided_at"]
+        fields = ["at", "outcome", "reason", "campaign", "regression", "decided_at", "compared_at"]
 
 
 class ScheduleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types

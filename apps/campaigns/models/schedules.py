@@ -81,6 +81,10 @@ class Slot(models.Model):
     campaign = models.OneToOneField(Campaign, null=True, blank=True, on_delete=models.PROTECT, related_name="slot")
     decided_at = models.DateTimeField(help_text="when the server looked")
     claimed_until = models.DateTimeField(null=True, blank=True, help_text="while a worker starts its campaign")
+    compared_at = models.DateTimeField(
+        null=True, blank=True, help_text="when its results were compared with those of earlier ones"
+    )
+    regression = models.TextField(blank=True, help_text="what is worse than in earlier ones; empty: nothing")
 
     class Meta:
         ordering = ["-at"]

@@ -9,6 +9,7 @@ from apps.results.charts.overlay import overlay_chart
 from apps.results.charts.runs import run_chart
 from apps.results.charts.spreads import spread_chart
 from apps.results.charts.themes import DARK, LIGHT, Figure, Theme, theme
+from apps.results.charts.trend import trend_chart
 
 __all__ = [
     "DARK",
@@ -31,4 +32,5 @@ __all__ = [
     "spread_chart",
     "statement_chart",
     "theme",
+    "trend_chart",
 ]

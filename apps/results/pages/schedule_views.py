@@ -1,26 +1,34 @@
-"""The page of a schedule: when it is due next, and what became of each time."""
+"""The page of a schedule: when it is due next, the trend of its campaigns, and what became of each time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
+from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.web.pages import keyset_page, needs, page
 from apps.campaigns.models import Schedule
 from apps.campaigns.schedules import queries, times
 from apps.hosts import windows
+from apps.results import charts
+from apps.results.answers.trend import Trend, trend
+from apps.results.exchange import exports
+from apps.results.pages.figures import as_json
 
 SHOWN = 50
+HEAD = ("at", "campaign", "level", "runs", "mean", "low", "high")
 
 
 @needs(Role.VIEWER)
 def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    schedule = get_object_or_404(Schedule.objects.select_related("campaign__host", "owner"), pk=pk)
+    schedule = _schedule(pk)
     calendar = times.read(schedule.when, schedule.time_zone)
     slots = keyset_page(request, schedule.slots.select_related("campaign"), ("-at", "-pk"), SHOWN)
     context = {
@@ -31,8 +39,42 @@ def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "next": queries.next_times(schedule, timezone.now()),
         "slots": [(each, each.at.astimezone(calendar.zone)) for each in slots.rows],
         "pages": slots,
+        "trend": trend(schedule),
+        "as_table": request.GET.get("view") == "table",
+        "figure": reverse("schedule_figure", args=[pk]),
+        "csv": reverse("schedule_csv", args=[pk]),
     }
     return page(request, "results/schedule.html", context)
 
 
-urlpatterns = [path("schedules/<uuid:pk>/", schedule_detail, name="schedule_detail")]
+def _schedule(pk: UUID) -> Schedule:
+    rows = Schedule.objects.select_related("campaign__host", "campaign__workload", "owner")
+    return get_object_or_404(rows, pk=pk)
+
+
+@needs(Role.VIEWER)
+@cache_control(no_cache=True)
+def schedule_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The trend of its campaigns."""
+    return as_json(charts.trend_chart(trend(_schedule(pk)), charts.theme(request.GET.get("theme", ""))))
+
+
+@needs(Role.VIEWER)
+def schedule_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """A line for each campaign and level."""
+    response = StreamingHttpResponse(exports.csv_lines(HEAD, _rows(trend(_schedule(pk)))), content_type=exports.CSV)
+    response["Content-Disposition"] = f'attachment; filename="trend-{pk}.csv"'
+    return response
+
+
+def _rows(found: Trend) -> Iterator[list[object]]:
+    for point in found.points:
+        figures = [point.runs, point.mean, point.low, point.high]
+        yield [point.at.isoformat(), str(point.campaign), point.level, *figures]
+
+
+urlpatterns = [
+    path("schedules/<uuid:pk>/", schedule_detail, name="schedule_detail"),
+    path("schedules/<uuid:pk>/chart.json", schedule_figure, name="schedule_figure"),
+    path("schedules/<uuid:pk>/trend.csv", schedule_csv, name="schedule_csv"),
+]

@@ -1,0 +1,39 @@
+"""Comparing each campaign of a schedule with the earlier ones, once, when its results are read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.urls import reverse
+
+from apps.accounts.notices.notify import notify
+from apps.campaigns.models import Run, Slot
+from apps.results.answers.trend import trend
+
+
+def compare_due(now: datetime) -> None:
+    """Slots whose campaign has ended and was read, and that nobody has compared yet."""
+    unread = Run.objects.filter(campaign=OuterRef("campaign"), outcome=Run.Outcome.OK, ingested_at=None)
+    due = Slot.objects.filter(campaign__ended_at__isnull=False, compared_at=None).filter(~Exists(unread))
+    for slot in due.select_related("schedule__campaign__workload", "schedule__campaign__host").order_by("at"):
+        compare(slot, now)
+
+
+@transaction.atomic
+def compare(slot: Slot, now: datetime) -> None:
+    """Keep what is worse than in the earlier campaigns, and notify of it; nothing where another worker did."""
+    found = trend(slot.schedule, slot.at)
+    is_newest = found.newest is not None and found.newest.pk == slot.pk
+    worse = found.regression if is_newest else ""
+    if not Slot.objects.filter(pk=slot.pk, compared_at=None).update(compared_at=now, regression=worse) or not worse:
+        return
+    payload = {
+        "text": worse,
+        "path": reverse("schedule_detail", args=[slot.schedule_id]),
+        "schedule": str(slot.schedule_id),
+        "campaign": str(slot.campaign_id),
+        "host": slot.schedule.campaign.host.name,
+    }
+    notify("schedule.regression", f"{slot.campaign} is worse than the earlier campaigns", payload)

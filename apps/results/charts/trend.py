@@ -1,0 +1,64 @@
+"""The campaigns of a schedule over time: each level as a line with its intervals, and marks where the host changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from apps.results.answers.trend import Point, Trend
+from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
+
+MOST_TOLD = 4  # marks with words of their own; the page lists all of them
+LONGEST = 40
+
+
+def trend_chart(found: Trend, look: Theme) -> Figure:
+    levels = list(dict.fromkeys(point.level for point in found.points))
+    data = [
+        _line([point for point in found.points if point.level == level], place, found.unit, look)
+        for place, level in enumerate(levels)
+    ]
+    drawn = layout(look, xaxis={"type": "date"}, yaxis={"title": {"text": found.quantity}, "zeroline": False})
+    drawn |= {
+        "height": 400,
+        "showlegend": len(levels) > 1,
+        "legend": {"orientation": "h", "y": 1.08, "yanchor": "bottom", "x": 0},
+        "shapes": [_mark(each.at, look) for each in found.host_changes],
+        "annotations": [_words(each.at, each.words, look) for each in found.host_changes[-MOST_TOLD:]],
+    }
+    return {"data": data, "layout": drawn}
+
+
+def _line(points: list[Point], place: int, unit: str, look: Theme) -> Figure:
+    colour = look.series[place % len(look.series)]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": points[0].level,
+        "x": [f"{point.at:%Y-%m-%d %H:%M:%S}" for point in points],
+        "y": [point.mean for point in points],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [(point.high or point.mean) - point.mean for point in points],
+            "arrayminus": [point.mean - (point.low or point.mean) for point in points],
+            "thickness": 1.5,
+            "width": 3,
+            "color": colour,
+        },
+        "text": [f"{point.title}<br>{point.mean:,.5g} {unit}, {point.runs} runs" for point in points],
+        "hovertemplate": "%{text}<extra>%{fullData.name}</extra>",
+        "line": {"color": colour, "width": 1.5},
+        "marker": {"color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
+    }
+
+
+def _mark(at: datetime, look: Theme) -> Figure:
+    time = f"{at:%Y-%m-%d %H:%M:%S}"
+    place = {"x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1}
+    return {"type": "line", "layer": "below", "line": {"color": look.text, "width": 1.5, "dash": "dot"}, **place}
+
+
+def _words(at: datetime, words: str, look: Theme) -> Figure:
+    text = words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
+    place = {"x": f"{at:%Y-%m-%d %H:%M:%S}", "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
+    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, **place}

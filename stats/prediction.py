@@ -1,0 +1,67 @@
+"""A newest campaign against earlier ones of the same thing: an interval for one more campaign, from their own noise.
+
+The mean of a campaign is one value: its runs share a day. So the spread of the earlier means holds both the noise of
+runs and that between campaigns, and Student's prediction interval for one more of them is exact for normal logs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.wording import percent
+from stats.model import Better, Interval, Verdict, decide, logs, ratio_interval, ratio_percent
+from stats.pairs import one_of, t_estimate
+
+LEAST = 5  # earlier campaigns: the interval for one more is then 3 standard deviations wide on either side
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The newest campaign in percent of the earlier ones; `interval` contains the change with 95 %, together with
+    those of the other levels that were asked."""
+
+    earlier: int
+    change_percent: float
+    interval: Interval
+    p: float | None
+    verdict: Verdict
+
+    @property
+    def is_worse(self) -> bool:
+        return self.verdict in ("worse", "direction_worse")
+
+    def sentence(self, what: str, metric: str) -> str:
+        low, high = self.interval
+        found = f"{metric} {percent(self.change_percent)} (95 % CI {percent(low)} to {percent(high)})"
+        return f"{what} {_WORDS[self.verdict]} the {self.earlier} earlier campaigns: {found}."
+
+
+_WORDS: dict[Verdict, str] = {
+    "better": "is better than in",
+    "worse": "is worse than in",
+    "direction_better": "is likely better than in",
+    "direction_worse": "is likely worse than in",
+    "equivalent": "is equivalent to",
+    "undetectable": "is within the usual noise of",
+    "points_only": "has too few runs to compare with",
+}
+
+
+def against_history(
+    earlier: Sequence[Sequence[float]], newest: Sequence[float], *, better: Better, delta: float, of: int = 1
+) -> Predicted | None:
+    """The runs of the newest campaign against those of each earlier one, as one of `of` levels that are asked at once
+    (Bonferroni). None with fewer than LEAST earlier campaigns."""
+    if len(earlier) < LEAST or not len(newest):
+        return None
+    means = np.array([logs(values).mean() for values in earlier])
+    spread, count = float(means.std(ddof=1)), len(means)
+    difference = float(logs(newest).mean() - means.mean())
+    found = one_of(t_estimate(difference, spread * math.sqrt(1 + 1 / count), count - 1, spread, "prediction"), of)
+    interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
+    verdict = decide(interval, interval_90, delta, better)
+    return Predicted(count, ratio_percent(difference), interval, found.p, verdict)

@@ -1,0 +1,129 @@
+"""The campaigns of a schedule over time: their noise, a regression, and what changed on the host."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import Channel, Delivery, User
+from apps.campaigns.models import Run, Schedule, Slot
+from apps.hosts.models import Facts
+from apps.results.answers import regressions
+from apps.results.answers.trend import trend
+from tests.factories import make_campaign, make_schedule
+from tests.scheduled import measured
+
+pytestmark = pytest.mark.django_db
+FIRST = datetime(2026, 5, 1, 2, 30, tzinfo=UTC)
+NOISE = (1.0, 1.012, 0.991, 1.004, 0.985, 1.009)
+
+
+def history(schedule: Schedule, *factors: float) -> list[Slot]:
+    return [measured(schedule, FIRST + timedelta(days=day), factor) for day, factor in enumerate(factors)]
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return make_schedule(make_campaign(), name="nightly")
+
+
+@pytest.fixture
+def channel(admin: User) -> Channel:
+    kinds = ["schedule.regression"]
+    return Channel.objects.create(name="c", owner=admin, kind="mail", address="a@example.org", events=kinds)
+
+
+def test_before_five_earlier_campaigns_it_says_how_many_are_missing(schedule: Schedule, channel: Channel) -> None:
+    history(schedule, 1.0, 1.01, 0.5)
+
+    found = trend(schedule)
+    regressions.compare_due(FIRST)
+
+    assert (found.missing, found.verdicts, found.regression) == (3, [], "")
+    assert not Delivery.objects.exists()
+
+
+def test_noise_between_campaigns_is_no_regression(schedule: Schedule, channel: Channel) -> None:
+    history(schedule, *NOISE, 0.98)
+
+    regressions.compare_due(FIRST)
+
+    found = trend(schedule)
+    assert {each.verdict for _, each in found.verdicts} == {"undetectable"}
+    assert (found.earlier, found.regression) == (6, "")
+    assert not Delivery.objects.exists()
+
+
+def test_a_step_beyond_the_noise_is_a_regression_and_told_once(schedule: Schedule, channel: Channel) -> None:
+    slots = history(schedule, *NOISE, 0.9)
+
+    regressions.compare_due(FIRST)
+    regressions.compare_due(FIRST)
+
+    kept = Slot.objects.get(pk=slots[-1].pk)
+    assert kept.regression == trend(schedule).regression
+    assert kept.regression.startswith("1 cpu is worse than in the 6 earlier campaigns: tps -10.0 %")
+    told = Delivery.objects.get()
+    assert told.subject == "nightly 2026-05-07 is worse than the earlier campaigns"
+    assert told.payload["campaign"] == str(slots[-1].campaign_id)
+    assert Slot.objects.filter(compared_at=None).count() == 0
+
+
+def test_an_improvement_is_no_regression(schedule: Schedule, channel: Channel) -> None:
+    history(schedule, *NOISE, 1.2)
+
+    regressions.compare_due(FIRST)
+
+    assert {each.verdict for _, each in trend(schedule).verdicts} == {"better"}
+    assert not Delivery.objects.exists()
+
+
+def test_a_campaign_waits_until_its_results_are_read(schedule: Schedule, channel: Channel) -> None:
+    slots = history(schedule, *NOISE, 0.9)
+    unread = slots[-1].campaign.runs.all()  # type: ignore[union-attr]
+    Run.objects.filter(pk=unread[0].pk).update(ingested_at=None)
+
+    regressions.compare_due(FIRST)
+    before = Delivery.objects.count()
+    unread.update(ingested_at=FIRST)
+    regressions.compare_due(FIRST)
+
+    assert (before, Delivery.objects.count()) == (0, 1)
+
+
+def test_the_page_has_the_chart_the_banner_and_what_changed_on_the_host(schedule: Schedule, viewer: User) -> None:
+    slots = history(schedule, *NOISE, 0.9)
+    host = schedule.campaign.host
+    data = json.loads(json.dumps(host.facts))
+    data["kernel"]["release"] = "6.6.0"
+    newer = Facts.objects.create(host=host, number=2, digest="1" * 64, data=data)
+    slots[-1].campaign.runs.update(facts=newer)  # type: ignore[union-attr]
+    client = Client()
+    client.force_login(viewer)
+    address = reverse("schedule_detail", args=[schedule.pk])
+
+    page, table = client.get(address).text, client.get(f"{address}?view=table").text
+    figure = client.get(reverse("schedule_figure", args=[schedule.pk])).json()
+    csv = b"".join(client.get(reverse("schedule_csv", args=[schedule.pk]))).decode().splitlines()  # type: ignore[arg-type]
+
+    assert "Regression in" in page
+    assert "kernel.release" in page
+    assert table.count("nightly 2026-05-") >= 14
+    assert [len(line["x"]) for line in figure["data"]] == [7, 7]
+    assert figure["layout"]["shapes"][0]["x0"] == "2026-05-07 02:30:00"
+    assert len(csv) == 1 + 14
+
+
+@pytest.mark.parametrize("campaigns", [2, 7])
+def test_more_campaigns_take_no_more_queries(
+    campaigns: int, schedule: Schedule, django_assert_num_queries: object
+) -> None:
+    history(schedule, *([1.0, 1.01] * 4)[:campaigns])
+    found = Schedule.objects.select_related("campaign__workload").get(pk=schedule.pk)
+
+    with django_assert_num_queries(3):  # type: ignore[operator]  # slots, runs, figures
+        trend(found)
