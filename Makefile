@@ -33,10 +33,10 @@ run: .venv-server ## PostgreSQL and Valkey for one command: make run ARGS="pytho
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(RUN) $(ARGS)
 
 test: .venv-tests ## the fast tests on servers of their own; ARGS goes to pytest, and a path there runs all of its tests
-	@$(RUN) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
 
 test-all: .venv-tests ## every test that one machine can run
-	@$(RUN) $(BIN)/python -m pytest --tier all -n 3 --dist loadgroup $(HANGS) $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -n 4 --dist loadgroup $(HANGS) $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(call only,tests/e2e)

@@ -18,6 +18,7 @@ from apps.accounts.models import Role, User
 from apps.hosts import contact, services
 from apps.hosts.models import Host
 from embedded.postgres import bin_dir
+from embedded.stack import FIRST_PORT
 from tests import remote
 from tests.alone import alone
 from tests.faults.ledger import Ledger, wanted
@@ -30,8 +31,11 @@ collect_ignore = [] if find_spec("playwright") else ["e2e"]
 
 
 def pytest_configure() -> None:
-    """Workers side by side: a test that empties the cache empties that of its own worker only."""
+    """Workers side by side: a test that empties the cache empties that of its own worker only, and a stack looks for a
+    free port in a hundred that are its worker's."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if worker:  # the first one has the default, and so has a process without workers
+        os.environ["PORT"] = str(int(os.environ.get("PORT", FIRST_PORT)) + 100 * worker)
     cache = settings.CACHES["default"]
     cache["LOCATION"] = re.sub(r"\bdb=\d+", f"db={FIRST_CACHE_DB + worker}", str(cache["LOCATION"]))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from embedded import campaign
 from embedded.client import Client
-from embedded.stack import FIRST_PORT, Stack
+from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote
 
@@ -28,17 +27,11 @@ class Ground:
         return self.stack.supervisor
 
 
-def _first_port() -> int:
-    """Workers side by side look for a free port each in a hundred of its own."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    return int(os.environ.get("PORT", FIRST_PORT)) + 100 * worker
-
-
 @contextmanager
 def prepare() -> Iterator[Ground]:
     """A stack of its own, ended on the way out."""
     with remote.short_dir() as state, Supervisor(state) as supervisor:
-        stack = Stack(supervisor, first_port=_first_port())
+        stack = Stack(supervisor)
         stack.start()
         token = stack.manage("create_admin", "ada", "--token", "1").split()[-1]
         client = Client(stack.base_url, token)

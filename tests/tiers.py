@@ -39,11 +39,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Workers side by side: a room's tests of the machine run one after another. Where tests of two rooms change what
-    the machine has only once they take turns (alone.py)."""
+    """Workers side by side: tests of the machine that are in one group run one after another."""
     if touches_the_machine(item):
-        room = room_of(item)
-        item.add_marker(pytest.mark.xdist_group(room if room in ("agents", "faults") else "server"))
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
+def group_of(item: pytest.Item) -> str:
+    """One group for each file. Tests that change settings of the whole machine would only wait for each other
+    (alone.py), so they share the group of their room."""
+    room = room_of(item)
+    if room == "faults" or changes_the_machine(item):
+        return room if room in ("agents", "faults") else "server"
+    return f"{room}-{item.path.stem}"
+
+
+def changes_the_machine(item: pytest.Item) -> bool:
+    """Takes turns with all others of this kind."""
+    return "host_wide" in getattr(item, "fixturenames", ()) or item.get_closest_marker("proves") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
