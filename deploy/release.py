@@ -36,12 +36,14 @@ def problems(root: Path, today: date) -> Iterator[str]:
     if cli != version:
         yield f"cli/pyproject.toml is version {cli}, and pyproject.toml is {version}"
     yield from _changelog(root, version, today)
-    for page in sorted([root / "README.md", root / "cli" / "README.md", *root.glob("docs/*.md")]):
+    manifests = root.glob("deploy/kubernetes/*.yaml")
+    for page in sorted([root / "README.md", root / "cli" / "README.md", *root.glob("docs/*.md"), *manifests]):
         wrong = sorted(set(NAMED.findall(page.read_text())) - {version})
         if wrong:
             yield f"{page.relative_to(root)} names version {', '.join(wrong)}, and pyproject.toml is {version}"
     if changed := git(root, "status", "--porcelain"):
-        yield f"the checkout is not clean: {len(changed.splitlines())} files are changed or untracked"
+        count = len(changed.splitlines())
+        yield f"the checkout is not clean: {count} {'file is' if count == 1 else 'files are'} changed or untracked"
     if f"v{version}" not in git(root, "tag", "--points-at", "HEAD").split():
         yield f"the checked out commit has no tag v{version}: create it with git tag v{version}"
 

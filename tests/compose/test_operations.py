@@ -11,11 +11,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.compose.engine import EngineError
 from tests.compose.host import Campaign, Host
 from tests.compose.stack import CHECKOUT, Stack
 
 pytestmark = [pytest.mark.compose, pytest.mark.needs("root", "docker", "compose")]
 COMMIT = "feedfacecafe"
+LOADED = "registry.invalid/proving-ground:1.2.3"
 COMMANDS = re.compile(r"^    (.*docker compose .*)$", re.MULTILINE)
 
 
@@ -48,6 +50,20 @@ def test_an_upgrade_during_a_campaign_loses_no_run_and_ends_with_the_new_version
     assert stack.client.get("version/")["commit"] == COMMIT
     assert len(host.agents() - agents) == 1
     assert list(stack.folder.glob("proving-before-upgrade-*.tar"))
+
+
+def test_an_upgrade_uses_a_loaded_image_where_no_registry_has_it(stack: Stack, host: Host) -> None:
+    stack.set_variables(PROVING_IMAGE=LOADED)
+    try:
+        with pytest.raises(EngineError, match="neither a registry nor this machine has it"):
+            stack.upgrade(COMMIT)
+        stack.engine.docker("tag", "proving-ground", LOADED)
+        stack.upgrade(COMMIT)
+        assert stack.container("web")["Config"]["Image"] == LOADED
+    finally:
+        stack.set_variables(PROVING_IMAGE="")
+        stack.start()
+        stack.engine.docker("rmi", LOADED)
 
 
 @contextmanager

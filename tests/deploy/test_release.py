@@ -37,6 +37,7 @@ def checkout(tmp_path: Path) -> Path:
     write(root, "CHANGELOG.md", "# Changes\n\n## 1.2.3 - 2026-11-23\n\n- All of it.\n\n## 1.2.2 - 2026-10-01\n")
     write(root, "README.md", "PostgreSQL 18.6.3 and proving-1.2.3-py3-none-any.whl\n")
     write(root, "docs/production.md", "proving-ground:1.2.3 and git checkout v1.2.3\n")
+    write(root, "deploy/kubernetes/web.yaml", "image: proving-ground:1.2.3\n")
     run(root, "init", "--quiet")
     commit(root)
     return root
@@ -61,6 +62,7 @@ def test_a_clean_tag_whose_documents_agree_may_be_released(checkout: Path) -> No
         ("CHANGELOG.md", "2026-11-23", "2026-11-24", "which is in the future"),
         ("docs/production.md", "ground:1.2.3", "ground:1.2.2", "docs/production.md names version 1.2.2, and"),
         ("README.md", "proving-1.2.3", "proving-1.1.0", "README.md names version 1.1.0, and"),
+        ("deploy/kubernetes/web.yaml", "ground:1.2.3", "ground:1.2.2", "kubernetes/web.yaml names version 1.2.2, and"),
     ],
 )
 def test_what_disagrees_is_named(checkout: Path, file: str, was: str, now: str, words: str) -> None:
@@ -74,7 +76,7 @@ def test_what_disagrees_is_named(checkout: Path, file: str, was: str, now: str, 
 def test_a_checkout_that_is_not_clean_is_refused(checkout: Path) -> None:
     write(checkout, "new.txt", "")
 
-    assert list(release.problems(checkout, TODAY)) == ["the checkout is not clean: 1 files are changed or untracked"]
+    assert list(release.problems(checkout, TODAY)) == ["the checkout is not clean: 1 file is changed or untracked"]
 
 
 def test_a_commit_without_the_tag_is_refused(checkout: Path) -> None:
