@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from proving import compare, decide, lists, login, parse, run, stat, transfer, version, watch
+from proving import compare, decide, lists, login, parse, run, schedule, stat, transfer, version, watch
 from proving.session import Command
 
 HELP = (
@@ -39,6 +39,7 @@ app.command()(watch.watch)
 app.command()(lists.check)
 app.command()(run.start)
 app.command()(run.cancel)
+app.command()(schedule.schedule)
 app.command()(lists.ls)
 app.command()(lists.show)
 app.command()(compare.compare)

@@ -18,6 +18,7 @@ class What(StrEnum):
     RECIPES = "recipes"
     PROFILES = "profiles"
     DECISIONS = "decisions"
+    SCHEDULES = "schedules"
 
 
 Columns = dict[str, str]  # title -> field
@@ -26,6 +27,7 @@ COLUMNS: dict[What, Columns] = {
     What.RECIPES: {"name": "name", "version": "version", "needs": "needs", "question": "question"},
     What.PROFILES: {"id": "id", "name": "name", "description": "description"},
     What.DECISIONS: {"id": "id", "title": "title", "status": "status", "by": "author", "created": "created_at"},
+    What.SCHEDULES: {"name": "name", "state": "state", "when": "when", "zone": "time_zone", "host": "host_name"},
 }
 SHORT = {"created_at": 16, "ended_at": 16}
 Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newest first.")]
@@ -47,7 +49,7 @@ def ls(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """List campaigns, newest first, or recipes, profiles or decisions."""
+    """List campaigns, newest first, or recipes, profiles, decisions or schedules."""
     session = of(ctx)
     asked: dict[str, Any] = {"state": state} if state else {}
     asked |= {"host": names.host(session.client, host)} if host else {}
