@@ -85,6 +85,10 @@ class Agent:
         data = whole[args["offset"] : args["offset"] + args["limit"]]
         return {"data": base64.b64encode(data).decode(), "size": len(whole), "sealed": True}
 
+    def more_files(self) -> dict[str, bytes]:
+        """Artefacts of the run, by path."""
+        return {}
+
     def _work(self) -> None:
         """The events, files and the manifest of a run of a second, with the lie in one of them."""
         records: list[dict[str, Any]] = [
@@ -98,7 +102,7 @@ class Agent:
         events = b"".join(_line(number, record) for number, record in enumerate(records, 1))
         if lie := self.lie("bytes"):
             events = lie.tell(events)
-        self._files = {"events.ndjson": events, "out/measure/stdout": OUTPUT}
+        self._files = {"events.ndjson": events, "out/measure/stdout": OUTPUT, **self.more_files()}
         told = self.plan.get("lie") or {}
         if told.get("table") == "files":
             path, data = lies.FILES[told["name"]]

@@ -208,7 +208,7 @@ def _collect(run: Run, link: ssh.Link) -> None:
     sealed, manifest, files = fetching.bring(run, link)
     with transaction.atomic():
         claims.hold(run)
-        Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files])
+        Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files], batch_size=fetching.FILES_AT_ONCE)
         closing.close(run, *fetching.ending(run, manifest), manifest)
     if not queue.is_taken([run.host_id]):
         fetching.forget(link, str(run.pk), sealed)

@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 MAX_LINE = 8 << 20
 MOST_FORGOTTEN = 50  # runs, in one contact
+FILES_AT_ONCE = 10  # in one statement, which holds their bytes again
 MOST_NAMED = 5  # files in a message
 
 

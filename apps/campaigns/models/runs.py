@@ -135,7 +135,7 @@ class Run(Job):
         claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
         if claimed:
             self.refresh_from_db(from_queryset=Run.objects.select_related("campaign", "host__identity"))
-        return bool(claimed)
+        return bool(claimed) and self.claim == token  # somebody else took over while we were asleep
 
     def mine(self) -> RunQuerySet:
         """This row, if the claim that we took is still ours: every write of a tick goes through it. In no order, which

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.utils import timezone
 
@@ -78,3 +80,19 @@ def test_what_cannot_be_processed_ends_the_run_with_its_cause(
     run.refresh_from_db()
     assert run.outcome == Run.Outcome.FAILED
     assert type(error).__name__ in run.error["message"]
+
+
+def test_a_claim_that_somebody_took_over_before_it_was_read_is_not_ours(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that slept in between held the claim of another, and failed the run when both let go of it."""
+    Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now(), claimed_until=None)
+    read = Run.refresh_from_db
+
+    def sleep_and_read(self: Run, *args: object, **how: object) -> None:
+        Run.objects.filter(pk=run.pk).update(claim=uuid.uuid4())
+        read(self, *args, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Run, "refresh_from_db", sleep_and_read)
+
+    assert not run.claim_tick(15)
