@@ -6,6 +6,7 @@ With CI=true in the environment a missing program fails the test instead.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import platform
@@ -101,6 +102,12 @@ def require(*names: str) -> None:
     if in_ci():
         pytest.fail(f"{reasons}. CI=true: a test that cannot run fails.", pytrace=False)
     pytest.skip(reasons)
+
+
+def demand_root(parser: argparse.ArgumentParser) -> None:
+    """For a command that measures as root: say so at once, as a usage error."""
+    if NEEDS["root"].is_missing:
+        parser.error("needs root: it changes settings of this machine and restores them")
 
 
 def find(name: str) -> Need:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.faults import __main__ as faults
+from tests.faults import fire, soak
 from tests.lab.machines import lab
-from tests.needs import NEEDS
+from tests.needs import NEEDS, Need
 
 Run = Callable[..., pytest.RunResult]
 CHECKOUT = Path(__file__).parents[1]
@@ -99,3 +102,26 @@ def test_contributing_names_every_package_of_the_lab_and_of_the_containers(
     packages = {NEEDS[name].remedy.removeprefix("apt-get install ") for name in needed}
 
     assert packages - set(command.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "words"),
+    [
+        (soak.main, ([],), "needs root"),
+        (fire.main, ([],), "needs root"),
+        (faults.main, ("matrix",), "needs root"),
+        (faults.main, ("martix",), "there is no part martix: choose from boundaries, matrix, document"),
+    ],
+)
+def test_a_command_that_measures_faults_says_at_once_why_it_cannot(
+    main: Callable[..., int],
+    arguments: tuple[Any, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(NEEDS, "root", Need("root", lambda: False, ""))
+
+    with pytest.raises(SystemExit):
+        main(*arguments)
+    assert words in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "="}
@@ -21,7 +21,9 @@ WORDS = {
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    made = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
+    """In a narrow terminal, words continue on the next line: nothing is cut off."""
+    columns = (Column(each, overflow="fold") for each in head)
+    made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     return made

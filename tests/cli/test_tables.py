@@ -46,3 +46,14 @@ def test_runs_in_which_nothing_was_set_are_not_told_as_unproven() -> None:
 def test_of_runs_with_settings_it_is_told_how_many_were_proven() -> None:
     for text in printed(answer(proven=2, proof_lines=["postgresql autovacuum: off"])):
         assert "2 of 3" in text
+
+
+def test_a_narrow_terminal_cuts_off_no_word() -> None:
+    head = ["figure", "old", "ci", "n", "new", "ci", "n", "change", "verdict"]
+    values = ["latency_avg_ms", "9.9", "9.9 .. 9.9", "3", "10.1", "10.1 .. 10.1", "3", "+2.02 % [+1.9, +2.1]"]
+    console = Console(width=80)
+    with console.capture() as text:
+        console.print(tables.table(head, [[*values, "▼ worse (preliminary)"]]))
+
+    assert "…" not in text.get()
+    assert "".join(line[:12].split("  ")[0].strip() for line in text.get().splitlines()).endswith("latency_avg_ms")

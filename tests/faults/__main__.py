@@ -7,6 +7,7 @@ own: python -m tests.faults.soak, python -m tests.faults.fire.
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import date
 
+from tests import needs
 from tests.faults import document
 from tests.faults.cases import CASES, all_sysctls, sysctl
 from tests.faults.ledger import KEEP_IN, SEEN, load, save
@@ -82,8 +84,16 @@ def matrix() -> bool:
 PARTS = {"boundaries": boundaries, "matrix": matrix, "document": lambda: True}
 
 
-def main(*parts: str) -> int:
-    done = [PARTS[part]() for part in parts or PARTS]
+def main(*argv: str) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Counts faults for docs/faults.md.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; without any: all of them")
+    asked = parser.parse_args(argv).parts
+    if unknown := [part for part in asked if part not in PARTS]:
+        parser.error(f"there is no part {unknown[0]}: choose from {', '.join(PARTS)}")
+    parts = asked or list(PARTS)
+    if parts != ["document"]:
+        needs.demand_root(parser)
+    done = [PARTS[part]() for part in parts]
     document.write()
     return 0 if all(done) else 1
 

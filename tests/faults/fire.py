@@ -16,6 +16,7 @@ from itertools import cycle
 from typing import Any
 
 from embedded.errors import StackError
+from tests import needs
 from tests.faults import document, siege
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger, load, save
@@ -101,6 +102,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--every", type=float, default=20.0)
     siege.arguments(parser)
     options = parser.parse_args(argv)
+    needs.demand_root(parser)
     with siege.with_device(options) as besieged:
         besieged.ground.stack.manage("allow_commands", "ada")
         _, alone_s, _ = timed(besieged, options.quiet, lambda campaign: burn(besieged, campaign, 0))

@@ -17,7 +17,7 @@ from random import Random
 
 from embedded import processes
 from embedded.errors import StackError
-from tests import remote
+from tests import needs, remote
 from tests.faults import document, siege
 from tests.faults.findings import Found
 from tests.faults.ledger import FAULTS, Ledger, load, save
@@ -216,6 +216,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--faults", type=int, default=72)
     siege.arguments(parser)
     options = parser.parse_args(argv)
+    needs.demand_root(parser)
     with ExitStack() as stack:
         stranger = stack.enter_context(remote.serve("loopback", Path(stack.enter_context(remote.short_dir()))))
         besieged = stack.enter_context(siege.with_device(options))
