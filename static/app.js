@@ -202,9 +202,16 @@
     else if ((button = on("[data-confirm]")) && !window.confirm(button.dataset.confirm)) event.preventDefault();
   });
 
+  // One box ticks all boxes of its form.
+  function tick(all) {
+    for (const box of all.form.elements) if (box.type === "checkbox") box.checked = all.checked;
+  }
+  document.querySelectorAll("[data-all]").forEach((all) => { all.closest("label").hidden = false; });
+
   // A select that decides what the rest of the form offers sends its form at once.
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+    if (event.target.matches("[data-all]")) tick(event.target);
   });
 
   // Parts of a page as tabs. Each is an anchor with an address. Without this file all parts are visible.
@@ -226,15 +233,14 @@
 
   window.addEventListener("hashchange", showPanel);
 
-  // The menu of the navigation closes with Escape, with a click elsewhere, or when the focus leaves it.
-  const more = document.querySelector("[data-menu]");
-  const closeMenu = (event) => { if (more && more.open && !more.contains(event.target)) more.open = false; };
-  document.addEventListener("click", closeMenu);
-  document.addEventListener("focusin", closeMenu);
-  if (more) more.addEventListener("keydown", (event) => {
+  // A menu closes with Escape, with a click elsewhere, or when the focus leaves it.
+  const openMenus = () => document.querySelectorAll("[data-menu][open]");
+  const closeMenus = (event) => openMenus().forEach((menu) => { menu.open = menu.contains(event.target); });
+  document.addEventListener("click", closeMenus);
+  document.addEventListener("focusin", closeMenus);
+  document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    more.open = false;
-    more.querySelector("summary").focus();
+    openMenus().forEach((menu) => { menu.open = false; menu.querySelector("summary").focus(); });
   });
 
   // A redirect keeps the fragment: after a form is sent, its own panel is shown.

@@ -65,6 +65,10 @@ def _retried(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return f"run{'s' if len(runs) > 1 else ''} {', '.join(map(str, runs))} will run again"
 
 
+def _renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    return "; ".join(f"{field}: {before[field]} → {after[field]}" for field in before if before[field] != after[field])
+
+
 def _extended(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     blocks = after["repetitions"]
     levels = [f"{name}: {', '.join(labels)}" for name, labels in after["levels"].items()]
@@ -80,6 +84,9 @@ WORDS = {
     "campaign.stop": ("was stopped", _reason),
     "campaign.cancel": ("was cancelled", _nothing),
     "campaign.retry": ("retries what failed", _retried),
+    "campaign.rename": ("was renamed", _renamed),
+    "campaign.archive": ("was archived", _nothing),
+    "campaign.unarchive": ("was unarchived", _nothing),
     "campaign.extend": ("was extended", _extended),
     "schedule.create": ("was put on a schedule", lambda before, after: f"{after['when']}, {after['time_zone']}"),
     "schedule.change": ("had its schedule changed", lambda before, after: f"{after['when']}, {after['time_zone']}"),

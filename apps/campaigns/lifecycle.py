@@ -34,6 +34,8 @@ def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
     locked = Campaign.objects.select_for_update().get(pk=campaign.pk)
     if locked.kind != Campaign.Kind.COMPARISON:
         raise PlanError("kind", f"{locked} is no comparison, which alone can be {action}")
+    if locked.archived_at:
+        raise PlanError("state", f"{locked} is archived", hint="unarchive it first")
     if locked.state not in states:
         hint = f"only one that is {' or '.join(states)} can be {action}"
         raise PlanError("state", f"{locked} is {locked.state}", hint=hint)

@@ -41,7 +41,7 @@ class Progress:
 def listed(*further: str) -> QuerySet[Campaign]:
     """Campaigns as lists have them: without their designs, but with `further` fields."""
     names = ("host__name", "created_by__username")
-    shown = ("kind", "name", "question", "recipe", "state", "metric", "repetitions", *TIMES)
+    shown = ("kind", "name", "question", "recipe", "state", "metric", "repetitions", "archived_at", *TIMES)
     return Campaign.objects.select_related("host", "created_by").only(*names, *shown, *further)
 
 

@@ -136,7 +136,7 @@ def _why(host: Host) -> str:
 def _campaigns() -> list[Wanted]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
     failed = Run.objects.filter(queries.FAILED, campaign=OuterRef("pk"))
-    ran = Campaign.objects.filter(created_at__gt=since).exclude(kind=Campaign.Kind.IMPORTED)
+    ran = Campaign.objects.filter(created_at__gt=since, archived_at=None).exclude(kind=Campaign.Kind.IMPORTED)
     campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
     return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
 
@@ -162,7 +162,7 @@ def _decisions() -> list[Wanted]:
 
 
 def recent_campaigns() -> list[Campaign]:
-    others = queries.listed().exclude(state=Campaign.State.RUNNING)
+    others = queries.listed().filter(archived_at=None).exclude(state=Campaign.State.RUNNING)
     return queries.counted(others.order_by("-created_at")[:RECENT])
 
 

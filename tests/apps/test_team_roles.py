@@ -76,6 +76,7 @@ def _cluster(world: World) -> dict[str, Any]:
     return {"data_dir": "/var/lib/postgresql/17/main", "may": "restart"}
 
 
+PAGES_OF_CAMPAIGN = ("extend", "checks", "rename")
 # What each has to be sent to get as far as the rule.
 OF_TEAMS: dict[str, Body] = {
     "Host.create": _new_host,
@@ -111,6 +112,10 @@ OF_TEAMS: dict[str, Body] = {
     "Campaign.clone": nothing,
     "Campaign.extend": lambda world: {"repetitions": 1},
     "Campaign.retry": nothing,
+    "Campaign.partial_update": lambda world: {"name": "renamed"},
+    "Campaign.archive": nothing,
+    "Campaign.unarchive": nothing,
+    "Campaign.destroy": nothing,
     "Campaign.priority": lambda world: {"priority": 5},
     "Campaign.ask_hosts": nothing,
     "Schedule.create": lambda world: {"campaign": str(world.campaign.pk), "name": "n", "when": "daily 02:30"},
@@ -276,7 +281,10 @@ def test_the_buttons_of_a_host_are_refused_to_outsiders(world: World) -> None:
 @pytest.mark.parametrize(
     ("room", "actions"),
     [
-        ("campaign", ("start", "cancel", "priority", "pause", "resume", "retry", "extend", "checks")),
+        (
+            "campaign",
+            ("start", "cancel", "priority", "pause", "resume", "retry", "archive", "unarchive", *PAGES_OF_CAMPAIGN),
+        ),
         ("decision", ("accept", "reject", "withdraw", "confirm", "renew", "comment")),
         ("team", ("set-member", "remove-member", "take", "give")),
     ],
@@ -287,7 +295,7 @@ def test_so_are_those_of_campaigns_decisions_and_teams(world: World, room: str, 
     key = {"campaign": world.campaign.pk, "decision": world.decision.pk, "team": world.team.pk}[room]
     sent = {"text": "no", "priority": "3", "user": str(world.by.pk), "role": "viewer", "kind": "host"}
     sent |= {"name": world.host.name, "about": ""}
-    own = {"extend": "campaign_extend", "checks": "campaign_checks"}
+    own = {each: f"campaign_{each}" for each in PAGES_OF_CAMPAIGN}
 
     urls = [
         reverse(own[each], args=[key]) if each in own else reverse(f"{room}_action", args=[key, each])

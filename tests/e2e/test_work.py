@@ -38,6 +38,19 @@ def test_recipes_are_found_while_somebody_types(open_as: Callable[..., Page], te
     expect(page.get_by_label("Use the recipe CPU isolation and scaling")).not_to_be_visible()
 
 
+def test_campaigns_are_archived_many_at_once(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["operator"])
+    page.goto(reverse("campaign_list") + "?state=finished")
+    names = page.locator("tbody th").all_inner_texts()
+
+    page.get_by_label("Select all on this page").check()
+    page.get_by_label(f"Select {names[0]}", exact=True).uncheck()
+    page.get_by_role("button", name="Archive").click()
+
+    expect(page.get_by_text("Archived: ")).to_be_visible()
+    assert page.locator("tbody th").all_inner_texts() == names[:1]
+
+
 def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["operator"])
     page.goto(reverse("campaign_new"))

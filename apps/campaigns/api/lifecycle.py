@@ -13,8 +13,8 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.campaigns import lifecycle
-from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer
+from apps.campaigns import archiving, lifecycle
+from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer, RenameSerializer
 from apps.campaigns.design import validity
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
@@ -74,7 +74,44 @@ class ExtendSerializer(serializers.Serializer[Any]):
 class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     """Of a campaign that is there."""
 
-    writers = dict.fromkeys(("pause", "resume", "clone", "extend", "retry", "ask_hosts"), Role.OPERATOR)
+    writers = dict.fromkeys(
+        (
+            "pause",
+            "resume",
+            "clone",
+            "extend",
+            "retry",
+            "ask_hosts",
+            "partial_update",
+            "archive",
+            "unarchive",
+            "destroy",
+        ),
+        Role.OPERATOR,
+    )
+
+    @extend_schema(request=RenameSerializer, responses=CampaignSerializer)
+    def partial_update(self, request: Request, pk: str) -> Response:
+        """Change its name or question. What was asked of it never changes: clone it instead."""
+        return self._changed(request, archiving.rename_campaign, RenameSerializer)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, pk: str) -> Response:
+        """Delete a draft. A campaign that was started stays; archive it."""
+        archiving.delete_campaign(self.get_object(), by=user_of(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def archive(self, request: Request, pk: str) -> Response:
+        """Leave it out of the lists in the browser; results, decisions and links stay."""
+        return self._changed(request, archiving.archive_campaign)
+
+    @extend_schema(request=None, responses=CampaignSerializer)
+    @action(detail=True, methods=["post"])
+    def unarchive(self, request: Request, pk: str) -> Response:
+        """Show it in the lists again."""
+        return self._changed(request, archiving.unarchive_campaign)
 
     @extend_schema(request=PauseSerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])

@@ -177,8 +177,13 @@ class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
         model = Campaign
         fields = [
             *("id", "kind", "name", "question", "recipe", "host", "host_name", "workload", "state", "metric"),
-            *("repetitions", "created_by", "created_at", "started_at", "ended_at"),
+            *("repetitions", "created_by", "created_at", "started_at", "ended_at", "archived_at"),
         ]
+
+
+class RenameSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(required=False, max_length=120)
+    question = serializers.CharField(required=False)
 
 
 class ProgressSerializer(serializers.Serializer[queries.Progress]):
@@ -239,7 +244,16 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
             *("nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),
             *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
-            *("progress", "results_ready", "host_changes", "created_by", "created_at", "started_at", "ended_at"),
+            *(
+                "progress",
+                "results_ready",
+                "host_changes",
+                "created_by",
+                "created_at",
+                "started_at",
+                "ended_at",
+                "archived_at",
+            ),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:

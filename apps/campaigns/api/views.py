@@ -175,6 +175,8 @@ class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
         queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
     )
 
+    archived = filters.BooleanFilter("archived_at", lookup_expr="isnull", exclude=True, help_text="without it, both")
+
     class Meta:
         model = Campaign
         fields = ["state", "recipe"]

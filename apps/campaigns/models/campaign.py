@@ -129,6 +129,7 @@ class Campaign(models.Model):
     )
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    archived_at = models.DateTimeField(null=True, blank=True, help_text="since when lists leave it out")
 
     class Meta:
         ordering = ["-created_at"]

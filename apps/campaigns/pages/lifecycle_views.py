@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Role, User
 from apps.accounts.services import require, user_of
 from apps.accounts.web.pages import attempt, blame, needs, page, sentence
-from apps.campaigns import lifecycle
+from apps.campaigns import archiving, lifecycle
 from apps.campaigns.design import validity
 from apps.campaigns.models import Campaign
 from apps.campaigns.pages import factor_rows
@@ -37,7 +38,32 @@ def retry(request: HttpRequest, campaign: Campaign, by: User) -> None:
     attempt(request, lambda: lifecycle.retry_failed(campaign, by=by), "What failed is in the queue once more.")
 
 
-ACTIONS = {"pause": pause, "resume": resume, "retry": retry}
+def archive(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    attempt(request, lambda: archiving.archive_campaign(campaign, by=by), "Archived. The list shows it under archived.")
+
+
+def unarchive(request: HttpRequest, campaign: Campaign, by: User) -> None:
+    attempt(request, lambda: archiving.unarchive_campaign(campaign, by=by), "Unarchived. The list shows it again.")
+
+
+ACTIONS = {"pause": pause, "resume": resume, "retry": retry, "archive": archive, "unarchive": unarchive}
+
+
+class RenameForm(forms.Form):
+    name = forms.CharField(max_length=archiving.LONGEST_NAME)
+    question = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}))
+
+
+@needs(Role.OPERATOR, somewhere=True)
+def campaign_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
+    campaign, by = get_object_or_404(Campaign.objects.select_related("host"), pk=pk), user_of(request)
+    require(by, Role.OPERATOR, "rename campaign", on=campaign)
+    form = RenameForm(request.POST or None, initial={"name": campaign.name, "question": campaign.question})
+    if request.method == "POST" and form.is_valid():
+        archiving.rename_campaign(campaign, by=by, **form.cleaned_data)
+        messages.success(request, "Saved.")
+        return redirect("campaign_detail", pk)
+    return page(request, "campaigns/rename.html", {"campaign": campaign}, form)
 
 
 class ExtendForm(forms.Form):
@@ -111,4 +137,5 @@ def campaign_checks(request: HttpRequest, pk: UUID) -> HttpResponse:
 urlpatterns = [
     path("campaigns/<uuid:pk>/checks/", campaign_checks, name="campaign_checks"),
     path("campaigns/<uuid:pk>/extend/", campaign_extend, name="campaign_extend"),
+    path("campaigns/<uuid:pk>/rename/", campaign_rename, name="campaign_rename"),
 ]

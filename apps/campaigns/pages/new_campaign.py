@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import blame, sentence, spoken
-from apps.campaigns import lifecycle, recipes, services
+from apps.campaigns import archiving, lifecycle, recipes, services
 from apps.campaigns.design import checks, previews, words
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.design.steps import Step, metrics, single
@@ -44,6 +44,8 @@ class Draft:
 
     def __init__(self, request: HttpRequest) -> None:
         self.source = _source(request.POST.get("from", request.GET.get("from", "")))
+        replaced = request.POST.get("replace") or request.GET.get("replace")
+        self.replaces = self.source if replaced and self.source and self.source.state == Campaign.State.DRAFT else None
         own = self.source.recipe if self.source else ""
         named = request.POST.get("recipe", request.GET.get("recipe", own))
         self.recipe = own_recipes.find(named)
@@ -87,7 +89,8 @@ class Draft:
 
     def _initial(self) -> dict[str, Any]:
         if self.source:
-            return CampaignForm.filled(self.source)
+            filled = CampaignForm.filled(self.source)
+            return filled | ({"name": self.source.name, "seed": self.source.seed} if self.replaces else {})
         initial: dict[str, Any] = {"host": self.host}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
@@ -150,6 +153,7 @@ class Draft:
             "setting_error": self.setting_error,
             "recipe": self.recipe,
             "source": self.source,
+            "replaces": self.replaces,
             "rows": self.rows,
             "notice": self.notice,
             "paths": factor_rows.known_paths(self.steps, self.dataset),
@@ -166,17 +170,23 @@ class Draft:
             return None
         factors = self._factors()
         try:
-            if self.source:
-                left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
-                return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
-            if self.name:
-                return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
-            return services.create_campaign(**self._fields(factors, by))
+            if self.replaces:
+                return archiving.replace_draft(self.replaces, lambda: self._made(factors, by), by=by)
+            return self._made(factors, by)
         except RoleError:
             raise
         except PlanError as error:
             self._blame(error, factors)
             return None
+
+    def _made(self, factors: list[dict[str, Any]], by: User) -> Campaign:
+        """From the campaign that it clones or replaces, from its recipe, or from nothing."""
+        if self.source:
+            left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
+            return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
+        if self.name:
+            return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
+        return services.create_campaign(**self._fields(factors, by))
 
     def _factors(self) -> list[dict[str, Any]]:
         """As typed; a row with several values becomes a row for each."""

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
@@ -14,16 +14,16 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
-from apps.accounts.models import Role, Team, User
+from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
-from apps.accounts.web.pages import attempt, keyset_page, needs, of_team, page, spoken, team_asked
-from apps.campaigns import queries, services
+from apps.accounts.web.pages import attempt, needs, of_team, page, spoken
+from apps.campaigns import services
 from apps.campaigns.design import steps
 from apps.campaigns.execution import giving_up, schedule
 from apps.campaigns.library import scripts, workloads
 from apps.campaigns.models import Campaign, Run, Workload
-from apps.campaigns.pages import lifecycle_views, recipe_views
+from apps.campaigns.pages import lifecycle_views, list_views, recipe_views
 from apps.campaigns.pages.forms import newest_workloads, reachable
 from apps.campaigns.pages.new_campaign import Draft
 from apps.campaigns.pages.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
@@ -144,30 +144,6 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
     )
 
 
-@needs(Role.VIEWER)
-def campaign_list(request: HttpRequest) -> HttpResponse:
-    wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
-    team = team_asked(request)
-    rows = queries.listed()
-    rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
-    rows = rows.filter(state=state) if state else rows
-    rows = rows if whole(host) is None else rows.filter(host=whole(host))
-    rows = rows if team is None else rows.filter(queries.of_team(team))
-    found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
-    context = {"campaigns": queries.counted(found.rows), "pages": found, "states": Campaign.State}
-    asked: dict[str, Any] = {"q": wanted, "state": state, "host": host, "team": team}
-    asked["filtered"] = bool(wanted or state or host or team is not None)
-    return page(request, "campaigns/list.html", context | asked | {"only": _only(host, team)})
-
-
-def _only(host: str, team: int | None) -> str:
-    """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
-    number = whole(host)
-    hosts = Host.objects.none() if number is None else Host.objects.filter(pk=number)
-    teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
-    return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
-
-
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_new(request: HttpRequest) -> HttpResponse:
     """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
@@ -255,7 +231,7 @@ urlpatterns = [
     path("workloads/<int:pk>/check/", workload_check, name="workload_check"),
     path("workloads/<str:name>/", workload_detail, name="workload_detail"),
     *recipe_views.urlpatterns,
-    path("campaigns/", campaign_list, name="campaign_list"),
+    *list_views.urlpatterns,
     path("campaigns/new/", campaign_new, name="campaign_new"),
     path("campaigns/preview/", campaign_preview, name="campaign_preview"),
     *lifecycle_views.urlpatterns,

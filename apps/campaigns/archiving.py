@@ -1,0 +1,137 @@
+"""Campaigns that somebody renames, puts away, brings back or deletes; one at a time or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.campaigns import services
+from apps.campaigns.models import Campaign
+from common.errors import PlanError, ProvingError
+
+LONGEST_NAME = 120
+ENDED = (Campaign.State.FINISHED, Campaign.State.CANCELLED)
+
+
+@transaction.atomic
+def rename_campaign(campaign: Campaign, *, by: User, name: str | None = None, question: str | None = None) -> None:
+    """Its name, its question, or both. PlanError names the field that is empty or too long."""
+    require(by, Role.OPERATOR, "rename campaign", on=campaign)
+    locked = _locked(campaign)
+    before = {"name": locked.name, "question": locked.question}
+    after = {"name": _text("name", name, locked.name), "question": _text("question", question, locked.question)}
+    if len(after["name"]) > LONGEST_NAME:
+        raise PlanError("name", f"it has {len(after['name'])} characters", hint=f"at most {LONGEST_NAME}")
+    if after != before:
+        Campaign.objects.filter(pk=locked.pk).update(**after)
+        audit(by, "campaign.rename", locked, before=before, after={"id": str(locked.pk), **after})
+    campaign.refresh_from_db()
+
+
+def _text(field: str, given: str | None, present: str) -> str:
+    if given is None:
+        return present
+    if not given.strip():
+        raise PlanError(field, "it is empty", hint=f"give the campaign a {field}")
+    return given.strip()
+
+
+@transaction.atomic
+def archive_campaign(campaign: Campaign, *, by: User) -> None:
+    """Lists leave it out. Its results, decisions, links and exports stay as they are."""
+    require(by, Role.OPERATOR, "archive campaign", on=campaign)
+    locked = _locked(campaign)
+    if locked.state not in ENDED:
+        raise PlanError("state", f"{locked} is {locked.state}", hint="only a campaign that has ended can be archived")
+    if locked.archived_at:
+        raise PlanError("state", f"{locked} is archived already")
+    _set_archived(locked, timezone.now(), "campaign.archive", by)
+    campaign.refresh_from_db()
+
+
+@transaction.atomic
+def unarchive_campaign(campaign: Campaign, *, by: User) -> None:
+    """Lists show it again."""
+    require(by, Role.OPERATOR, "unarchive campaign", on=campaign)
+    locked = _locked(campaign)
+    if not locked.archived_at:
+        raise PlanError("state", f"{locked} is not archived")
+    _set_archived(locked, None, "campaign.unarchive", by)
+    campaign.refresh_from_db()
+
+
+def _set_archived(locked: Campaign, at: Any, action: str, by: User) -> None:
+    Campaign.objects.filter(pk=locked.pk).update(archived_at=at)
+    audit(by, action, locked, after={"id": str(locked.pk)})
+
+
+@transaction.atomic
+def delete_campaign(campaign: Campaign, *, by: User) -> None:
+    """Remove a draft. What was started stays: its results may be the reason for a decision."""
+    require(by, Role.OPERATOR, "delete campaign", on=campaign)
+    locked = _locked(campaign)
+    if locked.state != Campaign.State.DRAFT:
+        raise PlanError("state", f"{locked} is {locked.state}", hint="only a draft can be deleted; archive the others")
+    audit(by, "campaign.delete", locked, before={"id": str(locked.pk), "question": locked.question})
+    try:
+        locked.delete()
+    except ProtectedError as error:
+        raise PlanError("state", f"a decision or a schedule refers to {locked}", hint="remove that first") from error
+
+
+def _locked(campaign: Campaign) -> Campaign:
+    return Campaign.objects.select_for_update(of=("self",)).get(pk=campaign.pk)
+
+
+# What can be done to many at once -> the action.
+ACTIONS: dict[str, Callable[..., None]] = {
+    "archive": archive_campaign,
+    "unarchive": unarchive_campaign,
+    "cancel": services.cancel_campaign,
+    "delete": delete_campaign,
+}
+
+
+@dataclass
+class Done:
+    """What became of many campaigns: the names of those that changed, and the reasons of the others."""
+
+    changed: list[str] = field(default_factory=list)
+    refused: list[tuple[str, ProvingError]] = field(default_factory=list)
+
+
+def change_many(action: str, campaigns: Iterable[Campaign], *, by: User) -> Done:
+    """Each campaign by itself: one that refuses leaves the others changed. PlanError for an unknown action."""
+    if action not in ACTIONS:
+        raise PlanError("action", f"{action!r:.40} is not known", hint=f"known are: {', '.join(ACTIONS)}")
+    done = Done()
+    for campaign in campaigns:
+        try:
+            ACTIONS[action](campaign, by=by)
+        except ProvingError as error:
+            done.refused.append((campaign.name, error))
+        else:
+            done.changed.append(campaign.name)
+    return done
+
+
+@transaction.atomic
+def replace_draft(draft: Campaign, make: Callable[[], Campaign], *, by: User) -> Campaign:
+    """What `make` creates, in the place of a draft that somebody edited."""
+    made = make()
+    delete_campaign(draft, by=by)
+    return made
+
+
+def names(listed: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and 3 more"."""
+    if len(listed) > 3:
+        return f"{', '.join(listed[:2])} and {len(listed) - 2} more"
+    return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))

@@ -1,0 +1,108 @@
+"""The list of campaigns: searched, filtered, sorted, and changed many at once."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import Role, Team
+from apps.accounts.services import user_of
+from apps.accounts.web.asked import whole
+from apps.accounts.web.pages import keyset_page, needs, page, spoken, team_asked
+from apps.campaigns import archiving, queries
+from apps.campaigns.models import Campaign
+from apps.hosts.models import Host
+
+SHOWN = 50
+ARCHIVED = "archived"  # as a state: what every other list leaves out
+NEWEST_FIRST = "-created_at"
+# Columns that order the list -> their headings.
+SORTED = {
+    "name": "Campaign",
+    "state": "State",
+    "host__name": "Host",
+    "created_by__username": "By",
+    "created_at": "Created",
+}
+DONE = {"archive": "Archived", "unarchive": "Unarchived", "cancel": "Cancelled", "delete": "Deleted"}
+
+
+class ManyForm(forms.Form):
+    action = forms.ChoiceField(choices=list(DONE.items()))
+    campaign = forms.ModelMultipleChoiceField(
+        Campaign.objects.select_related("host").order_by("name"),
+        error_messages={"required": "No campaign is selected. Tick at least one."},
+    )
+
+
+@needs(Role.VIEWER)
+def campaign_list(request: HttpRequest) -> HttpResponse:
+    """`?sort=` names a column, after a "-" to descend; `?state=archived` shows the archived ones alone."""
+    wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
+    team, sort = team_asked(request), request.GET.get("sort", "")
+    sort = sort if sort.removeprefix("-") in SORTED else NEWEST_FIRST
+    rows = queries.listed().filter(archived_at__isnull=state != ARCHIVED)
+    rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
+    rows = rows.filter(state=state) if state not in ("", ARCHIVED) else rows
+    rows = rows if whole(host) is None else rows.filter(host=whole(host))
+    rows = rows if team is None else rows.filter(queries.of_team(team))
+    found = keyset_page(request, rows, (sort, "-pk" if sort.startswith("-") else "pk"), SHOWN)
+    context = {
+        "campaigns": queries.counted(found.rows),
+        "pages": found,
+        "states": [*Campaign.State.values, ARCHIVED],
+        "headings": _headings(sort),
+        "actions": ["unarchive"] if state == ARCHIVED else ["archive", "cancel", "delete"],
+        "only": _only(host, team),
+        "filtered": bool(wanted or state or host or team is not None),
+    }
+    return page(request, "campaigns/list.html", context | {"q": wanted, "state": state, "host": host, "team": team})
+
+
+def _headings(sort: str) -> dict[str, dict[str, str]]:
+    """Column -> its heading, the `sort` of its link, and its aria-sort where the list is in its order. A first click
+    ascends, but on the date, and a second one turns the order."""
+    headings = {}
+    for column, text in SORTED.items():
+        first = NEWEST_FIRST if column == "created_at" else column
+        other = column if first.startswith("-") else f"-{column}"
+        order = "" if sort not in (first, other) else "descending" if sort.startswith("-") else "ascending"
+        headings[column] = {"text": text, "sort": other if sort == first else first, "order": order}
+    return headings
+
+
+def _only(host: str, team: int | None) -> str:
+    """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
+    number = whole(host)
+    hosts = Host.objects.none() if number is None else Host.objects.filter(pk=number)
+    teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
+    return " and ".join([each.name for each in hosts] + [f"hosts of the team {each.name}" for each in teams])
+
+
+@require_POST
+@needs(Role.OPERATOR, somewhere=True)
+def campaigns_change(request: HttpRequest) -> HttpResponse:
+    """The same to each campaign that is ticked; back to the list as it was filtered."""
+    form = ManyForm(request.POST)
+    if form.is_valid():
+        action = form.cleaned_data["action"]
+        done = archiving.change_many(action, form.cleaned_data["campaign"], by=user_of(request))
+        if done.changed:
+            messages.success(request, f"{DONE[action]}: {archiving.names(done.changed)}.")
+        for name, error in done.refused:
+            messages.error(request, f"{name}: {spoken(error)}")
+    for errors in form.errors.values():
+        messages.error(request, str(errors[0]))
+    query = request.GET.urlencode()
+    return redirect(reverse("campaign_list") + (f"?{query}" if query else ""))
+
+
+urlpatterns = [
+    path("campaigns/", campaign_list, name="campaign_list"),
+    path("campaigns/change/", campaigns_change, name="campaigns_change"),
+]
