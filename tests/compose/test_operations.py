@@ -18,7 +18,10 @@ from tests.compose.stack import CHECKOUT, Stack
 pytestmark = [pytest.mark.compose, pytest.mark.needs("root", "docker", "compose")]
 COMMIT = "feedfacecafe"
 LOADED = "registry.invalid/proving-ground:1.2.3"
-COMMANDS = re.compile(r"^    (.*docker compose .*)$", re.MULTILINE)
+# The next major version, as far as this needs one: the same programs with a directory of their own in the volume.
+NEXT = "proving-ground-test-next-postgres"
+NEXT_DOCKERFILE = "FROM postgres:18\nENV PGDATA=/var/lib/postgresql/next/docker\n"
+COMMANDS = re.compile(r"^ {4,}(.*docker compose .*)$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_down_and_up_keep_campaigns_and_hosts(stack: Stack, host: Host) -> None:
 
 
 def test_a_restore_into_new_volumes_brings_everything_back_byte_by_byte(stack: Stack, host: Host) -> None:
-    backup, stop, restore, start = documented_commands()
+    backup, stop, restore, start, *_ = documented_commands("Backup")
     campaign = Campaign.start(host)
     campaign.wait_for_results()
     before = campaign.export()
@@ -143,6 +146,29 @@ def test_a_restore_into_new_volumes_brings_everything_back_byte_by_byte(stack: S
     later.assert_each_run_once()
 
 
+def test_a_new_major_version_of_postgresql_takes_over_by_the_documented_commands(stack: Stack, host: Host) -> None:
+    stop, backup, *upgrade = documented_commands("A new major version of PostgreSQL")
+    stack.engine.docker("build", "--quiet", f"--tag={NEXT}", "-", stdin=NEXT_DOCKERFILE)
+    campaign = Campaign.start(host)
+    campaign.wait_for_results()
+    before = campaign.export()
+
+    stack.shell(stop)
+    stack.shell(backup)
+    stack.set_variables(POSTGRES_IMAGE=NEXT)
+    try:
+        for command in upgrade:
+            stack.shell(command)
+        stack.wait_until_healthy()
+        assert stack.container("postgres")["Config"]["Image"] == NEXT
+        assert stack.compose("exec", "-T", "postgres", "ls", "/var/lib/postgresql").split() == ["18", "next"]
+        assert campaign.export() == before
+    finally:
+        stack.set_variables(POSTGRES_IMAGE="")
+        stack.start()
+    assert campaign.export() == before, "the old data are still there"
+
+
 def take_down(stack: Stack, host: Host, *options: str) -> None:
     host.leave_network()
     stack.stop(*options)
@@ -153,7 +179,7 @@ def bring_up(stack: Stack, host: Host) -> None:
     host.join_network()
 
 
-def documented_commands() -> list[str]:
-    """The commands of docs/production.md under "Backup", up to the restored server."""
-    section = (CHECKOUT / "docs" / "production.md").read_text().partition("\n## Backup\n")[2].partition("\n## ")[0]
-    return COMMANDS.findall(section)[:4]
+def documented_commands(title: str) -> list[str]:
+    """The commands with docker compose of the section of docs/production.md with this title."""
+    page = (CHECKOUT / "docs" / "production.md").read_text()
+    return COMMANDS.findall(re.split(r"\n##+ ", page.partition(f"# {title}\n")[2])[0])

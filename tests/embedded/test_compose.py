@@ -2,13 +2,14 @@
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from apps import ready
+from apps import limits, ready
 from embedded import commands, places
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
@@ -124,12 +125,46 @@ def test_every_service_is_confined_limited_and_its_log_rotated(service: str) -> 
     assert told["mem_limit"] and told["pids_limit"]
     assert told["logging"]["options"].keys() == {"max-size", "max-file"}
     assert told.get("read_only") is (None if service in STORES else True)
+    assert all("size=" in each for each in told.get("tmpfs", []))
+    assert bool(told.get("tmpfs")) is bool(told.get("read_only"))
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES.keys() - {"migrate"}))
 def test_every_lasting_service_tells_its_health_and_is_restarted(service: str) -> None:
     assert SERVICES[service]["healthcheck"]["test"]
     assert SERVICES[service]["restart"] == "unless-stopped"
+
+
+def test_postgresql_is_healthy_by_tcp_only_and_has_room_for_four_dispatchers() -> None:
+    (room,) = re.findall(r"max_connections=\$\{POSTGRES_MAX_CONNECTIONS:-(\d+)\}", TEXT)
+    (dispatcher,) = re.findall(r"PROVING_DATABASE_POOL:-(20)\}", TEXT)
+
+    assert "--host=127.0.0.1" in SERVICES["postgres"]["healthcheck"]["test"]
+    assert int(room) > 4 * int(dispatcher) + 20
+
+
+def test_the_image_tells_its_version_its_commit_and_its_health() -> None:
+    labels = re.findall(r"org\.opencontainers\.image\.(\w+)=", IMAGE)
+
+    assert {"title", "version", "revision"} <= set(labels)
+    assert 'HEALTHCHECK --interval=15s --timeout=15s --start-period=60s CMD ["python", "-I", "apps/ready.py"]' in IMAGE
+    assert "groupadd --system --gid 10001" in IMAGE
+
+
+@pytest.mark.parametrize("file", ["deploy/nginx.conf", "docs/production.md"])
+def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
+    (mib,) = set(re.findall(r"^ +client_max_body_size (\d+)m;$", (places.CHECKOUT / file).read_text(), re.MULTILINE))
+
+    assert int(mib) * 1024**2 >= limits.UPLOAD_MOST
+
+
+@pytest.mark.parametrize(
+    "file",
+    [".env", "proving-2026-11-22.tar", "before.tar", "secrets/ssh_keys", "tls/key.pem", "docker-compose.override.yml"],
+)
+def test_git_ignores_what_an_installation_puts_into_the_checkout(file: str) -> None:
+    asked = ["git", "check-ignore", "--no-index", "--quiet", file]
+    assert subprocess.run(asked, cwd=places.CHECKOUT, timeout=30, check=False).returncode == 0
 
 
 def test_named_volumes_are_declared_and_used() -> None:
