@@ -111,7 +111,9 @@ def moment(cell: str, where: str) -> datetime:
     if found is None and (seconds := number(cell)) is not None and 0 < seconds < 32_503_680_000:
         found = datetime.fromtimestamp(seconds, UTC)
     if found is None:
-        raise FormatError(where, f"{cell[:80]!r} is no time", hint="2026-03-14T09:26:53+00:00, or seconds since 1970")
+        raise FormatError(
+            where, f"{cell[:80]!r} is not a time", hint="accepted: 2026-03-14T09:26:53+00:00, or seconds since 1970"
+        )
     return found
 
 

@@ -90,9 +90,7 @@ def crossed(
     """
     every = list(product(*levels.values()))
     if sum(len(own) > 1 for own in levels.values()) < 2 or sorted(map(tuple, cells.values())) != sorted(every):
-        raise PlanError(
-            "design", "not every combination of levels was run", hint="a full factorial tells what two factors do"
-        )
+        raise PlanError("design", "not every combination of levels was run", hint="interactions need a full factorial")
     places = [{label: place for place, label in enumerate(own)} for own in levels.values()]
     at = {level: tuple(place[label] for place, label in zip(places, cells[level], strict=True)) for level in cells}
     blocks = {block: place for place, block in enumerate(sorted({row.block for row in rows}))}
@@ -102,7 +100,7 @@ def crossed(
     whole = table[~np.isnan(table).reshape(len(blocks), -1).any(axis=1)]
     if len(whole) < POINTS_ONLY_BELOW:
         have = "none" if not len(whole) else f"only {len(whole)}"
-        raise PlanError("blocks", f"{have} of its blocks have every combination", hint="three at least are needed")
+        raise PlanError("blocks", f"{have} blocks have every combination", hint="at least three are needed")
     s, df = _spread(whole)
     return Crossed({name: list(own) for name, own in levels.items()}, whole, len(rows) - whole.size, s, df, plots)
 
@@ -187,8 +185,8 @@ class Interaction:
         (low_a, high_a), (low_b, high_b), (first, second) = self.a_levels, self.b_levels, self.effects_percent
         one, other = self.factors
         effects = (
-            f"{other}={high_b} against {other}={low_b} is {percent(first)} at {one}={low_a} "
-            f"and {percent(second)} at {one}={high_a}"
+            f"{other}={high_b} against {other}={low_b} is {percent(first)} at {one}={low_a} and {percent(second)} "
+            f"at {one}={high_a}"
         )
         largest = f", largest of {self.contrasts} contrasts" if self.contrasts > 1 else ""
         tested = "" if self.p is None else f", {p_value(self.p)}"

@@ -69,7 +69,7 @@ def _plain_table(levels: dict[str, list[Observation]]) -> LevelTable:
     )
     df = sum(len(arm) - 1 for arm in arms)
     s = math.sqrt(sum(((arm - arm.mean()) ** 2).sum() for arm in arms) / df) if df else None
-    return LevelTable(table, False, s, df, _welch_anova_p(arms), "each level's own spread of logs")
+    return LevelTable(table, False, s, df, _welch_anova_p(arms), "separate variance of logs for each level")
 
 
 def _welch_anova_p(arms: list[Floats]) -> float | None:
@@ -98,7 +98,7 @@ def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric,
     levels = by_level(rows)
     if baseline not in levels:
         raise PlanError(
-            "baseline", f"{baseline} has no finished run", hint=f"choose one of {', '.join(levels) or 'none yet'}"
+            "baseline", f"{baseline} has no successful run", hint=f"choose one of {', '.join(levels) or 'none yet'}"
         )
     others = [name for name in levels if name != baseline]
     enough = [name for name in others if min(len(levels[name]), len(levels[baseline])) >= POINTS_ONLY_BELOW]

@@ -44,7 +44,9 @@ class Metric:
     def __post_init__(self) -> None:
         if self.better not in ("higher", "lower"):
             raise PlanError(
-                "metric", f"{self.name} has no better direction", hint="compare one where higher or lower is better"
+                "metric",
+                f"neither direction of {self.name} is better",
+                hint="choose a metric for which higher or lower is better",
             )
 
 
@@ -222,7 +224,7 @@ def logs(values: Sequence[float]) -> Floats:
     bad = array[~(np.isfinite(array) & (array > 0))]
     if bad.size:
         raise PlanError(
-            "metric", f"{bad[0]:g} has no ratio to others", hint="choose a metric that is above zero in every run"
+            "metric", f"{bad[0]:g} has no ratio to other values", hint="choose a metric that is above zero in every run"
         )
     return np.log(array)
 

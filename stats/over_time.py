@@ -92,8 +92,8 @@ class Change:
     def sentence(self, unit: str = "") -> str:
         told = f"{figure(self.before)} to {figure(self.after)} {unit}".strip() + f" ({percent(self.change_percent)})"
         if self.why:
-            return f"With {self.why} it went from {told}."
-        return f"It went from {told} without a known reason, p < {SIGNIFICANT:g}."
+            return f"It changed from {told} with {self.why}."
+        return f"It changed from {told} without a known reason, p < {SIGNIFICANT:g}."
 
 
 def stretches(environments: Sequence[str]) -> list[slice]:
@@ -114,7 +114,7 @@ def change_points(values: Sequence[float], environments: Sequence[str], delta: f
     for part in parts:
         places |= {at: (p, "") for at, p in _divided(y, max(part.start, part.stop - MOST_POINTS), part.stop)}
     for before, after in pairwise(parts):
-        places[after.start] = (None, f"{environments[after.start]} in place of {environments[before.start]}")
+        places[after.start] = (None, f"{environments[after.start]} instead of {environments[before.start]}")
     found = _changes(y, places)
     while small := [one for one in found if not one.why and abs(one.change_percent) < 100 * delta]:
         del places[min(small, key=lambda one: abs(one.change_percent)).at]

@@ -63,10 +63,12 @@ def _runs(count: int) -> str:
 def overhead(traced: Sequence[Timed], untraced: Sequence[Timed]) -> Overhead:
     """PlanError where either has no run, or the tracer saw no event. Within blocks where both ran once in each."""
     if not traced or not untraced:
-        raise PlanError("runs", "there is no run to compare", hint="wait for one with the tracer and one without")
+        raise PlanError(
+            "runs", "there is no successful run to compare", hint="wait for one with the tracer and one without"
+        )
     events = float(np.mean([run.events for run in traced]))
     if not events > 0:
-        raise PlanError("tracer", "it saw no event", hint="trace what the load does")
+        raise PlanError("tracer", "the tracer recorded no events", hint="trace events that the load causes")
     with_ms, without_ms = (float(np.mean([run.ms for run in runs])) for runs in (traced, untraced))
     ns = NS_PER_MS * (with_ms - without_ms) / events
     found = _estimate(traced, untraced, events)

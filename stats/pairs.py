@@ -61,7 +61,9 @@ def compare(
     log_a, log_b = logs(a), logs(b)
     if blocked and len(log_a) != len(log_b):
         raise PlanError(
-            "blocked", f"{len(log_a)} and {len(log_b)} runs cannot be paired", hint="every block needs one of each"
+            "blocked",
+            f"{len(log_a)} and {len(log_b)} runs cannot be paired",
+            hint="each block needs one run of each level",
         )
     return compare_arms(log_a, log_b, metric, delta, blocked=blocked, names=names, of=of)
 
@@ -88,7 +90,7 @@ def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, 
     levels = by_level(rows)
     missing = [level for level in (a, b) if level not in levels]
     if missing:
-        raise PlanError("level", f"{missing[0]} has no finished run", hint="compare levels that have results")
+        raise PlanError("level", f"{missing[0]} has no successful run", hint="compare levels that have results")
     log_a, log_b = (logs([row.value for row in levels[level]]) for level in (a, b))
     unit = rows[0].unit
     if not in_blocks(rows):
@@ -140,7 +142,7 @@ def in_units(found: Comparison, unit: str) -> Comparison:
 def points_only(log_a: Floats, log_b: Floats, metric: Metric, delta: float, names: tuple[str, str]) -> Comparison:
     """The ratio alone, for fewer than three runs."""
     if not min(len(log_a), len(log_b)):
-        raise PlanError("runs", "there is no run to compare", hint="wait for one of each")
+        raise PlanError("runs", "there is no successful run to compare", hint="wait for a run of each level")
     return Comparison(
         a=names[0],
         b=names[1],
@@ -161,7 +163,9 @@ def judged(
 ) -> Comparison:
     """An estimate with its verdict and what stands beside it."""
     if not 0 < delta < 1:
-        raise PlanError("delta", f"a margin of {delta:g} is none", hint="a fraction between 0 and 1, such as 0.02")
+        raise PlanError(
+            "delta", f"{delta:g} is not a margin", hint="accepted: a fraction between 0 and 1, such as 0.02"
+        )
     interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
     n_a, n_b = len(log_a), len(log_b)
     # Welch's degrees of freedom shrink by chance; what so many runs can find is asked of arms that spread alike.

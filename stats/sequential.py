@@ -163,7 +163,7 @@ def widened(found: Estimate, p: float, p_90: float) -> Estimate | None:
     """Its intervals as wide as looks of these nominal p make them; None where they would say nothing."""
     from scipy import stats
 
-    method = f"{found.method}, adjusted for looks"
+    method = f"{found.method}, adjusted for interim analyses"
     if found.se is None or found.df is None:
         return replace(found, method=method)
     half, half_90 = (float(stats.t.isf(each / 2, found.df)) * found.se for each in (p, p_90))

@@ -40,9 +40,9 @@ def at_unplanned_look(found: Comparison) -> Comparison:
     scale, scale_90 = _half(found.interval) / single, _half(found.interval_90) / single_90
     wide = critical_t(found.n, found.df) * scale
     narrow = critical_t(found.n, found.df, 2 * SPENT) * scale_90
-    method = f"{found.method}, adjusted for unplanned looks"
+    method = f"{found.method}, adjusted for unplanned analyses"
     if not wide < _SAYS_NOTHING:
-        note = f"too few runs for a verdict after an unplanned look ({found.n})"
+        note = f"too few runs for a verdict after an unplanned analysis ({found.n})"
         return replace(
             found,
             interval=None,

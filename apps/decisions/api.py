@@ -39,18 +39,21 @@ class CommentSerializer(serializers.ModelSerializer[Comment]):
 
 class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     hosts = serializers.PrimaryKeyRelatedField(
-        many=True, queryset=Host.objects.all(), required=False, help_text="ids; the campaign's hosts by default"
+        many=True, queryset=Host.objects.all(), required=False, help_text="ids; default: the hosts of the campaign"
     )
     labels = serializers.ListField(
         child=serializers.CharField(max_length=63),
         required=False,
-        help_text="it is about every host that carries one of them, too",
+        help_text="also applies to every host with one of these labels",
     )
     settings = serializers.DictField(read_only=True, help_text="what the chosen level sets")
     accepted_by = serializers.CharField(source="accepted_by.username", default=None, read_only=True, allow_null=True)
     author = serializers.CharField(source="author.username", read_only=True)
     supersedes = serializers.PrimaryKeyRelatedField(
-        queryset=Decision.objects.all(), required=False, allow_null=True, help_text="id of the decision it replaces"
+        queryset=Decision.objects.all(),
+        required=False,
+        allow_null=True,
+        help_text="id of the decision that this one replaces",
     )
 
     class Meta:
@@ -61,7 +64,7 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
             *("review_on", "supersedes", "team", "author", "accepted_by", "created_at"),
         ]
         read_only_fields = ["status", "evidence_digest", "created_at"]
-        extra_kwargs = {"question": {"required": False, "help_text": "the campaign's by default"}}
+        extra_kwargs = {"question": {"required": False, "help_text": "default: that of the campaign"}}
 
 
 class ReviewSerializer(serializers.ModelSerializer[Review]):
@@ -72,7 +75,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 class DecisionEventSerializer(serializers.ModelSerializer[Event]):
-    by = serializers.CharField(source="by.username", default=None, allow_null=True, help_text="null: the system")
+    by = serializers.CharField(source="by.username", default=None, allow_null=True, help_text="null: the server itself")
     host = serializers.CharField(source="host.name", default=None, allow_null=True)
 
     class Meta:
@@ -83,7 +86,9 @@ class DecisionEventSerializer(serializers.ModelSerializer[Event]):
 
 class StandingSerializer(serializers.ModelSerializer[Standing]):
     host = serializers.CharField(source="host.name")
-    conditions = serializers.DictField(help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb that it stands on")
+    conditions = serializers.DictField(
+        help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb: the facts that the decision depends on"
+    )
     reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
 
     class Meta:
@@ -93,7 +98,7 @@ class StandingSerializer(serializers.ModelSerializer[Standing]):
 
 
 class ConfirmSerializer(serializers.Serializer[Any]):
-    start = serializers.BooleanField(default=False, help_text="start it at once; else it is a draft")
+    start = serializers.BooleanField(default=False, help_text="start it immediately; otherwise it stays a draft")
 
 
 class ConfirmingSerializer(serializers.Serializer[Any]):
@@ -103,54 +108,58 @@ class ConfirmingSerializer(serializers.Serializer[Any]):
 
 class DriftRowSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField()
-    key = serializers.CharField(help_text="a file of the kernel, a parameter, a program")
+    key = serializers.CharField(help_text="a kernel file, a parameter or a program")
     decided = serializers.CharField()
     found = serializers.CharField(allow_null=True)
     state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
-    why = serializers.CharField(help_text="it cannot be told; or when it was, where that is older than `at`")
-    cluster = serializers.CharField(help_text="whose parameter it is; empty for what is not PostgreSQL's")
+    why = serializers.CharField(help_text="unknown, or the time of the reading if that is older than `at`")
+    cluster = serializers.CharField(help_text="the cluster of the parameter; empty if it is not a PostgreSQL parameter")
 
 
 class DriftSerializer(serializers.Serializer[Any]):
     host = serializers.CharField(source="host.name")
     state = serializers.CharField(help_text="of all its values")
     at = serializers.DateTimeField(allow_null=True, help_text="when its values were read; null: never")
-    asked = serializers.BooleanField(help_text="the host itself was asked; else its facts tell")
+    asked = serializers.BooleanField(help_text="true: read from the host now; false: from its stored facts")
     rows = DriftRowSerializer(many=True)
 
 
 class AskDriftSerializer(serializers.Serializer[Any]):
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one in its scope")
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host in the scope")
 
 
 class DecidedFileSerializer(serializers.Serializer[Any]):
-    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of one that was checked")
+    host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host that was checked")
     file = serializers.ChoiceField(choices=list(FORMATS), help_text="which kind of file")
 
 
 class RenewSerializer(serializers.Serializer[Any]):
-    review_on = serializers.DateField(required=False, allow_null=True, help_text="when to look again; null: never")
+    review_on = serializers.DateField(required=False, allow_null=True, help_text="review date; null: none")
 
 
 class ReplayedSerializer(serializers.Serializer[Any]):
     label = serializers.CharField(help_text="of the level")  # type: ignore[assignment]  # the field
-    verdict = serializers.CharField(help_text="as it was frozen")
-    again = serializers.CharField(help_text="as it comes out now")
+    verdict = serializers.CharField(help_text="in the frozen evidence")
+    again = serializers.CharField(help_text="in the current results")
     relative_percent = serializers.FloatField(allow_null=True)
     again_percent = serializers.FloatField(allow_null=True)
     same = serializers.BooleanField()
 
 
 class ReplaySerializer(serializers.Serializer[Any]):
-    intact = serializers.BooleanField(help_text="the frozen evidence still has its digest")
-    altered = serializers.ListField(child=serializers.UUIDField(), help_text="runs whose figures differ within it")
+    intact = serializers.BooleanField(help_text="whether the frozen evidence still matches its digest")
+    altered = serializers.ListField(
+        child=serializers.UUIDField(), help_text="runs in the evidence whose figures have changed"
+    )
     levels = ReplayedSerializer(many=True)
 
 
 class DecisionSerializer(DecisionRowSerializer):
-    standings = StandingSerializer(many=True, read_only=True, help_text="host by host, whether it still holds there")
-    reviews = ReviewSerializer(many=True, read_only=True, help_text="what newer campaigns say, oldest first")
-    evidence = serializers.DictField(read_only=True, help_text="the results as they were when this was written")
+    standings = StandingSerializer(
+        many=True, read_only=True, help_text="for each host, whether the decision still holds"
+    )
+    reviews = ReviewSerializer(many=True, read_only=True, help_text="verdicts of newer campaigns, oldest first")
+    evidence = serializers.DictField(read_only=True, help_text="the results when the decision was written")
 
     class Meta(DecisionRowSerializer.Meta):
         fields = [*DecisionRowSerializer.Meta.fields, "standings", "reviews", "evidence"]
@@ -158,9 +167,11 @@ class DecisionSerializer(DecisionRowSerializer):
 
 class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     campaign = filters.UUIDFilter("campaign_id")
-    host = filters.NumberFilter(method="of_host", help_text="id of one in its scope")
-    setting = filters.CharFilter(method="of_setting", help_text="that it sets, such as postgresql.shared_buffers")
-    stale = filters.BooleanFilter(method="that_went", help_text="a host of its scope changed")
+    host = filters.NumberFilter(method="of_host", help_text="id of a host in the scope")
+    setting = filters.CharFilter(
+        method="of_setting", help_text="settings that the decision sets, such as postgresql.shared_buffers"
+    )
+    stale = filters.BooleanFilter(method="that_went", help_text="a host in the scope changed")
 
     class Meta:
         model = Decision

@@ -49,7 +49,7 @@ class Range:
         """What makes it no range; "" where nothing does."""
         for end in (self.low, self.high):
             if end and not NUMBERS.fullmatch(end):
-                return f"{end!r} is no version"
+                return f"{end!r} is not a version"
         low, high = version(self.low), version(self.high)
         return f"{self.low} is after {self.high}" if high and low[: len(high)] > high else ""
 
@@ -111,25 +111,25 @@ def stale(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) 
 
 def _of_version(fact: str, what: str, stood: str, now: str, wanted: Range, parts: int) -> list[Reason]:
     if stood and not now:
-        return [Reason(fact, stood, now, f"{what} {stood} is not there any more.")]
+        return [Reason(fact, stood, now, f"{what} {stood} is no longer present.")]
     if wanted:
-        words = f"{what} {now} is outside of {wanted}, for which it was decided."
+        words = f"{what} {now} is outside {wanted}, the range of the decision."
         return [] if wanted.holds(now) or not now else [Reason(fact, stood, now, words)]
     if version(stood)[:parts] == version(now)[:parts]:
         return []
-    return [Reason(fact, stood, now, f"{what} was {stood or 'not there'} and is {now}.")]
+    return [Reason(fact, stood, now, f"{what} changed from {stood or 'none'} to {now}.")]
 
 
 def _of_hardware(stood: Conditions, now: Conditions) -> list[Reason]:
     found = []
     if stood.cpu != now.cpu:
-        found.append(Reason("cpu", stood.cpu, now.cpu, f"The processor was {stood.cpu} and is {now.cpu}."))
-    for fact, what in (("cpus", "cpus"), ("nodes", "NUMA nodes")):
+        found.append(Reason("cpu", stood.cpu, now.cpu, f"The processor changed from {stood.cpu} to {now.cpu}."))
+    for fact, what in (("cpus", "CPUs"), ("nodes", "NUMA nodes")):
         before, after = getattr(stood, fact), getattr(now, fact)
         if before != after:
-            found.append(Reason(fact, before, after, f"It had {before} {what} and has {after}."))
+            found.append(Reason(fact, before, after, f"{what} changed from {before} to {after}."))
     before, after = stood.memory_kb, now.memory_kb
     if abs(before - after) > ALIKE_WITHIN * max(before, after):
-        words = f"Memory was {before / KB_PER_GIB:.1f} GiB and is {after / KB_PER_GIB:.1f} GiB."
+        words = f"Memory changed from {before / KB_PER_GIB:.1f} GiB to {after / KB_PER_GIB:.1f} GiB."
         found.append(Reason("memory_kb", before, after, words))
     return found

@@ -82,11 +82,11 @@ def _plan(decision: Decision, by: User) -> Campaign:
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would plan two
     wanted = offer(decision)
     if wanted is None:
-        hint = "a host of its scope has to have changed, and no campaign that confirms it to be under way"
-        raise PlanError("decision", f"{decision} is {decision.status}: there is nothing to confirm", hint=hint)
+        hint = "only if a host in the scope changed and no confirming campaign is active"
+        raise PlanError("decision", f"{decision} is {decision.status}, so it cannot be confirmed", hint=hint)
     campaign = lifecycle.clone_campaign(decision.campaign, by=by, **_changes(decision, wanted))
     decision.standings.filter(host__in=wanted.hosts).update(campaign=campaign)
-    note(decision, Event.Kind.CONFIRMING, f"{wanted.runs} runs were planned", by=by, campaign=campaign)
+    note(decision, Event.Kind.CONFIRMING, f"{wanted.runs} runs planned", by=by, campaign=campaign)
     about = {"id": decision.pk, "campaign": str(campaign.pk), "hosts": [host.name for host in wanted.hosts]}
     audit(by, "decision.confirming", decision, after=about)
     return campaign
@@ -145,7 +145,7 @@ def _settle(each: Standing, campaign: Campaign, verdict: str, words: str, now: d
 
 def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, words: str) -> None:
     """Whoever started the campaign is named; the verdict is of the system."""
-    told = f"{words} Asked for by {campaign.created_by}."
+    told = f"{words} Requested by {campaign.created_by}."
     note(each.decision, kind, told, host=each.host, campaign=campaign)
     about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": words}
     audit(None, f"decision.{kind.value}", each.decision, after=about)

@@ -13,11 +13,11 @@ from apps.tuning.effects import COMMANDS, Item, dry_run
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "cannot tell"
 UNREAD = {
-    "initdb": "it was given when the cluster was made",
-    "hold": "a process keeps it for as long as it lives",
-    "act": "it is done before a server starts",
-    "sql": "it is said to a running server",
-    **dict.fromkeys(COMMANDS, "how a program was started is seen during runs only"),
+    "initdb": "set when the cluster was created",
+    "hold": "fixed for the lifetime of a process",
+    "act": "applied before a server starts",
+    "sql": "applied to a running server",
+    **dict.fromkeys(COMMANDS, "visible only during runs"),
 }
 
 
@@ -67,7 +67,7 @@ def with_earlier(found: list[Row], earlier: list[Row], at: datetime) -> list[Row
     said: dict[tuple[str, str], list[Row]] = {}
     for row in earlier:
         if row.cluster and row.state != UNKNOWN:
-            dated = replace(row, why=f"as PostgreSQL said on {at:%Y-%m-%d %H:%M}")
+            dated = replace(row, why=f"reported by PostgreSQL on {at:%Y-%m-%d %H:%M}")
             said.setdefault((row.setting, row.key), []).append(dated)
     return [each for row in found for each in said.get((row.setting, row.key), [row])]
 
@@ -85,10 +85,10 @@ def _rows(item: Item, said: Sequence[Mapping[str, Any]], unsaid: str) -> list[Ro
 def _unsaid(facts: Mapping[str, Any], was_asked: bool) -> str:
     """Why no cluster has said anything."""
     if not facts.get("clusters"):
-        return "no cluster of its own is on the host: name its directory in pg_data_dirs and check the host"
+        return "the host has no existing cluster: add its directory to pg_data_dirs and check the host"
     if was_asked:
-        return "no cluster of the versions that it was decided for is on the host"
-    return "PostgreSQL tells it when the host is asked"
+        return "the host has no cluster of the PostgreSQL versions in the decision"
+    return "read from PostgreSQL when you query the host"
 
 
 def _of_cluster(item: Item, told: Mapping[str, Any]) -> Row:
@@ -98,14 +98,14 @@ def _of_cluster(item: Item, told: Mapping[str, Any]) -> Row:
         hint = f" ({refused['hint']})" if refused.get("hint") else ""
         return _unknown(item, f"{refused['message']}{hint}", name)
     if item.key not in told["settings"]:
-        return _unknown(item, "the agent's account may not see it: grant pg_read_all_settings to its role", name)
+        return _unknown(item, "the agent's account cannot read it: grant pg_read_all_settings to its role", name)
     row = told["settings"][item.key]
     if row is None:
-        return Row(item.setting, item.key, item.wanted, "no such parameter", DIFFERS, cluster=name)
+        return Row(item.setting, item.key, item.wanted, "unknown parameter", DIFFERS, cluster=name)
     if row["source"] in NOT_ALL:
-        return _unknown(item, f"{row['show']} by {row['source']}: what other sessions have cannot be told", name)
+        return _unknown(item, f"{row['show']} from {row['source']}; values of other sessions are unknown", name)
     if row["pending_restart"]:
-        words = f"{row['show']}, another waits for a restart"
+        words = f"{row['show']}; another value takes effect after a restart"
         return Row(item.setting, item.key, item.wanted, words, DIFFERS, cluster=name)
     if same(item.key, item.wanted, row):
         return Row(item.setting, item.key, item.wanted, str(row["show"]), SAME, cluster=name)
@@ -121,9 +121,9 @@ def _where(row: Mapping[str, Any]) -> str:
 def _row(item: Item) -> Row:
     why = UNREAD.get(item.kind, "")
     if not why and item.wanted.startswith("$("):
-        why = "it hangs on the server that is configured"
+        why = "depends on which server is configured"
     if not why and item.present is None:
-        why = "the host's facts do not have it: ask the host"
+        why = "not in the facts of the host: query the host"
     if why:
         return _unknown(item, why)
     return Row(item.setting, item.key, item.wanted, item.present, SAME if item.same else DIFFERS)

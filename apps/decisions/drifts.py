@@ -85,7 +85,7 @@ def _on(decision: Decision, host: Host, facts: Facts | None, asked: Standing | N
 
 def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
     """What the host itself says now; it is connected to, and nothing is changed on it."""
-    require(by, Role.OPERATOR, "ask the host", on=host)
+    require(by, Role.OPERATOR, "query the host", on=host)
     if not decision.scope.filter(pk=host.pk).exists():
         hint = "one of " + ", ".join(each.name for each in decision.scope)
         raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)

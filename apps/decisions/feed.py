@@ -26,7 +26,7 @@ MOST = 50
 @transaction.atomic
 def renew_feed(*, by: User) -> str:
     """The path of the user's feed, told this once; the one before stops working."""
-    require(by, Role.VIEWER, "make a feed")
+    require(by, Role.VIEWER, "create a feed")
     secret = secrets.token_urlsafe(32)
     FeedToken.objects.update_or_create(user=by, defaults={"digest": ApiToken.hash(secret)})
     audit(by, "feed.renew", by)
@@ -43,7 +43,7 @@ def drop_feed(*, by: User) -> None:
 class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it runs
     feed_type = Atom1Feed
     title = "Proving Ground"
-    subtitle = "Decisions, what became of them, and campaigns that ended"
+    subtitle = "Decisions, changes of their status, and finished campaigns"
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpRequest:
         return request
@@ -83,7 +83,7 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
 def timeline_feed(request: HttpRequest, secret: str) -> HttpResponse:
     """Filtered as the timeline is. Who has no account any more has no feed."""
     if not FeedToken.objects.filter(digest=ApiToken.hash(secret), user__is_active=True).exists():
-        raise Http404("no such feed: make another one on the timeline")
+        raise Http404("this feed does not exist: create a new one on the timeline")
     answer = TimelineFeed()(request)
     answer["Cache-Control"] = "private, max-age=60"
     return answer

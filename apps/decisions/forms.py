@@ -17,34 +17,37 @@ from apps.hosts.models import Host
 
 
 class DecisionForm(OfTeam):
-    title = forms.CharField(max_length=160, help_text="what was decided, in a line")
+    title = forms.CharField(max_length=160, help_text="the decision in one line")
     question = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the campaign's, when empty"
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="default: that of the campaign"
     )
     options = forms.CharField(
         required=False,
         label="Options considered",
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="what else could be done, and why it is not",
+        help_text="the alternatives, and why they were not chosen",
     )
     level = forms.ChoiceField(
-        required=False, label="Level chosen", help_text="what it sets is what was decided: drift is told from it"
+        required=False, label="Level chosen", help_text="drift is measured against the settings of this level"
     )
     decision = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 3}), help_text="what is done from now on, and where"
+        widget=forms.Textarea(attrs={"rows": 3}), help_text="what changes from now on, and where"
     )
     reasons = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="what speaks for it, what against"
+        required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="arguments for and against"
     )
     hosts = forms.ModelMultipleChoiceField(
         Host.objects.all(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Scope",
-        help_text="hosts to which it applies",
+        help_text="hosts that the decision applies to",
     )
     labels = forms.CharField(
-        required=False, max_length=1000, label="Labels", help_text="and every host that carries one of them: oltp ssd"
+        required=False,
+        max_length=1000,
+        label="Labels",
+        help_text="also applies to every host with one of these labels, such as oltp ssd",
     )
     postgresql_from = forms.IntegerField(
         required=False, min_value=1, max_value=1000, label="PostgreSQL from", help_text="major version, such as 16"
@@ -54,15 +57,15 @@ class DecisionForm(OfTeam):
         min_value=1,
         max_value=1000,
         label="PostgreSQL to",
-        help_text="inside the range an upgrade needs no new look",
+        help_text="an upgrade within this range does not require a review",
     )
     kernel_from = forms.CharField(required=False, max_length=20, label="Linux from", help_text="such as 6.1")
     kernel_to = forms.CharField(required=False, max_length=20, label="Linux to", help_text="6.6 includes 6.6.70")
     review_on = forms.DateField(
         required=False,
-        label="Look again on",
+        label="Review on",
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text="it expires on that day, and waits on the home page",
+        help_text="the decision expires on this date and appears on the home page",
     )
     supersedes = forms.ModelChoiceField(
         Decision.objects.none(), required=False, empty_label="no earlier decision", label="Replaces"
@@ -72,7 +75,7 @@ class DecisionForm(OfTeam):
         super().__init__(*args, **kwargs)
         chosen = self.fields["level"]
         assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
-        chosen.choices = [("", "none in particular"), *((each, each) for each in levels)]
+        chosen.choices = [("", "none"), *((each, each) for each in levels)]
         replaced = self.fields["supersedes"]
         assert isinstance(replaced, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
@@ -83,7 +86,7 @@ class DecisionForm(OfTeam):
 
 class CommentForm(forms.Form):
     text = forms.CharField(label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
-    dissent = forms.BooleanField(required=False, label="I do not agree")
+    dissent = forms.BooleanField(required=False, label="I disagree")
 
 
 class TimelineForm(forms.Form):

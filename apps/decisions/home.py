@@ -148,13 +148,13 @@ def _count(campaign: Any) -> str:
 def _decisions() -> list[Wanted]:
     alive = (Decision.Status.ACCEPTED, Decision.Status.EXPIRED)
     due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
-    agreed = [Wanted("new", f"{each}: look again, as was agreed", "decision_detail", each.pk) for each in due]
+    agreed = [Wanted("new", f"{each}: review date reached", "decision_detail", each.pk) for each in due]
     contrary = [*reviews.contradicted(), *Decision.objects.filter(status=Decision.Status.CONTRADICTED)]
     stale = Decision.objects.alive().filter(standings__stale_since__isnull=False).distinct().defer("evidence")
     return [
         *(Wanted("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
         *(
-            Wanted("stale", f"{each}: hosts changed, it may not hold any more", "decision_detail", each.pk)
+            Wanted("stale", f"{each}: hosts changed, so it may no longer hold", "decision_detail", each.pk)
             for each in stale
         ),
         *agreed,

@@ -64,7 +64,7 @@ def look(decision: Decision, host: Host) -> Standing:
     if reasons and not was_stale:
         _went_stale(found, facts)
     elif was_stale and not reasons:
-        note(decision, Event.Kind.FRESH, "what had changed is as it was", host=host)
+        note(decision, Event.Kind.FRESH, "the changed conditions are back to what they were", host=host)
         audit(None, "decision.fresh", decision, after={"id": decision.pk, "host": host.name, "facts": facts.number})
     return found
 
@@ -86,4 +86,4 @@ def _went_stale(found: Standing, facts: Facts) -> None:
         "host": host.name,
         "reason": found.words,
     }
-    notify("decision.stale", f"{decision} may not hold on {host} any more", payload)
+    notify("decision.stale", f"{decision} may no longer hold on {host}", payload)

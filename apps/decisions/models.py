@@ -33,18 +33,20 @@ class Decision(Owned):
         REJECTED = "rejected"
         WITHDRAWN = "withdrawn"
         SUPERSEDED = "superseded"
-        EXPIRED = "expired", "expired: look again"
-        CONTRADICTED = "contradicted", "contradicted: what should confirm it did not"
+        EXPIRED = "expired", "expired: needs a review"
+        CONTRADICTED = "contradicted", "contradicted by its confirming campaign"
 
     title = models.CharField(max_length=160)
     question = models.TextField()
-    options = models.TextField(blank=True, help_text="what else was considered")
+    options = models.TextField(blank=True, help_text="alternatives that were considered")
     decision = models.TextField()
     reasons = models.TextField(blank=True)
     status = models.CharField(max_length=12, choices=Status, default=Status.PROPOSED)
     campaign = models.ForeignKey(Campaign, on_delete=models.PROTECT, related_name="decisions")
-    level = models.CharField(max_length=400, blank=True, help_text="the combination of levels that was chosen")
-    settings: Any = models.JSONField(default=dict, blank=True, help_text="what that sets: setting name -> wanted")
+    level = models.CharField(max_length=400, blank=True, help_text="the chosen combination of levels")
+    settings: Any = models.JSONField(
+        default=dict, blank=True, help_text="settings of that combination: setting name -> value"
+    )
     names = ArrayField(
         models.CharField(max_length=200),
         default=list,
@@ -56,15 +58,15 @@ class Decision(Owned):
         models.CharField(max_length=63, validators=[LABEL]),
         default=list,
         blank=True,
-        help_text="the scope: every host that carries one of them",
+        help_text="the scope: every host with one of these labels",
     )
     postgresql_from = models.PositiveSmallIntegerField(null=True, blank=True, help_text="the first major version")
     postgresql_to = models.PositiveSmallIntegerField(null=True, blank=True, help_text="the last major version")
     kernel_from = models.CharField(max_length=20, blank=True, help_text="the first version of Linux, such as 6.1")
     kernel_to = models.CharField(max_length=20, blank=True, help_text="the last version of Linux")
-    evidence: Any = models.JSONField(help_text="the campaign's results as they were when this was written")
+    evidence: Any = models.JSONField(help_text="the results of the campaign when the decision was written")
     evidence_digest = models.CharField(max_length=64)
-    review_on = models.DateField(null=True, blank=True, help_text="when to look again")
+    review_on = models.DateField(null=True, blank=True, help_text="review date")
     supersedes = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
@@ -104,15 +106,22 @@ class Standing(models.Model):
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="standings")
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="standings")
-    conditions: Any = models.JSONField(help_text="that it stands on; see conditions.py")
-    looked = models.PositiveIntegerField(default=0, help_text="number of the host's facts that were looked at last")
+    conditions: Any = models.JSONField(help_text="conditions of the decision; see conditions.py")
+    looked = models.PositiveIntegerField(default=0, help_text="number of the last facts of the host that were compared")
     reasons: Any = models.JSONField(default=list, blank=True, help_text='[{"fact", "before", "after", "words"}]')
     stale_since = models.DateTimeField(null=True, blank=True)
     campaign = models.ForeignKey(
-        Campaign, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", help_text="that shall confirm it"
+        Campaign,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="the confirming campaign",
     )
-    found: Any = models.JSONField(default=list, blank=True, help_text="rows of drift.py, as the host last answered")
-    asked_at = models.DateTimeField(null=True, blank=True, help_text="when it was asked for them")
+    found: Any = models.JSONField(
+        default=list, blank=True, help_text="rows of drift.py, from the last query of the host"
+    )
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="when the host was last queried")
 
     class Meta:
         ordering = ["decision", "host__name"]
@@ -141,15 +150,17 @@ class Event(models.Model):
         RENEWED = "renewed", "was renewed"
         STALE = "stale", "went stale"
         FRESH = "fresh", "holds again"
-        CONFIRMING = "confirming", "is being confirmed"
+        CONFIRMING = "confirming", "confirmation is running"
         CONFIRMED = "confirmed", "was confirmed"
         CONTRADICTED = "contradicted", "was contradicted"
-        UNSETTLED = "unsettled", "was not settled"
+        UNSETTLED = "unsettled", "was not resolved"
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
     kind = models.CharField(max_length=12, choices=Kind)
-    by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: the system")
+    by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: the server itself"
+    )
     host = models.ForeignKey(Host, null=True, on_delete=models.SET_NULL, related_name="+")
     campaign = models.ForeignKey(Campaign, null=True, on_delete=models.SET_NULL, related_name="+")
     words = models.TextField(blank=True)
@@ -168,12 +179,12 @@ class Review(models.Model):
     class Verdict(models.TextChoices):
         CONFIRMS = "confirms"
         CONTRADICTS = "contradicts"
-        OPEN = "open", "says nothing certain"
+        OPEN = "open", "is inconclusive"
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="reviews")
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="reviews")
     verdict = models.CharField(max_length=11, choices=Verdict)
-    words = models.TextField(help_text="what it says, in sentences")
+    words = models.TextField(help_text="the result, in sentences")
     reviewed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -190,7 +201,7 @@ class Comment(models.Model):
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="comments")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     text = models.TextField()
-    dissent = models.BooleanField(default=False, help_text="its author does not agree")
+    dissent = models.BooleanField(default=False, help_text="its author disagrees")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -62,7 +62,7 @@ PAGES = (
     _Page("Decisions", "timeline", "history timeline"),
     _Page("Compare", "compare", "difference"),
     _Page("Drift", "drift", "stale decisions"),
-    _Page("Why is it set so?", "why", "reasons"),
+    _Page("Why is it set this way?", "why", "reasons"),
     _Page("Dry run", "dry_run", "commands preview"),
     _Page("Search", "search", "find"),
     _Page("Notifications", "channel_list", "channels mail webhook"),
@@ -72,10 +72,10 @@ PAGES = (
     _Page("Audit log", "audit_log", "admin", Role.ADMIN, anywhere=False),
     _action("New campaign", "campaign_new", Role.OPERATOR, "start benchmark"),
     _action("Import results", "import_new", Role.OPERATOR, "upload", anywhere=False),
-    _action("Write a profile", "profile_add", Role.TUNER, "new"),
-    _action("Write a workload", "workload_add", Role.TUNER, "new"),
-    _action("Write a data set", "dataset_add", Role.TUNER, "new"),
-    _action("Write a recipe", "recipe_add", Role.TUNER, "new"),
+    _action("Create a profile", "profile_add", Role.TUNER, "new"),
+    _action("Create a workload", "workload_add", Role.TUNER, "new"),
+    _action("Create a data set", "dataset_add", Role.TUNER, "new"),
+    _action("Import a recipe", "recipe_add", Role.TUNER, "new"),
     _action("Add a host", "host_add", Role.ADMIN, "new register", anywhere=False),
 )
 

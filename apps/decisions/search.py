@@ -200,7 +200,9 @@ def search(text: str, kind: str = "") -> list[Hit]:
     """The best MOST of what has all the words, titles first; "quoted words" stand together, -word excludes, or is OR.
     PlanError for an unknown kind."""
     if kind and kind not in kinds():
-        raise PlanError("kind", f"{kind!r:.40} cannot be searched", hint="one of " + ", ".join(kinds()))
+        raise PlanError(
+            "kind", f"{kind!r:.40} is not a kind of object that can be searched", hint="one of " + ", ".join(kinds())
+        )
     names, words = _recipes()
     asked: dict[str, Any] = {
         "asked": text.replace("\0", "")[:LONGEST].translate(APART),

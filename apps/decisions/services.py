@@ -120,10 +120,10 @@ def paths(wanted: Mapping[str, Any]) -> list[str]:
 def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
     """It is about something, and about what was measured."""
     if not listed and not decision.labels:
-        raise PlanError("hosts", "a decision about no host is none", hint="list hosts, or name labels")
+        raise PlanError("hosts", "a decision needs at least one host", hint="name hosts, or labels of hosts")
     for field, what in (("postgresql_from", decision.postgresql), ("kernel_from", decision.kernel)):
         if what.wrong:
-            raise PlanError(field, what.wrong, hint="versions such as 16, or 6.1, the first one first")
+            raise PlanError(field, what.wrong, hint="accepted: versions such as 16 or 6.1, the lower one first")
     measured = standing.measured(decision.campaign)
     for host, found in measured.items():
         for field, what, name in (
@@ -131,21 +131,21 @@ def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
             ("kernel_from", decision.kernel, found.kernel),
         ):
             if what and name and not what.holds(name):
-                hint = "widen the range, or measure what it is about"
-                raise PlanError(field, f"the evidence is of {name} on {host}, outside of {what}", hint=hint)
+                hint = "widen the range, or run a campaign on the version in question"
+                raise PlanError(field, f"the evidence comes from {name} on {host}, outside {what}", hint=hint)
 
 
 def check_day(day: date | None) -> None:
     if day and day <= timezone.localdate():
-        raise PlanError("review_on", f"{day} has passed", hint="give a day to come, or none")
+        raise PlanError("review_on", f"{day} is in the past", hint="choose a future date, or none")
 
 
 @transaction.atomic
 def accept_decision(decision: Decision, *, by: User) -> Decision:
     """Only a proposed one can be accepted; where the team asks for two people, not by its author."""
-    require(by, Role.TUNER, f"make a decision {Status.ACCEPTED.value}", on=decision)
+    require(by, Role.TUNER, f"mark a decision as {Status.ACCEPTED.value}", on=decision)
     if settings.DECISIONS_BY_TWO and decision.author_id == by.pk:
-        hint = "somebody else with the role tuner accepts it: your team asks for two people"
+        hint = "another user with the role tuner must accept it: your team requires two people"
         raise PlanError("status", f"{by} wrote this decision", hint=hint)
     accepted = _move(decision, Status.ACCEPTED, by=by)
     Decision.objects.filter(pk=decision.pk).update(accepted_by=by)
@@ -165,7 +165,7 @@ def withdraw_decision(decision: Decision, *, by: User) -> Decision:
     require(by, Role.TUNER, "withdraw decision", on=decision)
     if decision.author_id != by.pk:
         hint = f"only {decision.author} can withdraw it; you can reject it"
-        raise PlanError("status", f"{by} did not write this decision", hint=hint)
+        raise PlanError("status", f"{by} is not the author of this decision", hint=hint)
     return _move(decision, Status.WITHDRAWN, by=by)
 
 
@@ -177,7 +177,7 @@ def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> D
     renewed = Decision.objects.filter(pk=decision.pk, status__in=(Status.EXPIRED, Status.ACCEPTED))
     if not renewed.update(status=Status.ACCEPTED, review_on=review_on):
         decision.refresh_from_db(fields=["status"])
-        hint = "only what is accepted or expired can be renewed"
+        hint = "only an accepted or expired decision can be renewed"
         raise PlanError("status", f"{decision} is {decision.status}", hint=hint)
     before = {"status": decision.status, "review_on": str(decision.review_on or "")}
     after = {"id": decision.pk, "review_on": str(review_on or "")}
@@ -193,14 +193,14 @@ def expire_due() -> None:
         with transaction.atomic():
             due = Decision.objects.filter(pk=decision.pk, status=Status.ACCEPTED, review_on=decision.review_on)
             if due.update(status=Status.EXPIRED):
-                note(decision, Kind.EXPIRED, f"it was to be looked at again on {decision.review_on}")
+                note(decision, Kind.EXPIRED, f"its review date was {decision.review_on}")
                 audit(None, "decision.expired", decision, after={"id": decision.pk})
 
 
 def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
     """(file name, text) of what was decided, on a host, in one of the formats of profiles."""
     if not decision.settings:
-        hint = "only a decision that names the level chosen says what is to be set"
+        hint = "only a decision that names the chosen level defines values to set"
         raise PlanError("decision", f"{decision} sets nothing", hint=hint)
     title = f"Decision {decision.pk}, {decision.title}, on {host}, evidence sha256 {decision.evidence_digest[:12]}"
     suffix, text = tuning.written(decision.settings, host, name, title)
@@ -212,7 +212,7 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
     """Dissent, or an addition, in whatever state the decision is."""
     require(by, Role.OPERATOR, "comment", on=decision)
     if not text.strip():
-        raise PlanError("text", "a comment needs a text")
+        raise PlanError("text", "a comment cannot be empty")
     said = Comment.objects.create(decision=decision, author=by, text=text.strip(), dissent=dissent)
     audit(by, "decision.comment", decision, after={"id": decision.pk, "comment": said.pk, "dissent": dissent})
     return said
@@ -220,12 +220,12 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
 
 def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decision:
     """A conditional update, so that of two people who act at once one is told."""
-    require(by, Role.TUNER, f"make a decision {to.value}", on=decision)
+    require(by, Role.TUNER, f"mark a decision as {to.value}", on=decision)
     before = decision.status
     if not Decision.objects.filter(pk=decision.pk, status__in=FROM[to]).update(status=to):
         decision.refresh_from_db(fields=["status"])
         field = "supersedes" if to is Status.SUPERSEDED else "status"
-        hint = f"only what is {' or '.join(FROM[to])} can become {to.value}"
+        hint = f"only a decision that is {' or '.join(FROM[to])} can become {to.value}"
         raise PlanError(field, f"{decision} is {decision.status}", hint=hint)
     decision.refresh_from_db(fields=["status"])
     note(decision, Kind(to.value), words, by=by)
@@ -236,8 +236,10 @@ def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decis
 def _check_ended(campaign: Campaign) -> None:
     """Deciding on a campaign that still runs would be peeking until the figures please."""
     if campaign.ended_at is None:
-        hint = "a decision is written when it has finished, or was cancelled"
+        hint = "write a decision after the campaign has finished or was cancelled"
         raise PlanError("campaign", f"{campaign} is {campaign.state}", hint=hint)
     unread = campaign.runs.filter(ingested_at=None).count()
     if unread:
-        raise PlanError("campaign", f"results of {unread} runs are not read yet", hint="try again in a few seconds")
+        raise PlanError(
+            "campaign", f"results of {unread} runs are not processed yet", hint="try again in a few seconds"
+        )

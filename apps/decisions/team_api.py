@@ -21,40 +21,40 @@ from apps.tuning.models import Profile
 
 class EntrySerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
-    kind = serializers.CharField(help_text="decision, campaign, or what became of a decision")
+    kind = serializers.CharField(help_text="decision, campaign, or the kind of status change")
     title = serializers.CharField()
     words = serializers.CharField()
-    who = serializers.CharField(help_text="empty: the system")
-    path = serializers.CharField(help_text="of its page")
+    who = serializers.CharField(help_text="empty: the server itself")
+    path = serializers.CharField(help_text="address of its page")
 
 
 class TimelineSerializer(serializers.Serializer[Any]):
     entries = EntrySerializer(many=True)
-    older = serializers.CharField(help_text="the cursor of what comes before; empty at the end")
+    older = serializers.CharField(help_text="the cursor of the next older page; empty at the end")
 
 
 class HitSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     key = serializers.CharField()
     title = serializers.CharField()
-    snippet = serializers.CharField(help_text="the text around what was found")
-    rank = serializers.FloatField(help_text="of the text; exact titles come before it")
-    path = serializers.CharField(help_text="of its page")
+    snippet = serializers.CharField(help_text="the text around the match")
+    rank = serializers.FloatField(help_text="rank of the text; exact titles come first")
+    path = serializers.CharField(help_text="address of its page")
 
 
 class SearchedSerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=search.LONGEST, help_text='words; "together", -without, or')
-    kind = serializers.ChoiceField(choices=search.kinds(), required=False, help_text="all kinds by default")
+    q = serializers.CharField(max_length=search.LONGEST, help_text='words; "several words", -excluded, or')
+    kind = serializers.ChoiceField(choices=search.kinds(), required=False, help_text="default: all kinds")
 
 
 class FeedSerializer(serializers.Serializer[Any]):
-    address = serializers.URLField(help_text="of the Atom feed, told this once")
+    address = serializers.URLField(help_text="token of the Atom feed, shown only once")
 
 
 class WhySerializer(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="of the setting")
     decided = serializers.JSONField()
-    value = serializers.JSONField(allow_null=True, help_text="what the profile says; null where none is asked for")
+    value = serializers.JSONField(allow_null=True, help_text="value in the profile; null if no profile was asked for")
     agrees = serializers.BooleanField(allow_null=True)
     decision = serializers.IntegerField(source="decision.pk")
     title = serializers.CharField(source="decision.title")
@@ -62,16 +62,16 @@ class WhySerializer(serializers.Serializer[Any]):
 
 
 class WhyAskedSerializer(serializers.Serializer[Any]):
-    setting = serializers.CharField(required=False, default="", help_text="a path, or a group of them")
+    setting = serializers.CharField(required=False, default="", help_text="a path, or a group of paths")
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, default=None)
     profile = serializers.PrimaryKeyRelatedField(queryset=Profile.objects.all(), required=False, default=None)
 
 
 ASKED = {
     "host": "id of a host",
-    "q": "words of it",
+    "q": "words in its text",
     "by": "name of a user",
-    "setting": "such as postgresql.shared_buffers",
+    "setting": "a setting, such as postgresql.shared_buffers",
     "team": "id of a team",
     "since": "the first day",
     "until": "the last day",
@@ -106,9 +106,9 @@ class SearchViewSet(viewsets.ViewSet):
 
 
 class PlaceSerializer(serializers.Serializer[Any]):
-    kind = serializers.CharField(help_text="page, action, run, setting, search, or a kind of the search")
+    kind = serializers.CharField(help_text="page, action, run, setting, search, or a kind of search result")
     title = serializers.CharField()
-    path = serializers.CharField(help_text="of its page on this server")
+    path = serializers.CharField(help_text="address of its page on this server")
     detail = serializers.CharField(allow_blank=True)
 
 
@@ -116,7 +116,8 @@ class PaletteViewSet(viewsets.ViewSet):
     """Destinations for a typed text, for the palette on Ctrl-K: only what the user may open, exact titles first."""
 
     @extend_schema(
-        parameters=[OpenApiParameter("q", description="the beginning of words")], responses=PlaceSerializer(many=True)
+        parameters=[OpenApiParameter("q", description="the beginning of one or more words")],
+        responses=PlaceSerializer(many=True),
     )
     def retrieve(self, request: Request) -> Response:
         places = palette.find(request.query_params.get("q", ""), user_of(request))

@@ -199,5 +199,5 @@ def _place(cursor: str) -> tuple[datetime, int, str]:
             raise ValueError
         return moment, cut, key
     except ValueError as error:
-        hint = "leave it out to begin with the newest"
-        raise PlanError("cursor", f"{cursor[:60]!r} is no place in the timeline", hint=hint) from error
+        hint = "omit it to begin with the newest"
+        raise PlanError("cursor", f"{cursor[:60]!r} is not a cursor of the timeline", hint=hint) from error

@@ -21,10 +21,13 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
     frozen = decision.evidence
     then = {row["label"]: row["verdict"] for row in frozen["table"]["levels"]}
     if not _same_levels(frozen["campaign"]["factors"], campaign.factors):
-        return Verdict.OPEN, "It compared other settings."
+        return Verdict.OPEN, "It compared different settings."
     table = queries.campaign_table(campaign, host)
     if table.baseline != frozen["table"]["baseline"]:
-        return Verdict.OPEN, f"It compared with {table.baseline}, the evidence with {frozen['table']['baseline']}."
+        return (
+            Verdict.OPEN,
+            f"It compared with {table.baseline}; the evidence compared with {frozen['table']['baseline']}.",
+        )
     sure = [row for row in table.levels if row.verdict in CERTAIN and not row.preliminary]
     certain = [row for row in sure if then.get(row.label) in CERTAIN]
     contrary = [row for row in certain if row.verdict != then[row.label]]
@@ -32,7 +35,7 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
         return Verdict.CONTRADICTS, " ".join(_words(row, then[row.label]) for row in contrary)
     if certain:
         return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
-    return Verdict.OPEN, "Nothing that both compared is certain in both."
+    return Verdict.OPEN, "No comparison that both campaigns made is certain in both."
 
 
 def caution(compared: Sequence[tuple[str, bool]]) -> str:

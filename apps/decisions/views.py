@@ -68,7 +68,7 @@ def decision_new(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             blame(form, error)
         else:
-            messages.success(request, "The decision is proposed, with its evidence frozen.")
+            messages.success(request, "The decision is proposed. Its evidence is frozen.")
             return redirect("decision_detail", decision.pk)
     table = Keeper(campaign).table() if campaign.started_at else None
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
@@ -80,7 +80,7 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:
-        raise Http404("a decision is written on a campaign: ?campaign=UUID") from error
+        raise Http404("a decision belongs to a campaign: ?campaign=UUID") from error
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:
@@ -127,9 +127,9 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         "withdraw": (lambda: services.withdraw_decision(decision, by=by), "The decision is withdrawn."),
         "confirm": (
             lambda: confirm.confirm_decision(decision, by=by),
-            "The campaign is planned. Look at it, and start it.",
+            "The campaign is planned. Review it, then start it.",
         ),
-        "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision stands."),
+        "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision is renewed."),
     }
     if action not in acts:
         raise Http404(action)
@@ -144,7 +144,9 @@ def _day(request: HttpRequest) -> date | None:
     try:
         return date.fromisoformat(typed) if typed else None
     except ValueError as error:
-        raise PlanError("review_on", f"{typed!r:.40} is no day", hint="such as 2027-01-31") from error
+        raise PlanError(
+            "review_on", f"{typed!r:.40} is not a date", hint="accepted: a date such as 2027-01-31"
+        ) from error
 
 
 def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse:
@@ -183,7 +185,7 @@ def feed_action(request: HttpRequest, action: str) -> HttpResponse:
         return page(request, "decisions/feed.html", {"address": address})
     if action != "drop":
         raise Http404(action)
-    attempt(request, lambda: feed.drop_feed(by=by), "The address of your feed leads nowhere now.")
+    attempt(request, lambda: feed.drop_feed(by=by), "The address of your feed no longer works.")
     return redirect("timeline")
 
 
@@ -234,7 +236,7 @@ def drift_report(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR, somewhere=True)
 def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     decision, host = get_object_or_404(Decision, pk=pk), get_object_or_404(Host, name=name)
-    attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} has answered.")
+    attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} was queried.")
     return redirect(f"{reverse('drift')}?decision={pk}")
 
 

@@ -25,7 +25,9 @@ class Measurement(models.Model):
     value = models.FloatField()
     unit = models.CharField(max_length=20)
     better = models.CharField(max_length=6, blank=True, help_text="higher, lower, or empty where neither is better")
-    definition = models.CharField(max_length=80, blank=True, help_text="which of several definitions, such as of tps")
+    definition = models.CharField(
+        max_length=80, blank=True, help_text="the definition, if there are several, such as of tps"
+    )
 
     class Meta:
         ordering = ["run", "step", "name"]
@@ -42,11 +44,11 @@ class Series(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     step = models.CharField(max_length=40)
     source = models.CharField(max_length=20)
-    columns = ArrayField(models.CharField(max_length=80), help_text="the first is t: seconds since the step began")
-    samples = models.PositiveIntegerField(default=0)
-    thinned_s = models.FloatField(
-        null=True, help_text="seconds for each sample that stayed; empty: all of them are here"
+    columns = ArrayField(
+        models.CharField(max_length=80), help_text="the first is t: seconds since the start of the step"
     )
+    samples = models.PositiveIntegerField(default=0)
+    thinned_s = models.FloatField(null=True, help_text="seconds per remaining sample; empty: all samples are kept")
 
     class Meta:
         ordering = ["run", "step", "source"]
@@ -62,9 +64,9 @@ class Block(models.Model):
     shows, of the time that it shows. A column that is in no block of some samples has none there."""
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="blocks")
-    group = models.CharField(max_length=80, blank=True, help_text="of the columns as they were declared; empty: t")
+    group = models.CharField(max_length=80, blank=True, help_text="group of the declared columns; empty: t")
     columns = ArrayField(models.CharField(max_length=80))
-    first = models.PositiveIntegerField(help_text="place of its first sample in the series, from 0")
+    first = models.PositiveIntegerField(help_text="index of its first sample in the series, from 0")
     samples = models.PositiveIntegerField()
     begin = models.FloatField(help_text="t of its first sample")
     end = models.FloatField(help_text="t of its last sample")
@@ -98,8 +100,8 @@ class Mark(models.Model):
     kind = models.CharField(max_length=20, choices=Kind)
     t = models.FloatField()
     until = models.FloatField(null=True)
-    label = models.CharField(max_length=120, help_text="why it happened, or which section of a job file it is")
-    data: Any = models.JSONField(help_text="figures with their unit in the name, such as write_s")
+    label = models.CharField(max_length=120, help_text="cause, or the section of a job file")
+    data: Any = models.JSONField(help_text="figures; their names include the unit, such as write_s")
 
     class Meta:
         ordering = ["run", "step", "t"]
@@ -114,10 +116,12 @@ class Within(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="within")
     step = models.CharField(max_length=40)
-    steady = models.BooleanField(null=True, help_text="empty: too few samples to tell")
+    steady = models.BooleanField(null=True, help_text="empty: too few samples for a result")
     trending = models.BooleanField(default=False, help_text="it changed by the margin or more after its warm-up")
     stalled_s = models.FloatField(default=0, help_text="seconds at less than a tenth of its median rate")
-    few_checkpoints = models.BooleanField(default=False, help_text="it writes, and saw fewer than two checkpoints")
+    few_checkpoints = models.BooleanField(
+        default=False, help_text="the step writes, but had fewer than two checkpoints"
+    )
     data: Any = models.JSONField()
 
     class Meta:
@@ -135,7 +139,7 @@ class StepMeans(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="step_means")
     step = models.CharField(max_length=40)
-    seconds = models.FloatField(help_text="that the step lasted")
+    seconds = models.FloatField(help_text="duration of the step")
     data: Any = models.JSONField(
         help_text="collector -> column -> mean; parts of the machine are summed, as <cpu>.busy"
     )
@@ -155,20 +159,20 @@ class Look(models.Model):
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="looks")
     number = models.PositiveIntegerField(help_text="from 1")
     at = models.DateTimeField(auto_now_add=True)
-    blocks = models.PositiveIntegerField(help_text="that had both sides of the comparison")
-    planned = models.PositiveIntegerField(help_text="blocks at most, as it was planned then")
-    alpha = models.FloatField(help_text="spent up to here, of 0.05")
-    alpha_90 = models.FloatField(help_text="spent up to here on equivalence, of 0.10")
-    nominal_p = models.FloatField(help_text="below which this look is significant")
-    found: Any = models.JSONField(null=True, help_text="the adjusted comparison; empty where nothing can be said yet")
-    met = models.BooleanField(help_text="whether the rule says that it is enough")
+    blocks = models.PositiveIntegerField(help_text="blocks with runs of both levels")
+    planned = models.PositiveIntegerField(help_text="planned maximum of blocks at that time")
+    alpha = models.FloatField(help_text="alpha spent so far, of 0.05")
+    alpha_90 = models.FloatField(help_text="alpha spent so far on equivalence, of 0.10")
+    nominal_p = models.FloatField(help_text="nominal p below which this analysis is significant")
+    found: Any = models.JSONField(null=True, help_text="the adjusted comparison; empty if there are too few data")
+    met = models.BooleanField(help_text="whether the stop rule is met")
 
     class Meta:
         ordering = ["campaign", "number"]
         constraints = [models.UniqueConstraint(fields=["campaign", "number"], name="look_once")]
 
     def __str__(self) -> str:
-        return f"look {self.number} of {self.of} at {self.campaign}"
+        return f"interim analysis {self.number} of {self.of} of {self.campaign}"
 
     def as_dict(self) -> dict[str, Any]:
         """What is told of it: alpha spent, and the comparison as it was seen."""
@@ -186,7 +190,7 @@ class Kept(models.Model):
 
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="kept")
     name = models.CharField(max_length=60)
-    key = models.CharField(max_length=64, help_text="of all that it comes from")
+    key = models.CharField(max_length=64, help_text="sum of all its sources")
     value = models.BinaryField(help_text="JSON")
     kept_at = models.DateTimeField(auto_now=True)
 
@@ -204,10 +208,12 @@ class Pin(models.Model):
 
     title = models.CharField(max_length=160)
     note = models.TextField(blank=True, help_text="why it is watched, or what to do when it changes")
-    shows = models.CharField(max_length=400, blank=True, help_text="what it shows, as its page calls it")
+    shows = models.CharField(max_length=400, blank=True, help_text="title of the chart on its page")
     address = models.CharField(max_length=2000, help_text="path and query of the page, as places.py builds it")
-    chart = models.CharField(max_length=40, help_text="which chart of that page")
-    position = models.PositiveIntegerField(null=True, blank=True, help_text="on the dashboard; empty: not shown there")
+    chart = models.CharField(max_length=40, help_text="name of the chart on that page")
+    position = models.PositiveIntegerField(
+        null=True, blank=True, help_text="position on the dashboard; empty: not shown there"
+    )
     by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
 
@@ -230,10 +236,14 @@ class Import(models.Model):
     """Old results that were uploaded: a draft, and then the campaign that was made of it. The same contents once."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    digest = models.CharField(max_length=64, unique=True, help_text="of paths and contents, however they were packed")
-    title = models.CharField(max_length=120, help_text="what was uploaded")
+    digest = models.CharField(
+        max_length=64, unique=True, help_text="digest of paths and contents, independent of compression"
+    )
+    title = models.CharField(max_length=120, help_text="the uploaded files")
     mapping: Any = models.JSONField(default=dict, blank=True, help_text="as imports/mapping.py has it")
-    notes: Any = models.JSONField(default=list, blank=True, help_text="what was not understood when it was committed")
+    notes: Any = models.JSONField(
+        default=list, blank=True, help_text="parts that could not be interpreted when it was committed"
+    )
     campaign = models.OneToOneField(
         Campaign, null=True, blank=True, on_delete=models.PROTECT, related_name="imported_from"
     )

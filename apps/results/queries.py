@@ -250,7 +250,7 @@ def _method(spread: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation
     used = [row for rows in hosts for row in stats.whole_blocks(rows)] if not identical else stats.whole_blocks(every)
     left = len(every) - len(used)
     unit = "" if identical else f"; one mean for each of {len(hosts)} hosts"
-    return spread.method + unit + (f"; {left} left out, whose block lacks a level on its host" if left else "")
+    return spread.method + unit + (f"; {left} left out because their block lacks a level on its host" if left else "")
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:

@@ -93,7 +93,9 @@ def _known(kept: Import) -> Iterator[Note]:
     others = ImportedFile.objects.filter(sha256__in=digests, of__campaign__isnull=False).exclude(of=kept)
     same = dict(others.order_by("pk").values_list("sha256", "of__campaign__name"))
     for file in kept.files.filter(sha256__in=same).defer("content"):
-        yield Note("warning", file.path, f"the same file is in the campaign {same[file.sha256]}", "leave it out here")
+        yield Note(
+            "warning", file.path, f"the same file is in the campaign {same[file.sha256]}", "remove it from this import"
+        )
 
 
 @transaction.atomic

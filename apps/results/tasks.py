@@ -42,7 +42,7 @@ def fold_due() -> None:
             try:
                 fold.fold(run, leave=fold.TAIL)
             except reading.UNREADABLE:  # when it has ended, it fails by this; the others go on
-                log.exception("the samples of run %s cannot be read", run.pk)
+                log.exception("samples of run %s cannot be read", run.pk)
 
 
 @shared_task(name="results.thin_due")

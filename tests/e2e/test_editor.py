@@ -91,7 +91,7 @@ def test_what_was_typed_is_what_is_saved(open_as: Callable[..., Page], team: dic
     area = page.locator("textarea[name$='options.scripts']")
 
     assert area.input_value() == f"-- script: read@9\n{SCRIPT}\n-- script: one\nselect 1;\n"
-    page.get_by_role("button", name="Save the workload").click()
+    page.get_by_role("button", name="Save workload").click()
 
     expect(page.locator("pre.numbered")).to_have_count(2)
     expect(page.get_by_text("revision 1")).to_be_visible()  # nothing has changed, so that no revision was written
@@ -114,7 +114,7 @@ def test_complaints_stand_at_their_lines(open_as: Callable[..., Page], team: dic
     page.fill("#id_name", "look-ups")
     page.locator(AREA).first.fill("select 1;\n\\shell id\n")
 
-    page.get_by_role("button", name="Save the workload").click()
+    page.get_by_role("button", name="Save workload").click()
 
     expect(page.locator(".editor").first.locator(".line.wrong")).to_have_text("\\shell id\n")
     shot(page, "editor-wrong")

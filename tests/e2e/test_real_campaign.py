@@ -32,7 +32,7 @@ def test_a_campaign_goes_from_the_recipe_to_its_verdict(page: Page, ground: Grou
     page.click("[aria-label='Use the recipe CPU isolation and scaling']")
     page.get_by_role("link", name=ground.host["name"], exact=True).click()
     page.get_by_label("Repetitions").fill("1")
-    page.click("text=Save as a draft")
+    page.click("text=Save draft")
     page.click("button:has-text('Start')")
     campaign = page.url
 

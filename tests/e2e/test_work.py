@@ -64,10 +64,10 @@ def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page],
     expect(page.locator("#preview")).to_contain_text("16 runs")
     page.get_by_label("Value", exact=True).last.fill("99")
     expect(page.locator("#preview")).to_contain_text("cannot be planned")
-    page.click("text=Save as a draft")
+    page.click("text=Save draft")
     expect(page.locator("#rows .error")).to_contain_text("99")
     page.get_by_label("Value", exact=True).last.fill("0-7")
-    page.click("text=Save as a draft")
+    page.click("text=Save draft")
     page.click("button:has-text('Start')")
 
     expect(page.locator("#status")).to_contain_text("0 of 16 runs ended")

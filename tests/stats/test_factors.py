@@ -143,7 +143,7 @@ def test_runs_of_incomplete_blocks_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("cells", "rows", "why"),
     [
-        (labelled(LEVELS), rows_of({cell: values[:2] for cell, values in RUNS.items()}), "only 2 of its blocks"),
+        (labelled(LEVELS), rows_of({cell: values[:2] for cell, values in RUNS.items()}), "only 2 blocks"),
         ({"8, off": ("8", "off"), "64, on": ("64", "on")}, [], "not every combination"),
     ],
     ids=["blocks", "cells"],

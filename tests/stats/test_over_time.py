@@ -90,8 +90,8 @@ def test_a_change_smaller_than_the_margin_is_not_told() -> None:
 def test_a_new_kernel_splits_the_series_whatever_it_did() -> None:
     (found,) = change_points(levels(10000, 9950), ["6.1"] * 20 + ["6.12"] * 20, DELTA)
 
-    assert (found.at, found.p, found.why) == (20, None, "6.12 in place of 6.1")
-    assert found.sentence("tps") == "With 6.12 in place of 6.1 it went from 9,990 to 9,952 tps (-0.37 %)."
+    assert (found.at, found.p, found.why) == (20, None, "6.12 instead of 6.1")
+    assert found.sentence("tps") == "It changed from 9,990 to 9,952 tps (-0.37 %) with 6.12 instead of 6.1."
 
 
 def test_few_runs_have_no_change_points() -> None:

@@ -68,7 +68,7 @@ def test_intervals_mde_and_runs_needed_pay_for_the_look() -> None:
     assert found.interval[0] < planned.interval[0] and found.interval[1] > planned.interval[1]
     assert (found.mde_percent or 0) > (planned.mde_percent or 0)
     assert (found.runs_needed or 0) > (planned.runs_needed or 0)
-    assert (found.p, found.method) == (None, "paired t on logs, within blocks, adjusted for unplanned looks")
+    assert (found.p, found.method) == (None, "paired t on logs, within blocks, adjusted for unplanned analyses")
 
 
 def test_a_large_difference_is_sure_at_any_look() -> None:
@@ -81,4 +81,4 @@ def test_three_runs_allow_no_verdict_after_a_look() -> None:
     found = at_unplanned_look(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
 
     assert (found.verdict, found.interval) == ("points_only", None)
-    assert found.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned look (3)."
+    assert found.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned analysis (3)."

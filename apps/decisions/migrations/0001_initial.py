@@ -36,9 +36,9 @@ class Migration(migrations.Migration):
                         max_length=10,
                     ),
                 ),
-                ("evidence", models.JSONField(help_text="the campaign's results as they were when this was written")),
+                ("evidence", models.JSONField(help_text="the results of the campaign when the decision was written")),
                 ("evidence_digest", models.CharField(max_length=64)),
-                ("review_on", models.DateField(blank=True, help_text="when to look again", null=True)),
+                ("review_on", models.DateField(blank=True, help_text="review date", null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "author",

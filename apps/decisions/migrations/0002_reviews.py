@@ -21,12 +21,12 @@ class Migration(migrations.Migration):
                         choices=[
                             ("confirms", "Confirms"),
                             ("contradicts", "Contradicts"),
-                            ("open", "says nothing certain"),
+                            ("open", "is inconclusive"),
                         ],
                         max_length=11,
                     ),
                 ),
-                ("words", models.TextField(help_text="what it says, in sentences")),
+                ("words", models.TextField(help_text="the result, in sentences")),
                 ("reviewed_at", models.DateTimeField(auto_now=True)),
                 (
                     "campaign",

@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="comment",
             name="dissent",
-            field=models.BooleanField(default=False, help_text="its author does not agree"),
+            field=models.BooleanField(default=False, help_text="its author disagrees"),
         ),
         migrations.AddField(
             model_name="decision",
@@ -81,19 +81,19 @@ class Migration(migrations.Migration):
                 ),
                 blank=True,
                 default=list,
-                help_text="the scope: every host that carries one of them",
+                help_text="the scope: every host with one of these labels",
                 size=None,
             ),
         ),
         migrations.AddField(
             model_name="decision",
             name="level",
-            field=models.CharField(blank=True, help_text="the combination of levels that was chosen", max_length=400),
+            field=models.CharField(blank=True, help_text="the chosen combination of levels", max_length=400),
         ),
         migrations.AddField(
             model_name="decision",
             name="options",
-            field=models.TextField(blank=True, help_text="what else was considered"),
+            field=models.TextField(blank=True, help_text="alternatives that were considered"),
         ),
         migrations.AddField(
             model_name="decision",
@@ -108,7 +108,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="decision",
             name="settings",
-            field=models.JSONField(blank=True, default=dict, help_text="what that sets: setting name -> wanted"),
+            field=models.JSONField(
+                blank=True, default=dict, help_text="settings of that combination: setting name -> value"
+            ),
         ),
         migrations.AlterField(
             model_name="decision",
@@ -124,8 +126,8 @@ class Migration(migrations.Migration):
                     ("accepted", "Accepted"),
                     ("rejected", "Rejected"),
                     ("superseded", "Superseded"),
-                    ("expired", "expired: look again"),
-                    ("contradicted", "contradicted: what should confirm it did not"),
+                    ("expired", "expired: needs a review"),
+                    ("contradicted", "contradicted by its confirming campaign"),
                 ],
                 default="proposed",
                 max_length=12,
@@ -139,7 +141,7 @@ class Migration(migrations.Migration):
             model_name="event",
             name="by",
             field=models.ForeignKey(
-                help_text="null: the system",
+                help_text="null: the server itself",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",

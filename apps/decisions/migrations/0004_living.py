@@ -20,11 +20,11 @@ class Migration(migrations.Migration):
             name="Standing",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("conditions", models.JSONField(help_text="that it stands on; see conditions.py")),
+                ("conditions", models.JSONField(help_text="conditions of the decision; see conditions.py")),
                 (
                     "looked",
                     models.PositiveIntegerField(
-                        default=0, help_text="number of the host's facts that were looked at last"
+                        default=0, help_text="number of the last facts of the host that were compared"
                     ),
                 ),
                 (
@@ -61,10 +61,10 @@ class Migration(migrations.Migration):
                     ("renewed", "was renewed"),
                     ("stale", "went stale"),
                     ("fresh", "holds again"),
-                    ("confirming", "is being confirmed"),
+                    ("confirming", "confirmation is running"),
                     ("confirmed", "was confirmed"),
                     ("contradicted", "was contradicted"),
-                    ("unsettled", "was not settled"),
+                    ("unsettled", "was not resolved"),
                 ],
                 max_length=12,
             ),
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
             name="campaign",
             field=models.ForeignKey(
                 blank=True,
-                help_text="that shall confirm it",
+                help_text="the confirming campaign",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="+",

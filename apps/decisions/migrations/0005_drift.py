@@ -12,11 +12,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="standing",
             name="asked_at",
-            field=models.DateTimeField(blank=True, help_text="when it was asked for them", null=True),
+            field=models.DateTimeField(blank=True, help_text="when the host was last queried", null=True),
         ),
         migrations.AddField(
             model_name="standing",
             name="found",
-            field=models.JSONField(blank=True, default=list, help_text="rows of drift.py, as the host last answered"),
+            field=models.JSONField(
+                blank=True, default=list, help_text="rows of drift.py, from the last query of the host"
+            ),
         ),
     ]

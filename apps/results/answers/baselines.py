@@ -77,7 +77,7 @@ class Baseline:
         found = []
         if newest:
             score = {"z": newest.z, "change_percent": newest.change_percent, "runs": newest.of}
-            sentence = newest.sentence(f"Its newest run, of {self.at[-1]:%Y-%m-%d %H:%M},")
+            sentence = newest.sentence(f"Its newest run, from {self.at[-1]:%Y-%m-%d %H:%M},")
             found.append(Judgement("newest run", sentence, "warning" if newest.alert else "note", score))
         for each in self.changes:
             when = f"{self.at[each.at]:%Y-%m-%d %H:%M}"

@@ -129,7 +129,9 @@ def _margin(asked: str) -> float | None:
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
-        raise PlanError("delta", f"{asked!r} is no margin", hint="accepted: a percentage between 0 and 100, such as 2")
+        raise PlanError(
+            "delta", f"{asked!r} is not a margin", hint="accepted: a percentage between 0 and 100, such as 2"
+        )
     return value
 
 
@@ -138,7 +140,7 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
     keys = list(dict.fromkeys(asked))
     if not LEAST <= len(keys) <= MOST:
         hint = "pick from: " + ", ".join(KINDS.values())
-        raise PlanError("of", f"{LEAST} to {MOST} things can be compared, not {len(keys)}", hint=hint)
+        raise PlanError("of", f"compare {LEAST} to {MOST} items, not {len(keys)}", hint=hint)
     sides = _told_apart([_side(key) for key in keys])
     wide = [Wide(arm, _counted(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)
@@ -148,18 +150,22 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
     figures = _figures(arms)
     name = figure or _usual(first, figures)
     if name not in figures:
-        raise PlanError("figure", f"not all sides have {name!r}", hint="accepted: " + (", ".join(figures) or "none"))
+        raise PlanError(
+            "figure", f"some of the items do not have {name!r}", hint="accepted: " + (", ".join(figures) or "none")
+        )
     return _compared(arms, name, figures, wide, chosen, delta if delta is not None else first.delta)
 
 
 def _side(key: str) -> Arm:
     kind, _, rest = key.partition(":")
     if kind not in FINDERS or not rest:
-        raise PlanError("of", f"{key!r} names nothing", hint="accepted: " + ", ".join(KINDS.values()))
+        raise PlanError(
+            "of", f"{key!r} does not name an item to compare", hint="accepted: " + ", ".join(KINDS.values())
+        )
     try:
         title, url, runs = FINDERS[kind](rest)
     except (ObjectDoesNotExist, ValueError) as error:
-        raise PlanError("of", f"{key!r} is not known", hint="accepted: " + KINDS[kind]) from error
+        raise PlanError("of", f"{key!r} does not exist", hint="accepted: " + KINDS[kind]) from error
     return Arm(key, kind, title, url, runs.filter(outcome=Run.Outcome.OK))
 
 
@@ -245,7 +251,7 @@ def common(wide: Sequence[Wide]) -> dict[What, int]:
     shared = set.intersection(*(set(each.counts) for each in wide))
     if not shared:
         raise PlanError(
-            "of", "they never ran the same levels of the same workload", hint="compare levels or runs instead"
+            "of", "they have no levels of the same workload in common", hint="compare levels or runs instead"
         )
     fewest = {what: min(each.counts[what] for each in wide) for what in shared}
     return dict(sorted(fewest.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -264,7 +270,7 @@ def _chosen(whats: Mapping[What, int], asked: str) -> What | None:
         return None
     named = {name_of(what): what for what in whats}
     if asked and asked not in named:
-        raise PlanError("what", f"{asked!r} was not run by all", hint="accepted: " + ", ".join(list(named)[:8]))
+        raise PlanError("what", f"{asked!r} was not run by all of them", hint="accepted: " + ", ".join(list(named)[:8]))
     return named[asked] if asked else next(iter(whats))
 
 
@@ -277,7 +283,7 @@ def words_of(what: What, campaign: Campaign) -> str:
     levels = json.loads(what[1])
     names = [factor["name"] for factor in campaign.factors if factor["name"] in levels]
     ordered = [levels.pop(name) for name in names]
-    return ", ".join([*ordered, *levels.values()]) or "the host as it is"
+    return ", ".join([*ordered, *levels.values()]) or "no settings changed"
 
 
 def _with_runs(arm: Arm, what: What | None) -> Arm:
@@ -286,7 +292,7 @@ def _with_runs(arm: Arm, what: What | None) -> Arm:
         wanted = wanted.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
     rows = list(wanted.order_by("campaign__created_at", "position").values_list(*SHOWN))
     if not rows:
-        raise PlanError("of", f"{arm.title} has no run that ended well", hint="wait for one, or choose another")
+        raise PlanError("of", f"{arm.title} has no successful run", hint="wait for one, or choose another item")
     campaigns = Campaign.objects.select_related("workload").in_bulk({campaign for _, campaign, *_ in rows})
     hosts = Host.objects.in_bulk({host for _, _, host, *_ in rows})
     runs = [Ran(pk, campaigns[campaign], hosts[host], *more) for pk, campaign, host, *more in rows]

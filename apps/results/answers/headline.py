@@ -33,7 +33,7 @@ def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
 def missing(levels: Sequence[LevelRow], baseline: str) -> str:
     """Why there is no comparison."""
     if not any(level.ok for level in levels) and any(level.zeros for level in levels):
-        return "the figure of every run is 0, which has no ratio to others"
+        return "the figure is 0 in every run, so it has no ratio"
     if not any(level.ok for level in levels):
         return "every run failed or was cancelled" if any(level.not_ok for level in levels) else "no run has ended yet"
     base = next(level for level in levels if level.label == baseline)

@@ -120,8 +120,8 @@ def _reason(seen: Look, rule: Rule) -> str:
     low, high = seen.found["low"], seen.found["high"]
     first, second = rule.between
     so = f"{second} against {first}, adjusted interval {low:+.2f} to {high:+.2f} %"
-    what = "it is narrow enough" if rule.until == "width" else "the verdict is certain"
-    return f"look {seen.number} of {seen.of}, after {seen.blocks} blocks: {what} ({so})"
+    what = "the interval is narrow enough" if rule.until == "width" else "the verdict is certain"
+    return f"interim analysis {seen.number} of {seen.of}, after {seen.blocks} blocks: {what} ({so})"
 
 
 def unplanned(campaign: Campaign, seen: Look | None) -> str:

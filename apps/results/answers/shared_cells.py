@@ -166,7 +166,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.exp(float(np.mean(np.log(values)))) if min(values) > 0 else float(np.mean(values))
 
 
-HEAD = ("level", "sides", "runs of A", "runs of the other", "mean of A", "mean of the other")
+HEAD = ("level", "sides", "runs of A", "runs of the other item", "mean of A", "mean of the other item")
 HEAD_COMPARED = ("ratio (%)", "low (%)", "high (%)", "p", "verdict", "sentence")
 
 

@@ -17,21 +17,23 @@ from apps.results.api.views import JudgementSerializer
 
 class BaselineRunSerializer(serializers.Serializer[Any]):
     run = serializers.UUIDField()
-    at = serializers.DateTimeField(help_text="when it began")
+    at = serializers.DateTimeField(help_text="start of the period")
     value = serializers.FloatField()
-    environment = serializers.CharField(help_text="kernel and PostgreSQL then")
+    environment = serializers.CharField(help_text="kernel and PostgreSQL at that time")
 
 
 class BaselineSerializer(serializers.Serializer[Any]):
     """Runs of one spec in the order of time, and where their level changed."""
 
-    digest = serializers.CharField(help_text="of the spec")
+    digest = serializers.CharField(help_text="digest of the spec")
     title = serializers.CharField()
     metric = serializers.CharField()
     unit = serializers.CharField(allow_blank=True)
     delta = serializers.FloatField(help_text="the margin of the newest campaign; 0.02 is 2 %")
     points = BaselineRunSerializer(many=True)
-    judgements = JudgementSerializer(many=True, help_text="the newest run beside those before, and every change")
+    judgements = JudgementSerializer(
+        many=True, help_text="the newest run compared with the runs before it, and every change"
+    )
 
 
 def _told(found: Baseline) -> dict[str, Any]:

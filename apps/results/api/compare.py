@@ -20,22 +20,22 @@ ASKED = [
         str,
         many=True,
         required=True,
-        description=f"two to {MOST}, the baseline first: {', '.join(KINDS.values())}",
+        description=f"two to {MOST} items, the baseline first: {', '.join(KINDS.values())}",
     ),
-    OpenApiParameter("figure", str, description="step.name; else the metric of the first side's campaign"),
-    OpenApiParameter("delta", str, description="the margin that matters, in percent; else that of the first campaign"),
-    OpenApiParameter("what", str, description="levels that all wide sides have run, as `whats` names them"),
+    OpenApiParameter("figure", str, description="step.name; default: the metric of the first item's campaign"),
+    OpenApiParameter("delta", str, description="the margin in percent; default: that of the first campaign"),
+    OpenApiParameter("what", str, description="levels that all items have run, as named by `whats`"),
 ]
 
 
 class SideSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField(help_text="as it was asked for")
+    key = serializers.CharField(help_text="the item as requested")
     kind = serializers.CharField()
     title = serializers.CharField()
-    address = serializers.CharField(source="url", help_text="of its page")
-    n = serializers.IntegerField(help_text="ok runs that have the figure")
+    address = serializers.CharField(source="url", help_text="address of its page")
+    n = serializers.IntegerField(help_text="successful runs with the figure")
     mean = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
     high = serializers.FloatField(allow_null=True)
 
 
@@ -45,31 +45,36 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     a = serializers.CharField(help_text="title of the baseline")
     b = serializers.CharField()
     verdict = serializers.CharField(
-        help_text="better and worse: wholly beyond delta; equivalent; direction_better, direction_worse, undetectable"
+        help_text=(
+            "better and worse: the CI lies entirely beyond the margin; equivalent; direction_better, "
+            "direction_worse, undetectable"
+        )
     )
-    worse = serializers.BooleanField(help_text="by more than delta, as far as 95 % go")
+    worse = serializers.BooleanField(help_text="whether the difference exceeds the margin with 95 % confidence")
     preliminary = serializers.BooleanField()
     sentence = serializers.CharField()
     n_a = serializers.IntegerField()
     n_b = serializers.IntegerField()
     relative_percent = serializers.FloatField()
-    relative_low = serializers.FloatField(allow_null=True, help_text="95 % interval")
+    relative_low = serializers.FloatField(allow_null=True, help_text="95 % CI")
     relative_high = serializers.FloatField(allow_null=True)
     p = serializers.FloatField(allow_null=True)
-    mde_percent = serializers.FloatField(allow_null=True, help_text="what so many runs find in four of five campaigns")
-    runs_needed = serializers.IntegerField(allow_null=True, help_text="of each, to find a difference of delta")
+    mde_percent = serializers.FloatField(allow_null=True, help_text="minimum detectable effect (80 % power)")
+    runs_needed = serializers.IntegerField(
+        allow_null=True, help_text="runs of each item that detect the margin with 80 % power"
+    )
     method = serializers.CharField()
 
 
 class UnlikeSerializer(serializers.Serializer[Any]):
     what = serializers.CharField(source="path")
-    values = serializers.ListField(child=serializers.CharField(), help_text="side by side")
+    values = serializers.ListField(child=serializers.CharField(), help_text="values of each item")
 
 
 class SharedSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
     words = serializers.CharField()
-    runs = serializers.IntegerField(help_text="of the side that has the fewest")
+    runs = serializers.IntegerField(help_text="of the item with the fewest runs")
 
 
 class FigureChangeSerializer(serializers.Serializer[Any]):
@@ -77,14 +82,16 @@ class FigureChangeSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     group = serializers.CharField(help_text="CPU, memory, I/O, WAL, locks and waits ...")
     unit = serializers.CharField(allow_blank=True)
-    before = serializers.FloatField(help_text="mean of the first side")
+    before = serializers.FloatField(help_text="mean of the first item")
     after = serializers.FloatField()
-    is_ratio = serializers.BooleanField(help_text="change, low and high are in percent; else in units or points")
+    is_ratio = serializers.BooleanField(
+        help_text="change, low and high are in percent; otherwise in units or percentage points"
+    )
     change = serializers.FloatField()
-    low = serializers.FloatField(help_text="interval that allows for the selection")
+    low = serializers.FloatField(help_text="CI adjusted for the selection")
     high = serializers.FloatField()
     effect = serializers.FloatField(allow_null=True, help_text="in standard deviations of one run")
-    q = serializers.FloatField(help_text="p adjusted for all figures and sides (Benjamini and Hochberg)")
+    q = serializers.FloatField(help_text="p adjusted for all figures and items (Benjamini and Hochberg)")
 
 
 class SideChangesSerializer(serializers.Serializer[Any]):
@@ -95,7 +102,7 @@ class SideChangesSerializer(serializers.Serializer[Any]):
     mechanisms = serializers.ListField(
         child=serializers.CharField(), help_text="known mechanisms whose figures moved as expected"
     )
-    compared = serializers.IntegerField(help_text="figures in all")
+    compared = serializers.IntegerField(help_text="number of figures")
     figures = FigureChangeSerializer(many=True, source="changes")
 
 
@@ -103,7 +110,7 @@ class PlanChangeSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
     side = serializers.CharField(source="level")
     sentence = serializers.CharField()
-    before = serializers.CharField(help_text="plan of the first side, one node per line")
+    before = serializers.CharField(help_text="plan of the first item, one node per line")
     after = serializers.CharField()
 
 
@@ -115,17 +122,19 @@ class ComparedSerializer(serializers.Serializer[Any]):
     better = serializers.CharField(allow_blank=True)
     delta = serializers.FloatField(help_text="a fraction")
     paired = serializers.BooleanField(help_text="within the blocks of one campaign")
-    worse = serializers.BooleanField(help_text="whether one side is worse than the first by more than delta")
+    worse = serializers.BooleanField(help_text="whether an item is worse than the first by more than the margin")
     sentence = serializers.CharField(allow_blank=True)
     sides = SideSerializer(many=True)
-    comparisons = ComparisonSerializer(many=True, help_text="empty where the figure has no better direction")
+    comparisons = ComparisonSerializer(many=True, help_text="empty if neither direction is better")
     differences = UnlikeSerializer(many=True, help_text="of settings and options")
-    unplanned = UnlikeSerializer(many=True, help_text="kernel, versions, hardware: what nobody set and yet differs")
+    unplanned = UnlikeSerializer(
+        many=True, help_text="kernel, versions, hardware: differences that are not part of the design"
+    )
     warnings = serializers.ListField(child=serializers.CharField())
-    more = serializers.ListField(child=serializers.CharField(), help_text="how many further runs would tell")
-    figures = serializers.ListField(child=serializers.CharField(), help_text="what else can be compared")
-    changes = SideChangesSerializer(many=True, help_text="what else changed, within one campaign and host")
-    plans = PlanChangeSerializer(many=True, help_text="sides for which the planner chose another plan")
+    more = serializers.ListField(child=serializers.CharField(), help_text="runs needed for a certain verdict")
+    figures = serializers.ListField(child=serializers.CharField(), help_text="other values that can be compared")
+    changes = SideChangesSerializer(many=True, help_text="other figures that changed, within one campaign and host")
+    plans = PlanChangeSerializer(many=True, help_text="items for which the planner chose another plan")
     what = serializers.CharField(allow_blank=True)
     whats = SharedSerializer(many=True)
 

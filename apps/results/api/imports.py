@@ -34,10 +34,10 @@ class ImportRowSerializer(serializers.ModelSerializer[Import]):
 
 
 class NoteSerializer(serializers.Serializer[Any]):
-    severity = serializers.CharField(help_text="error: it cannot be committed; warning: only to be read")
+    severity = serializers.CharField(help_text="error: the import cannot be committed; warning: for information")
     place = serializers.CharField(help_text="file, with line or field")
     message = serializers.CharField()
-    hint = serializers.CharField(allow_blank=True, help_text="what would be accepted")
+    hint = serializers.CharField(allow_blank=True, help_text="accepted values")
 
 
 class FigureSerializer(serializers.Serializer[Any]):
@@ -50,7 +50,7 @@ class FigureSerializer(serializers.Serializer[Any]):
 
 
 class FoundRunSerializer(serializers.Serializer[Any]):
-    sources = serializers.CharField(help_text="files, or lines of a table")
+    sources = serializers.CharField(help_text="number of files, or of lines of a table")
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
     block = serializers.IntegerField(help_text="repetition, from 0")
     host = serializers.CharField(allow_blank=True)
@@ -62,13 +62,17 @@ class FoundRunSerializer(serializers.Serializer[Any]):
 class ImportSerializer(ImportRowSerializer):
     """An import as it is understood now. Once it is committed, `notes` say what was left out then."""
 
-    mapping = serializers.DictField(help_text="what was said: pattern, columns, host, name, question, metric, delta")
-    pattern = serializers.CharField(allow_blank=True, help_text="of file names, said or guessed")
-    columns = serializers.DictField(help_text="column -> what it is, said or guessed: see mapping")
+    mapping = serializers.DictField(
+        help_text="stated by the user: pattern, columns, host, name, question, metric, delta"
+    )
+    pattern = serializers.CharField(allow_blank=True, help_text="pattern of file names, stated or guessed")
+    columns = serializers.DictField(help_text="column -> its use, stated or guessed: see mapping")
     factors = FactorSerializer(many=True)
-    metrics = serializers.ListField(child=serializers.CharField(), help_text="what a campaign of it may compare")
+    metrics = serializers.ListField(
+        child=serializers.CharField(), help_text="figures that a campaign from this import can compare"
+    )
     notes = NoteSerializer(many=True)
-    count = serializers.IntegerField(help_text="of runs")
+    count = serializers.IntegerField(help_text="number of runs")
     runs = FoundRunSerializer(many=True, help_text=f"the first {SHOWN_RUNS}")
 
     class Meta(ImportRowSerializer.Meta):
@@ -99,7 +103,7 @@ def _run(run: FoundRun) -> dict[str, Any]:
 class MappingSerializer(serializers.Serializer[Any]):
     """What a person says of an import; what is left out is guessed, or read from the manifest."""
 
-    pattern = serializers.CharField(required=False, help_text="levels out of file names: {policy}-{n}.out")
+    pattern = serializers.CharField(required=False, help_text="pattern of levels in file names: {policy}-{n}.out")
     columns = serializers.DictField(
         required=False, help_text="column -> {as, name, unit, better, levels}; as: factor, figure, time, ..."
     )

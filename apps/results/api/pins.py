@@ -18,15 +18,19 @@ from common.errors import PlanError
 
 
 class PinSerializer(serializers.ModelSerializer[Pin]):
-    title = serializers.CharField(max_length=160, required=False, help_text="one that its page offers, by default")
+    title = serializers.CharField(max_length=160, required=False, help_text="default: one that the page offers")
     address = serializers.CharField(
-        max_length=places.LONGEST, help_text="path and query of a page with charts; answers have all its choices"
+        max_length=places.LONGEST, help_text="path and query of a page with charts; responses contain all its choices"
     )
-    chart = serializers.CharField(max_length=40, required=False, help_text="of that page; its usual one by default")
+    chart = serializers.CharField(
+        max_length=40, required=False, help_text="a chart of that page; default: its usual one"
+    )
     dashboard = serializers.BooleanField(default=True, help_text="false: a saved view, not on the dashboard")
     by = serializers.CharField(source="by.username", read_only=True)
-    link = serializers.SerializerMethodField(help_text="short: leads to the page with its choices")
-    figure = serializers.SerializerMethodField(help_text="where the chart is drawn; null where its page is gone")
+    link = serializers.SerializerMethodField(help_text="short link to the page with its choices")
+    figure = serializers.SerializerMethodField(
+        help_text="address of the drawn chart; null if its page no longer exists"
+    )
 
     class Meta:
         model = Pin

@@ -36,11 +36,13 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
     points = PointSerializer(many=True)
     planned = serializers.IntegerField()
-    outcomes = serializers.DictField(child=serializers.IntegerField(), help_text="outcome -> runs; empty: not ended")
+    outcomes = serializers.DictField(
+        child=serializers.IntegerField(), help_text="outcome -> number of runs; empty: not ended"
+    )
     ok = serializers.IntegerField()
     not_ok = serializers.IntegerField()
-    mean = serializers.FloatField(allow_null=True, help_text="geometric mean of the ok runs")
-    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    mean = serializers.FloatField(allow_null=True, help_text="geometric mean of the successful runs")
+    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
     high = serializers.FloatField(allow_null=True)
     relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline")
     relative_low = serializers.FloatField(allow_null=True)
@@ -49,19 +51,23 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     preliminary = serializers.BooleanField(help_text="too few runs for a verdict")
     sentence = serializers.CharField(allow_blank=True)
     latency_ms = serializers.FloatField(allow_null=True)
-    mde_percent = serializers.FloatField(allow_null=True, help_text="found in four of five campaigns with so many runs")
-    runs_needed = serializers.IntegerField(allow_null=True, help_text="of each, to find a difference of delta")
+    mde_percent = serializers.FloatField(allow_null=True, help_text="minimum detectable effect (80 % power)")
+    runs_needed = serializers.IntegerField(
+        allow_null=True, help_text="runs of each level that detect the margin with 80 % power"
+    )
     method = serializers.CharField(allow_blank=True, help_text="of the comparison with the baseline")
-    proven = serializers.IntegerField(help_text="ok runs all of whose settings were seen in effect")
+    proven = serializers.IntegerField(help_text="successful runs with all settings in effect")
     proof_lines = serializers.ListField(child=serializers.CharField())
     quartiles = serializers.ListField(
-        child=serializers.FloatField(), help_text="of the ok runs: least, 25 %, 50 %, 75 %, largest"
+        child=serializers.FloatField(), help_text="of the successful runs: minimum, 25 %, 50 %, 75 %, maximum"
     )
-    zeros = serializers.IntegerField(help_text="ok runs that are left out because their figure is 0")
-    failed_percent = serializers.FloatField(allow_null=True, help_text="transactions that failed, mean of the runs")
-    failures = serializers.CharField(allow_blank=True, help_text="a sentence where more fail than at the baseline")
+    zeros = serializers.IntegerField(help_text="successful runs that are left out because their figure is 0")
+    failed_percent = serializers.FloatField(allow_null=True, help_text="failed transactions, mean of the runs")
+    failures = serializers.CharField(
+        allow_blank=True, help_text="a sentence if more transactions fail than at the baseline"
+    )
     cpu = serializers.CharField(
-        allow_blank=True, help_text="a sentence where the verdict is inconclusive, but not that on CPU per transaction"
+        allow_blank=True, help_text="a sentence if the verdict is inconclusive, but that on CPU per transaction is not"
     )
 
 
@@ -82,7 +88,7 @@ class HostAnswerSerializer(serializers.Serializer[Any]):
 
 
 class OfHostSerializer(serializers.Serializer[Any]):
-    host = serializers.IntegerField(required=False, help_text="one of its hosts; else all, each being a block")
+    host = serializers.IntegerField(required=False, help_text="one of its hosts; default: all, each as a block")
 
 
 def _host(request: Request) -> int | None:
@@ -108,19 +114,20 @@ class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
     drift = serializers.DictField(allow_null=True)
     look = serializers.DictField(
         allow_null=True,
-        help_text="the newest look of a stop rule: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
-        "(the comparison with the interval that pays for all looks), met",
+        help_text="the newest interim analysis: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
+        "(the comparison with the adjusted interval), met",
     )
     unplanned_look = serializers.CharField(
-        allow_blank=True, help_text="why the intervals hold at any number of runs, and are wider; empty: as planned"
+        allow_blank=True, help_text="why the intervals hold at any number of runs and are wider; empty: as planned"
     )
     overheads = serializers.DictField(
-        child=serializers.CharField(), help_text="level with a tracer -> what each event cost against that without"
+        child=serializers.CharField(),
+        help_text="level with a tracer -> cost of each event compared with the level without",
     )
-    hosts = HostAnswerSerializer(many=True, help_text="each one's own answer, where there are several")
-    disagreement = serializers.CharField(allow_blank=True, help_text="where what is said of all holds for no host")
+    hosts = HostAnswerSerializer(many=True, help_text="the answer of each host, if there are several")
+    disagreement = serializers.CharField(allow_blank=True, help_text="where the overall answer holds for no host")
     noise_floor_percent = serializers.FloatField(
-        allow_null=True, help_text="what two levels differ by in 95 % of campaigns though they are the same"
+        allow_null=True, help_text="difference of two identical levels that 95 % of campaigns do not exceed"
     )
 
 
@@ -140,7 +147,7 @@ class JudgementSerializer(serializers.Serializer[Any]):
     topic = serializers.CharField(help_text="data, comparison, interaction, main effect, latency, noise, drift ...")
     sentence = serializers.CharField()
     tone = serializers.ChoiceField(["better", "worse", "equivalent", "unknown", "warning", "note"])
-    figures = serializers.DictField(help_text="those of the sentence, with their units in their names")
+    figures = serializers.DictField(help_text="figures of the sentence; their names include their units")
 
 
 class JudgementsViewSet(viewsets.ViewSet):
@@ -154,9 +161,9 @@ class JudgementsViewSet(viewsets.ViewSet):
 
 class SummaryCellSerializer(serializers.Serializer[Any]):
     level = serializers.CharField()
-    n = serializers.IntegerField(help_text="ok runs that have this figure")
-    mean = serializers.FloatField(allow_null=True, help_text="geometric; plain where one is not above zero")
-    low = serializers.FloatField(allow_null=True, help_text="95 % interval of the mean")
+    n = serializers.IntegerField(help_text="successful runs with this figure")
+    mean = serializers.FloatField(allow_null=True, help_text="geometric mean; arithmetic if a value is not above zero")
+    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
     high = serializers.FloatField(allow_null=True)
 
 
@@ -196,7 +203,7 @@ class LookSerializer(serializers.Serializer[Any]):
 
 
 class SubjectSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="a process, a parameter, a file of the kernel")
+    name = serializers.CharField(help_text="a process, a parameter or a kernel file")
     looks = LookSerializer(many=True)
 
 
@@ -212,16 +219,20 @@ class ChangeSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField()
     key = serializers.CharField()
     original = serializers.JSONField(allow_null=True, help_text="null: there was no such file")
-    wanted = serializers.JSONField(allow_null=True, help_text="null: the kernel changed it along with another")
-    found = serializers.JSONField(allow_null=True, help_text="after it was written")
-    restored = serializers.JSONField(allow_null=True, help_text="after it was put back; null before")
-    state = serializers.CharField(help_text="open, put_back, left_alone (somebody else's) or not_put_back")
+    wanted = serializers.JSONField(allow_null=True, help_text="null: changed by the kernel together with another value")
+    found = serializers.JSONField(allow_null=True, help_text="read after it was written")
+    restored = serializers.JSONField(allow_null=True, help_text="read after it was restored; null before that")
+    state = serializers.CharField(
+        help_text=(
+            "open, put_back (restored), left_alone (changed by another user or program) or not_put_back (not restored)"
+        )
+    )
 
 
 class ProofSerializer(serializers.Serializer[proof.Report]):
     """Whether a run's settings were in effect, as they were found in each phase, and whether they were put back."""
 
-    status = serializers.CharField(help_text="the worst of its settings, or nothing where it asked for none")
+    status = serializers.CharField(help_text="the worst state of its settings; empty if the run changes none")
     sentence = serializers.CharField()
     settings = ProvenSerializer(many=True)
     changes = ChangeSerializer(many=True)
@@ -244,7 +255,7 @@ class FiniteField(serializers.FloatField):
 
 class MeasurementSerializer(serializers.ModelSerializer[Measurement]):
     run = serializers.UUIDField(source="run_id")
-    value = FiniteField(allow_null=True, help_text="null where the tool gave no number")
+    value = FiniteField(allow_null=True, help_text="null if the tool reported no number")
 
     class Meta:
         model = Measurement
@@ -273,10 +284,10 @@ class ColumnSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField()
     help = serializers.CharField()
     group = serializers.CharField(help_text="columns of one group share a chart")
-    better = serializers.CharField(allow_blank=True, help_text="higher, lower, or empty where neither is")
-    gauge = serializers.BooleanField(help_text="holds at any moment; else it counts since the sample before")
-    shown = serializers.BooleanField(help_text="whether its chart is drawn unasked")
-    heat = serializers.BooleanField(help_text="whether that is a heat map, however few its rows are")
+    better = serializers.CharField(allow_blank=True, help_text="higher, lower, or empty if neither")
+    gauge = serializers.BooleanField(help_text="true: a momentary value; false: a count since the previous sample")
+    shown = serializers.BooleanField(help_text="whether its chart is drawn by default")
+    heat = serializers.BooleanField(help_text="whether it is a heat map even with few rows")
 
 
 DeclaredField = serializers.DictField(child=ColumnSerializer(allow_null=True))
@@ -286,13 +297,13 @@ class CostSerializer(serializers.Serializer[observed.Cost]):
     step = serializers.CharField()
     source = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
     samples = serializers.IntegerField()
-    seconds = serializers.FloatField(help_text="that the step was measured")
+    seconds = serializers.FloatField(help_text="duration of the measured step")
     cpu_s = serializers.FloatField(help_text="of the agent")
-    apart_s = serializers.FloatField(help_text="of cpu time in processes that help it: psql and its backend")
-    wall_s = serializers.FloatField(help_text="that the agent waited")
+    apart_s = serializers.FloatField(help_text="CPU time of its helper processes: psql and its backend")
+    wall_s = serializers.FloatField(help_text="time that the agent waited")
     cpu_ms_per_sample = serializers.FloatField()
     wall_ms_per_sample = serializers.FloatField()
-    cpu_percent = serializers.FloatField(help_text="of one cpu")
+    cpu_percent = serializers.FloatField(help_text="fraction of one CPU")
 
 
 class MarkSerializer(serializers.ModelSerializer[Mark]):
@@ -331,7 +342,7 @@ class SeriesRowSerializer(serializers.ModelSerializer[Series]):
 
 
 class SeriesSerializer(SeriesRowSerializer):
-    declared = serializers.SerializerMethodField(help_text="column -> what it is; null for one that nobody declares")
+    declared = serializers.SerializerMethodField(help_text="column -> its description; null if it is not declared")
     values = serializers.SerializerMethodField(help_text="column -> samples; null where one is missing")
 
     class Meta(SeriesRowSerializer.Meta):
@@ -356,8 +367,10 @@ def _window(request: Request) -> tuple[float | None, float | None]:
 
 
 WINDOW = [
-    OpenApiParameter("from", float, description="only samples from here on, in seconds since the step began"),
-    OpenApiParameter("to", float, description="and up to here"),
+    OpenApiParameter(
+        "from", float, description="only samples from this time on, in seconds since the start of the step"
+    ),
+    OpenApiParameter("to", float, description="only samples up to this time"),
 ]
 
 

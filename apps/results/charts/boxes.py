@@ -65,7 +65,7 @@ def thinned(rows: Sequence[Row], table: CampaignTable, look: Theme) -> tuple[lis
     step = -(-len(kept) // MOST_POINTS) or 1
     shown = kept[::step]
     told = f"boxes: all {len(rows)} runs; points: those beyond 1.5 interquartile ranges"
-    return [_trace(boxes, look)], shown, told + (f", 1 in {step} of {len(kept)}" if step > 1 else "")
+    return [_trace(boxes, look)], shown, told + (f", 1 of every {step} of {len(kept)}" if step > 1 else "")
 
 
 def _values(level: LevelRow) -> list[float]:

@@ -186,7 +186,7 @@ def ecdf_chart(found: Compared, look: Theme) -> Figure:
                 "hovertemplate": f"%{{y:.0%}} of the runs are at or below %{{x:,.5g}} {found.unit}<extra></extra>",
             }
         )
-    share = {"title": {"text": "share of the runs"}, "tickformat": ".0%", "range": [0, 1.03]}
+    share = {"title": {"text": "share of runs"}, "tickformat": ".0%", "range": [0, 1.03]}
     drawn = layout(look, xaxis={"title": {"text": quantity(found)}, "zeroline": False}, yaxis=share)
     drawn |= {"height": 360, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
     return {"data": data, "layout": drawn}

@@ -271,7 +271,7 @@ def _means(found: Explored, groups: list[Group], aside: float, number: int, look
 
 def _mean_trace(found: Explored, told: list[Group], aside: float, number: int, look: Theme, mode: str) -> Figure:
     means, unit = [group.mean or 0.0 for group in told], "%" if found.relative else found.unit
-    words = "mean and 95 % interval" if told[0].low is not None else "mean"
+    words = "mean and 95 % CI" if told[0].low is not None else "mean"
     trace: Figure = {
         "type": "scatter",
         "mode": mode,
@@ -420,8 +420,8 @@ def _notes(found: Explored, drawn: Figure, data: list[Figure], look: Theme) -> N
     elif not found.relative:
         told.append(origin_note(data))
     if found.view.shape == "strip" and len(found.runs) > MOST_STRIP:
-        told.append(f"{MOST_STRIP} of {len(found.runs)} runs drawn, means of all")
+        told.append(f"{MOST_STRIP} of {len(found.runs)} runs drawn; means include all")
     if len(found.facets) > MOST_FACETS or (len(found.colours) > MOST_COLOURS and found.view.shape != "heat"):
-        told.append(f"the first {MOST_FACETS} facets and {MOST_COLOURS} colours are drawn, the table has all")
+        told.append(f"the first {MOST_FACETS} facets and {MOST_COLOURS} colours are drawn; the table has all")
     below = [axis for name, axis in drawn.items() if name.startswith("xaxis") and axis["title"]["text"]]
     foot(below[len(below) // 2], "; ".join(filter(None, told)))

@@ -65,7 +65,7 @@ def difference_chart(table: CampaignTable, look: Theme, narrow: bool = False) ->
     ]
     figure = forest_chart(rows, table.delta, f"{table.metric}, % against {table.baseline}", look)
     if len(table.told) > len(rows):
-        foot(figure["layout"]["xaxis"], f"the {len(rows)} of {len(table.told)} that differ most")
+        foot(figure["layout"]["xaxis"], f"the {len(rows)} of {len(table.told)} with the largest differences")
     return figure
 
 
@@ -112,7 +112,7 @@ def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme)
     if bounded:
         traces.append(_diamonds("geometric mean, 95 % CI", bounded, table, look) | _whiskers(bounded, look))
     if bare:
-        traces.append(_diamonds("geometric mean, too few runs for an interval", bare, table, look))
+        traces.append(_diamonds("geometric mean; too few runs for a CI", bare, table, look))
     return traces
 
 

@@ -165,7 +165,7 @@ def _panel(
     axis, legend = _numbered("y", number), _numbered("legend", number)
     mapped = _is_map(panel, lines)
     layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, look)
-    words = f"{panel.title}, of the only node" if panel.heat and len(lines) == 1 else panel.title
+    words = f"{panel.title}, single node" if panel.heat and len(lines) == 1 else panel.title
     title = {"text": words, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
     layout["annotations"].append(title | {"yanchor": "bottom", "showarrow": False})
     if mapped:

@@ -80,7 +80,7 @@ def _ends(part: Part) -> tuple[float, float]:
 def _drawn(one: Spread, axis: str, below: float, look: Theme) -> list[Figure]:
     colour = look.series[PLACES[one.way]]
     dash = DASHES[PLACES[one.way]]
-    name = one.way or "all directions, as coarse as fio told"
+    name = one.way or "all directions, as fio reports them"
     traces: list[Figure] = [_outline(one, axis, name, colour, dash)] if one.parts else []
     if not one.marks:
         return traces

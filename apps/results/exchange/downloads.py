@@ -31,24 +31,28 @@ def _compares(campaign: Campaign) -> bool:
 CSV, JSON, PARQUET = exports.CSV, "application/json", "application/vnd.apache.parquet"
 CAMPAIGN: dict[str, Export] = {
     "report.html": Export(
-        "the whole answer in one file, opens offline", "text/html; charset=utf-8", report.report_html, _compares
+        "the complete results in one file that opens offline", "text/html; charset=utf-8", report.report_html, _compares
     ),
-    "report.pdf": Export("the same on paper, the runs attached", "application/pdf", report.report_pdf, _compares),
+    "report.pdf": Export(
+        "the same for printing, with the runs attached", "application/pdf", report.report_pdf, _compares
+    ),
     "report.md": Export(
-        "its words and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown, _compares
+        "text and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown, _compares
     ),
-    "runs.csv": Export("a row per run, a column per figure", CSV, exports.runs_csv),
+    "runs.csv": Export("one row per run, one column per figure", CSV, exports.runs_csv),
     "runs.parquet": Export("the same with types and units", PARQUET, exports.runs_parquet),
     "campaign.json": Export("design, specs, proofs and measurements", JSON, exports.document),
     "campaign-with-series.json": Export(
-        "and the series of each run", JSON, partial(exports.document, with_series=True)
+        "the same with the time series of each run", JSON, partial(exports.document, with_series=True)
     ),
-    "series.csv": Export("every sample of every run, a line each", CSV, exports.series_csv),
+    "series.csv": Export("one row per sample of every run", CSV, exports.series_csv),
     "series.parquet": Export("the same, much smaller", PARQUET, exports.series_parquet),
     "cache-split.csv": Export("the table of the published experiment", CSV, exports.cache_split_csv, cache_split.has),
-    "outputs.zip": Export("what the tools printed, to import elsewhere", "application/zip", exports.outputs_zip),
+    "outputs.zip": Export(
+        "the original output of the tools, for import elsewhere", "application/zip", exports.outputs_zip
+    ),
 }
 RUN: dict[str, Export] = {
-    "series.csv": Export("every sample, a line each", CSV, exports.run_series_csv),
+    "series.csv": Export("one row per sample", CSV, exports.run_series_csv),
     "series.parquet": Export("the same, much smaller", PARQUET, exports.run_series_parquet),
 }

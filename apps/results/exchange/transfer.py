@@ -31,8 +31,8 @@ def check_length(length: str) -> None:
 
 
 def _too_large(size: int) -> PlanError:
-    hint = "zip them, or import in parts"
-    return PlanError("files", f"{size} bytes; at most {LARGEST_UPLOAD} are taken at once", hint=hint)
+    hint = "compress them, or import them in parts"
+    return PlanError("files", f"{size} bytes; at most {LARGEST_UPLOAD} are accepted at once", hint=hint)
 
 
 def download(export: Export, row: Campaign | Run, name: str) -> HttpResponseBase:

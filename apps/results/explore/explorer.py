@@ -19,10 +19,10 @@ from common.errors import PlanError
 
 # Axes that are no factors; no factor's name begins so.
 ORDER, BLOCK, HOST = "@order", "@block", "@host"
-AXES = {ORDER: "order of running", BLOCK: "block", HOST: "host"}
+AXES = {ORDER: "run order", BLOCK: "block", HOST: "host"}
 SHAPES = {
     "auto": "automatic",
-    "strip": "points, means and intervals",
+    "strip": "points, means and CIs",
     "box": "box plots",
     "lines": "lines of means",
     "heat": "heat map",
@@ -192,7 +192,9 @@ def read(campaign: Campaign, asked: Mapping[str, str]) -> View:
     colour = _one_of("colour", asked.get("colour", others[0] if others else ""), ["", *factors, HOST])
     facet = _one_of("facet", asked.get("facet", others[1] if len(others) > 1 else ""), ["", *factors, HOST])
     if len({x, colour, facet} - {""}) < sum(map(bool, (x, colour, facet))):
-        raise PlanError("colour", f"{title(colour)!r} is on another axis already", hint="each axis its own factor")
+        raise PlanError(
+            "colour", f"{title(colour)!r} is already on another axis", hint="choose a different factor for each axis"
+        )
     scale = _one_of("scale", asked.get("scale") or "absolute", SCALES)
     only = tuple(
         (name, _one_of(ONLY + name, asked[ONLY + name], factors[name])) for name in factors if asked.get(ONLY + name)
@@ -204,7 +206,7 @@ def read(campaign: Campaign, asked: Mapping[str, str]) -> View:
     figure = asked.get("figure") or metric_of(campaign)
     if not figure.isprintable():
         raise PlanError(
-            "figure", f"{figure!r} is no figure", hint="accepted: STEP.NAME, such as " + metric_of(campaign)
+            "figure", f"{figure!r} is not a figure", hint="accepted: STEP.NAME, such as " + metric_of(campaign)
         )
     return View(figure, x, colour, facet, shape, scale, base, only)
 
@@ -213,7 +215,7 @@ def _one_of(field: str, value: str, accepted: Iterable[str]) -> str:
     names = list(accepted)
     if value not in names:
         raise PlanError(
-            field, f"{value!r} is not known here", hint="accepted: " + ", ".join(name or "none" for name in names)
+            field, f"{value!r} does not exist here", hint="accepted: " + ", ".join(name or "none" for name in names)
         )
     return value
 
@@ -333,9 +335,7 @@ def _against(own: list[Group], view: View, kind: Measurement) -> list[Group]:
         return []
     values = [run.value for group in ([base] if base else own) for run in group.runs]
     if min(values) <= 0:
-        raise PlanError(
-            "scale", f"{kind.name} is 0 in some runs, which has no ratio", hint="look at it in absolute figures"
-        )
+        raise PlanError("scale", f"{kind.name} is 0 in some runs, so it has no ratio", hint="choose absolute figures")
     middle = base.mean if base and base.mean is not None else math.exp(float(np.mean(np.log(values))))
     compared = _comparisons(own, view, kind) if base else {}
     return [_scaled(group, lambda value: 100 * (value / middle - 1), compared.get(group.x)) for group in own]

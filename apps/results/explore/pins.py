@@ -33,7 +33,7 @@ def cards(pins: Iterable[Pin]) -> list[Card]:
     found = [_card(pin) for pin in pins]
     gone = places.missing(card.place for card in found if card.place)
     return [
-        Card(card.pin, None, "what it showed is gone") if card.place and card.place.key in gone else card
+        Card(card.pin, None, "the object that it showed was deleted") if card.place and card.place.key in gone else card
         for card in found
     ]
 
@@ -55,7 +55,7 @@ def dashboard() -> QuerySet[Pin]:
 def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str = "", dashboard: bool = True) -> Pin:
     """A chart as the address of its page asks for it; last on the dashboard, or kept as a link only. Without a title it
     has the one that its page offers."""
-    require(by, Role.OPERATOR, "pin a chart")
+    require(by, Role.OPERATOR, "save a view")
     place, shows = places.check(address, chart)
     made = Pin(title=title.strip() or short(shows), note=note.strip(), shows=short(shows, "shows"), by=by)
     made.address, made.chart = place.address, place.chart
@@ -76,7 +76,7 @@ def change(
     pin: Pin, *, by: User, title: str | None = None, note: str | None = None, dashboard: bool | None = None
 ) -> Pin:
     """What is given becomes so. What a pin shows never changes: its link goes on to mean the same."""
-    require(by, Role.OPERATOR, "change a pin")
+    require(by, Role.OPERATOR, "change a saved view")
     before = _told(pin)
     pin.title = pin.title if title is None else title.strip()
     pin.note = pin.note if note is None else note.strip()
@@ -90,16 +90,16 @@ def change(
 @transaction.atomic
 def move(pin: Pin, way: str, *, by: User) -> None:
     """One place up or down on the dashboard."""
-    require(by, Role.OPERATOR, "move a pin")
+    require(by, Role.OPERATOR, "move a saved view")
     if way not in WAYS:
-        raise PlanError("way", f"{way!r} is no way", hint=f"accepted: {', '.join(WAYS)}")
+        raise PlanError("way", f"{way!r} is not a direction", hint=f"accepted: {', '.join(WAYS)}")
     order = list(dashboard().select_for_update())
     if pin not in order:
-        raise PlanError("way", f"{pin} is not on the dashboard", hint="put it there first")
+        raise PlanError("way", f"{pin} is not on the dashboard", hint="add it to the dashboard first")
     place = order.index(pin)
     target = place + WAYS[way]
     if not 0 <= target < len(order):
-        raise PlanError("way", f"{pin} is {'first' if way == 'up' else 'last'} already", hint="move another one")
+        raise PlanError("way", f"{pin} is already {'first' if way == 'up' else 'last'}", hint="move another one")
     order[place], order[target] = order[target], order[place]
     for number, each in enumerate(order, start=1):
         each.position = number
@@ -110,7 +110,7 @@ def move(pin: Pin, way: str, *, by: User) -> None:
 @transaction.atomic
 def remove(pin: Pin, *, by: User) -> None:
     """Its short link ends; nothing that it showed is touched."""
-    require(by, Role.OPERATOR, "remove a pin")
+    require(by, Role.OPERATOR, "remove a saved view")
     audit(by, "pin.remove", pin, before=_told(pin))
     pin.delete()
 
@@ -119,8 +119,8 @@ def _last() -> int:
     """The place after all others, while there is room."""
     taken = [pin.position or 0 for pin in dashboard().select_for_update()]
     if len(taken) >= MOST:
-        hint = "take one off first, or keep this as a saved view only"
-        raise PlanError("dashboard", f"it has {len(taken)} charts, which is all that it takes", hint=hint)
+        hint = "remove a chart first, or save this one without the dashboard"
+        raise PlanError("dashboard", f"it already has {len(taken)} charts, the maximum", hint=hint)
     return max(taken, default=0) + 1
 
 

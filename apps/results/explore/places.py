@@ -111,18 +111,18 @@ def _with(path: str, query: str) -> str:
 def find(address: str, chart: str = "") -> Place:
     """Which chart of which page; the page's usual one where none is named. No query: the thing may be gone."""
     if not OWN.match(address) or CONTROL.search(unquote(address)) or len(address) > LONGEST:
-        raise _refusal(address, "is no address within this server")
+        raise _refusal(address, "is not an address of this server")
     split = urlsplit(address)
     try:
         match = resolve(unquote(split.path))
     except Resolver404 as error:
-        raise _refusal(address, "is no page here") from error
+        raise _refusal(address, "does not exist") from error
     page = PAGES.get(match.view_name)
     if page is None:
         raise _refusal(address, "is a page without a chart")
     name = chart or next(iter(page.charts))
     if name not in page.charts:
-        raise PlanError("chart", f"{name!r} is no chart of that page", hint=f"accepted: {', '.join(page.charts)}")
+        raise PlanError("chart", f"{name!r} is not a chart of that page", hint=f"accepted: {', '.join(page.charts)}")
     return Place(match.view_name, next(iter(match.kwargs.values()), None), split.query, name)
 
 
@@ -155,9 +155,11 @@ def _refusal(address: str, why: str) -> PlanError:
 def _campaign(key: Key) -> Campaign:
     found = Campaign.objects.select_related("workload").filter(pk=str(key)).first()
     if found is None:
-        raise PlanError("address", f"there is no campaign {key}", hint="take the address of a page that opens")
+        raise PlanError("address", f"campaign {key} does not exist", hint="copy the address of a page that opens")
     if not found.metric or found.state == Campaign.State.DRAFT:
-        raise PlanError("address", f"{found} has no chart", hint="accepted: a campaign that was started, and measures")
+        raise PlanError(
+            "address", f"{found} has no chart", hint="accepted: a campaign that was started and has measurements"
+        )
     return found
 
 
@@ -173,14 +175,16 @@ def _of_campaign(key: Key, query: QueryDict, chart: str) -> Asked:
     number = whole(host)
     if number is None or number not in known:
         accepted = ", ".join(f"{pk} ({name})" for pk, name in sorted(known.items()))
-        raise PlanError("address", f"host={host!r} is no host of {campaign}", hint=f"accepted: {accepted}")
+        raise PlanError("address", f"host={host!r} is not a host of {campaign}", hint=f"accepted: {accepted}")
     return Asked(choices | {"host": host}, f"{title} on {known[number]}")
 
 
 def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]:
     known, section = spreads.sections_of(campaign), query.get("section", "")
     if section not in known:
-        raise PlanError("address", f"section={section!r} is none of fio's", hint=_accepted("section=", known))
+        raise PlanError(
+            "address", f"section={section!r} is not a section of the fio results", hint=_accepted("section=", known)
+        )
     return {"section": section}, f"{campaign.name}: distribution of latencies in {spreads.spoken(known[section])}"
 
 
@@ -205,7 +209,7 @@ def _of_comparison(key: Key, query: QueryDict, chart: str) -> Asked:
 def _of_run(key: Key, query: QueryDict, chart: str) -> Asked:
     run = Run.objects.select_related("campaign").filter(pk=str(key)).first()
     if run is None:
-        raise PlanError("address", f"there is no run {key}", hint="take the address of a page that opens")
+        raise PlanError("address", f"run {key} does not exist", hint="copy the address of a page that opens")
     of = f"run {run.position + 1} of {run.campaign}, {run.label}"
     if chart == "time":
         return _of_time(run, query, of)
@@ -225,7 +229,9 @@ def _of_time(run: Run, query: QueryDict, of: str) -> Asked:
     unknown = set(query.getlist("panel")) - {panel.key for panel in panels}
     if unknown:
         known = [panel.key for panel in panels]
-        raise PlanError("address", f"panel={min(unknown)!r} is not of that run", hint=_accepted("panel=", known))
+        raise PlanError(
+            "address", f"panel={min(unknown)!r} is not a panel of that run", hint=_accepted("panel=", known)
+        )
     try:
         window = timeline.window(query)
     except ValueError as error:
@@ -242,18 +248,18 @@ def _of_host(key: Key, query: QueryDict, chart: str) -> Asked:
     """The spec that is named, or what was run most often."""
     host = Host.objects.filter(name=str(key)).first()
     if host is None:
-        raise PlanError("address", f"there is no host {key}", hint="take the address of a page that opens")
+        raise PlanError("address", f"host {key} does not exist", hint="copy the address of a page that opens")
     asked = query.get("baseline", "")
     found = baselines(host, asked)
     if not found:
         known = [each.digest for each in baselines(host)] if asked else []
         hint = _accepted("baseline=", known)
-        raise PlanError("address", f"baseline={asked!r} was not run again and again on {host}", hint=hint)
-    return Asked({"baseline": found[0].digest}, f"{found[0].title} on {host}, again and again")
+        raise PlanError("address", f"baseline={asked!r} was not run repeatedly on {host}", hint=hint)
+    return Asked({"baseline": found[0].digest}, f"{found[0].title} on {host} over time")
 
 
 def _accepted(name: str, known: Iterable[str]) -> str:
-    return "accepted: " + (", ".join(f"{name}{each}" for each in known) or "none, it has no such chart")
+    return "accepted: " + (", ".join(f"{name}{each}" for each in known) or "none: the page has no such chart")
 
 
 PAGES: dict[str, Page] = {
@@ -300,7 +306,7 @@ PAGES: dict[str, Page] = {
     "host_detail": Page(
         "host",
         "/hosts/NAME/",
-        {"baseline": Chart("The same again", "baseline_figure", chosen="baseline", low=True)},
+        {"baseline": Chart("Repeat of the same level", "baseline_figure", chosen="baseline", low=True)},
         _of_host,
         Host,
         by="name",

@@ -104,10 +104,10 @@ def chosen(table: Table, said: Mapping[str, Use]) -> dict[str, dict[str, Any]]:
 def _checked(header: str, use: dict[str, Any]) -> dict[str, Any]:
     where = f"columns.{header}"
     if use.get("as") not in USES:
-        raise FormatError(where, f"{use.get('as')!r} is no use of a column", hint=f"one of {', '.join(USES)}")
+        raise FormatError(where, f"{use.get('as')!r} is not a use of a column", hint=f"one of {', '.join(USES)}")
     if use["as"] in ("factor", "figure"):
         name, unit = named(header)
         use = {"name": name, "unit": unit, **{key: value for key, value in use.items() if value not in ("", None)}}
     if use["as"] == "figure" and use.setdefault("better", "") not in ("", "higher", "lower"):
-        raise FormatError(where, f"{use['better']!r} is no direction", hint="higher, lower, or empty for neither")
+        raise FormatError(where, f"{use['better']!r} is not a direction", hint="higher, lower, or empty for neither")
     return use

@@ -66,7 +66,9 @@ def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
     for file in stripped:
         if file.path in seen:
             raise PlanError(
-                file.path, "two files have this name", hint="put the folders into one zip: paths tell apart"
+                file.path,
+                "two files have this name",
+                hint="compress the folders into one zip: paths keep the names distinct",
             )
         seen.add(file.path)
     return sorted(stripped, key=lambda file: natural(file.path))
@@ -80,12 +82,12 @@ def digest(files: Sequence[File]) -> str:
 
 def _check_amount(files: Sequence[File]) -> None:
     if not files:
-        raise PlanError("files", "nothing was uploaded", hint="one file or more, or a zip of them")
+        raise PlanError("files", "no file was uploaded", hint="accepted: one or more files, or a zip")
     if len(files) > MOST_FILES:
-        raise PlanError("files", f"{len(files)} files; at most {MOST_FILES} are taken", hint="import them in parts")
+        raise PlanError("files", f"{len(files)} files; at most {MOST_FILES} are accepted", hint="import them in parts")
     total = sum(len(file.content) for file in files)
     if total > LARGEST_CONTENTS:
-        raise PlanError("files", f"{total} bytes; at most {LARGEST_CONTENTS} are taken", hint="import them in parts")
+        raise PlanError("files", f"{total} bytes; at most {LARGEST_CONTENTS} are accepted", hint="import them in parts")
 
 
 def _unzip(name: str, content: bytes) -> list[File]:
@@ -93,13 +95,13 @@ def _unzip(name: str, content: bytes) -> list[File]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return list(_members(name, archive))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
-        raise PlanError(name, f"this zip cannot be read: {error}", hint="zip the folder again") from error
+        raise PlanError(name, f"the zip cannot be read: {error}", hint="create the zip again") from error
 
 
 def _members(name: str, archive: zipfile.ZipFile) -> Iterator[File]:
     members = [each for each in archive.infolist() if not each.is_dir() and not _LITTER.search(each.filename)]
     if len(members) > MOST_FILES:
-        raise PlanError(name, f"{len(members)} files; at most {MOST_FILES} are taken", hint="import them in parts")
+        raise PlanError(name, f"{len(members)} files; at most {MOST_FILES} are accepted", hint="import them in parts")
     left = LARGEST_CONTENTS
     for member in members:
         file = _member(name, archive, member, left)
@@ -112,15 +114,15 @@ def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: 
     where = f"{name}: {member.filename[:80]}"
     path = _checked(member.filename)
     if member.flag_bits & _ENCRYPTED:
-        raise PlanError(where, "it is encrypted", hint="zip it without a password")
+        raise PlanError(where, "the file is encrypted", hint="create the zip without a password")
     if stat.S_ISLNK(member.external_attr >> 16):
-        raise PlanError(where, "it is a symbolic link", hint="zip the file that it names")
+        raise PlanError(where, "the file is a symbolic link", hint="include the file that it points to")
     if member.file_size > left:
-        raise PlanError(where, f"unpacked, more than {LARGEST_CONTENTS} bytes", hint="import them in parts")
+        raise PlanError(where, f"more than {LARGEST_CONTENTS} bytes when unpacked", hint="import them in parts")
     with archive.open(member) as opened:
         content = opened.read()
     if content.startswith(ZIP):
-        raise PlanError(where, "a zip within a zip", hint="unpack the inner one first")
+        raise PlanError(where, "a zip inside a zip", hint="unpack the inner one first")
     return File(path, content)
 
 
@@ -128,11 +130,11 @@ def _checked(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or ":" in parts[0] or {"", ".", ".."} & set(parts):
         raise PlanError(
-            path[:80] or "files", "this is no path inside a folder", hint="a relative path such as run/1.out"
+            path[:80] or "files", "not a path inside a folder", hint="use a relative path such as run/1.out"
         )
     if not path.isprintable() or len(path) > LONGEST_PATH:
-        hint = f"printable characters, at most {LONGEST_PATH}"
-        raise PlanError(ascii(path[:80]), "this name cannot be kept", hint=hint)
+        hint = f"accepted: printable characters, at most {LONGEST_PATH}"
+        raise PlanError(ascii(path[:80]), "this file name cannot be stored", hint=hint)
     return path
 
 

@@ -52,13 +52,13 @@ def find(files: Sequence[File]) -> Manifest | None:
     """The manifest among the files, if there is one. Raises FormatError naming the line or entry that is wrong."""
     found = [file for file in files if file.path.lower() in NAMES]
     if len(found) > 1:
-        raise FormatError(found[1].path, f"{found[0].path} is a manifest as well", hint="keep one of them")
+        raise FormatError(found[1].path, f"{found[0].path} is also a manifest", hint="keep one of them")
     return read_manifest(found[0]) if found else None
 
 
 def read_manifest(file: File) -> Manifest:
     if len(file.content) > LARGEST:
-        raise FormatError(file.path, f"{len(file.content)} bytes; at most {LARGEST}", hint="import in parts")
+        raise FormatError(file.path, f"{len(file.content)} bytes; the maximum is {LARGEST}", hint="import in parts")
     if file.path.lower().endswith(".csv"):
         table = read_table(file.content, file.path)
         rows = [(f"{file.path}, line {row.line}", dict(zip(table.head, row.cells, strict=False))) for row in table.rows]
@@ -71,7 +71,7 @@ def _read_yaml(file: File) -> Manifest:
     try:
         told = read_yaml(text)
     except (yaml.YAMLError, ValueError) as error:
-        raise FormatError(file.path, f"this is no YAML: {str(error)[:300]}", hint="files: [{file: a.out}]") from error
+        raise FormatError(file.path, f"not valid YAML: {str(error)[:300]}", hint="files: [{file: a.out}]") from error
     about = told if isinstance(told, dict) else {}
     listed = about.get("files") if about else told
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -79,7 +79,9 @@ def _read_yaml(file: File) -> Manifest:
         raise FormatError(file.path, "it lists no files", hint=hint)
     unknown = sorted(str(key) for key in about.keys() - {*_ABOUT, "files"})
     if unknown:
-        raise FormatError(f"{file.path}, {unknown[0]}", "is not known", hint=f"known are: files, {', '.join(_ABOUT)}")
+        raise FormatError(
+            f"{file.path}, {unknown[0]}", "is not a known key", hint=f"accepted: files, {', '.join(_ABOUT)}"
+        )
     entries = [_entry(f"{file.path}, files[{place}]", _listed(file.path, each)) for place, each in enumerate(listed)]
     return Manifest(file.path, tuple(entries), {key: about[key] for key in _ABOUT if key in about})
 
@@ -94,21 +96,21 @@ def _flat(row: Mapping[str, str]) -> dict[str, Any]:
 def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
     unknown = sorted(str(key) for key in entry.keys() - {*_WORDS, *BLOCK, "levels"})
     if unknown:
-        hint = f"known are: {', '.join(_WORDS)}, block, levels"
-        raise FormatError(f"{path}, {unknown[0]}", "is not known of a file", hint=hint)
+        hint = f"accepted: {', '.join(_WORDS)}, block, levels"
+        raise FormatError(f"{path}, {unknown[0]}", "is not a known key of a file", hint=hint)
     levels = entry.get("levels") or {}
     if not isinstance(levels, dict):
-        raise FormatError(f"{path}, levels", f"{levels!r} is no mapping", hint="levels: {policy: default}")
+        raise FormatError(f"{path}, levels", f"{levels!r} is not a mapping", hint="levels: {policy: default}")
     return {**entry, "levels": {str(name): _text(value) for name, value in levels.items()}}
 
 
 def _entry(where: str, row: Mapping[str, Any]) -> Entry:
     words: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
     if "file" not in words and not ("kind" in words and words.get("outcome", "ok") != "ok"):
-        hint = "its path inside the zip; only a run that did not end well may have none, with kind and outcome"
-        raise FormatError(where, "no file is named", hint=hint)
+        hint = "its path inside the zip; only an unsuccessful run may have none, with kind and outcome"
+        raise FormatError(where, "no file name given", hint=hint)
     if words.get("outcome", "ok") not in OUTCOMES:
-        raise FormatError(where, f"{words['outcome']!r} is no outcome", hint=f"one of {', '.join(OUTCOMES)}")
+        raise FormatError(where, f"{words['outcome']!r} is not an outcome", hint=f"one of {', '.join(OUTCOMES)}")
     times = {name: words.pop(name, "") for name in ("started", "time")}
     read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
     return Entry(**words, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
@@ -122,7 +124,7 @@ def _block(where: str, row: Mapping[str, Any]) -> int | None:
 def block(text: str, where: str) -> int:
     """A repetition as a number. Raises FormatError for what is none."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise FormatError(where, f"{text[:40]!r} is no repetition", hint="a whole number such as 1")
+        raise FormatError(where, f"{text[:40]!r} is not a repetition", hint="accepted: a whole number such as 1")
     return int(text)
 
 

@@ -30,14 +30,18 @@ _USE = {
 SCHEMA = {
     "type": "object",
     "properties": {
-        "pattern": {"type": "string", "maxLength": 200, "description": "levels out of file names: {policy}-{n}.out"},
-        "columns": {"type": "object", "additionalProperties": _USE, "description": "column -> what it is"},
+        "pattern": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "pattern of levels in file names: {policy}-{n}.out",
+        },
+        "columns": {"type": "object", "additionalProperties": _USE, "description": "column -> its use"},
         "order": {
             "type": "object",
             "additionalProperties": {"type": "array", "items": _TEXT, "maxItems": 1000},
-            "description": "factor -> its levels, the baseline first; those that are not named follow",
+            "description": "factor -> its levels, the baseline first; unnamed levels follow",
         },
-        "host": {"type": "string", "maxLength": 63, "description": "where it was measured"},
+        "host": {"type": "string", "maxLength": 63, "description": "the host of the measurements"},
         "name": {"type": "string", "maxLength": 120},
         "question": {"type": "string", "maxLength": 2000},
         "metric": {"type": "string", "maxLength": 40},
@@ -47,9 +51,9 @@ SCHEMA = {
 }
 # What a campaign needs besides runs.
 NEEDED = {
-    "name": "how the campaign is called",
-    "question": "what a reader of the result asks",
-    "host": "the name of a known host, or a new one for where it was measured",
+    "name": "name of the campaign",
+    "question": "the question that the results answer",
+    "host": "accepted: a known host, or a new name",
     "metric": "one of the figures",
 }
 DELTA = 0.02
@@ -66,5 +70,5 @@ def complete(mapping: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, 
     check({key: value for key, value in told.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
     for field, hint in NEEDED.items():
         if not str(told.get(field) or "").strip():
-            raise PlanError(field, "is not told", hint=hint)
+            raise PlanError(field, "is missing", hint=hint)
     return told

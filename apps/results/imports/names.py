@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,39}")
 _COUNTED = re.compile(r"(?P<level>.+?)(?P<between>[-_.])(?P<n>[0-9]{1,6})")
 LONGEST = 200
-HINT = "for example {policy}-{n}.out: each field a factor, {n} the repetition, {step} the step, * anything"
+HINT = "for example {policy}-{n}.out: each field is a factor, {n} the repetition, {step} the step, * any text"
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def compile_pattern(text: str) -> Pattern:
     literals, fields = parts[0::2], parts[1::2]
     for field in fields:
         if not _NAME.fullmatch(field):
-            raise PlanError("pattern", f"{{{field}}} is no field", hint=HINT)
+            raise PlanError("pattern", f"{{{field}}} is not a valid field", hint=HINT)
         if field != IGNORED and fields.count(field) > 1:
-            raise PlanError("pattern", f"{{{field}}} stands twice", hint=HINT)
+            raise PlanError("pattern", f"{{{field}}} appears twice", hint=HINT)
     if not fields or any(brace in literal for literal in literals for brace in "{}"):
         raise PlanError("pattern", f"{text!r} has no field in braces", hint=HINT)
     if not all(literals[1:-1]):
-        raise PlanError("pattern", "two fields with nothing between them", hint=HINT)
+        raise PlanError("pattern", "two fields need some text between them", hint=HINT)
     return Pattern(text, tuple(literals), tuple(fields))
 
 

@@ -51,7 +51,9 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     kind, name = _told(entry, output, stderr)
     if kind not in MEASURE or kind == FIGURES:
         known = ", ".join(sorted(MEASURE.keys() - {FIGURES, "command", "sql"}))
-        raise FormatError(output.path, f"{kind} gives no figures to compare", hint=f"output of {known}, or a .csv")
+        raise FormatError(
+            output.path, f"{kind} contains no figures to compare", hint=f"accepted: output of {known}, or a .csv file"
+        )
     outputs = {name: (output.path, output.content)}
     if stderr and name != "stderr":
         outputs["stderr"] = (stderr.path, stderr.content)
@@ -81,7 +83,7 @@ def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
 
 def _measured(reading: Reading) -> Reading:
     if reading.entry.outcome not in ("", "ok"):
-        told = reading.entry.error or f"{reading.entry.outcome}, as the manifest says"
+        told = reading.entry.error or f"{reading.entry.outcome}, according to the manifest"
         return _with(reading, error=WorkloadError(reading.kind, told).as_dict())
     outputs = {name: content for name, (_, content) in reading.outputs.items()}
     try:
@@ -129,8 +131,8 @@ def _said(
         if use["as"] == "factor":
             if cell not in known[header] or not cell:
                 shown = ", ".join(row.cells)[:80]
-                hint = f"it has {len(row.cells)} of {len(table.head)} cells; a row needs each of its factors"
-                raise FormatError(where, f"{shown!r} does not tell its {use['name']}, and is left out", hint=hint)
+                hint = f"it has {len(row.cells)} of {len(table.head)} cells; a row needs a value of each factor"
+                raise FormatError(where, f"{shown!r} does not contain its {use['name']}, so it is left out", hint=hint)
             levels[use["name"]] = _level(cell, use.get("levels") or {})
         elif cell:
             words |= _word(use["as"], plain(cell), f"{where}, {header}")

@@ -130,7 +130,11 @@ def _unlisted(files: Sequence[File], told: Manifest) -> Iterator[FormatError]:
     stems = {file.stem for file in files if file.path in listed}
     for file in files:
         if file.path not in listed and not (file.suffix in reading.ERRORS and file.stem in stems):
-            yield FormatError(file.path, f"{told.path} does not list it: it is left out", hint="list it, or leave it")
+            yield FormatError(
+                file.path,
+                f"{told.path} does not list it, so it is left out",
+                hint="add it to the manifest, or ignore this warning",
+            )
 
 
 def _named(path: str, pattern: names.Pattern | None) -> Entry | FormatError:
@@ -139,7 +143,7 @@ def _named(path: str, pattern: names.Pattern | None) -> Entry | FormatError:
     read = pattern.read(path)
     if read is None:
         hint = f"change the pattern {pattern.text}, or leave the file out"
-        return FormatError(path, "its name does not fit the pattern: it is left out", hint=hint)
+        return FormatError(path, "its name does not match the pattern, so it is left out", hint=hint)
     levels = {name: value for name, value in read.items() if name not in (*names.BLOCK, names.STEP, *_HOST)}
     number = next((read[name] for name in names.BLOCK if name in read), "")
     try:
@@ -170,8 +174,8 @@ class _Reader:
         if not entry.file:
             return [reading.without_output(entry)]
         if entry.file not in self.files:
-            hint = "a path as it stands in the zip"
-            self.notes.append(Note("error", entry.file, "it is in the manifest, and was not uploaded", hint))
+            hint = "give a path as in the zip"
+            self.notes.append(Note("error", entry.file, "it is in the manifest but was not uploaded", hint))
             return []
         file = self.files[entry.file]
         try:
@@ -195,10 +199,10 @@ class _Reader:
             self.table, self.uses = table, columns.chosen(table, self.columns)
         elif table.head != self.table.head:
             raise FormatError(
-                f"{file.path}, line 1", "its columns are not those of the table before", hint="import apart"
+                f"{file.path}, line 1", "its columns differ from those of the table before it", hint="import apart"
             )
         if not any(use["as"] == "figure" for use in self.uses.values()):
-            raise FormatError(file.path, "none of its columns is a figure", hint="say which one is")
+            raise FormatError(file.path, "none of its columns is a figure", hint="select one as a figure")
         found: list[Reading] = []
         for each in reading.read_rows(entry, file, table, self.uses):
             if isinstance(each, FormatError):
@@ -250,8 +254,8 @@ def _with_level(each: Reading, word: str) -> Reading:
 
 def _clash(notes: list[Note], each: Reading, run: FoundRun, step: str) -> None:
     levels = ", ".join(run.cell.values())
-    message = f"{run.steps[step].source} is step {step} of {levels}, repetition {run.block}, already"
-    notes.append(Note("error", each.source, message, "give each repetition its own number, or leave numbers out"))
+    message = f"{run.steps[step].source} is already step {step} of {levels}, repetition {run.block}"
+    notes.append(Note("error", each.source, message, "give each repetition its own number, or omit the numbers"))
 
 
 def _ordered(runs: Iterable[FoundRun]) -> list[FoundRun]:
@@ -284,19 +288,26 @@ def _factors(
 
 def _check(runs: Sequence[FoundRun], factors: Sequence[str], notes: list[Note]) -> None:
     if not runs:
-        notes.append(Note("error", "files", "no run was found in them", "see what is said of each file"))
+        notes.append(Note("error", "files", "no run was found in the files", "see the message for each file"))
     elif not any(run.outcome == "ok" for run in runs):
-        notes.append(Note("error", "files", "no run has ended well: there is nothing to compare"))
+        notes.append(Note("error", "files", "no successful run, so there are no results to compare"))
     if len(runs) > MAX_RUNS:
-        notes.append(Note("error", "files", f"{len(runs)} runs; at most {MAX_RUNS}", "import them in parts"))
+        notes.append(
+            Note("error", "files", f"{len(runs)} runs; at most {MAX_RUNS} are accepted", "import them in parts")
+        )
     if runs and not factors:
         notes.append(
-            Note("error", "factors", "nothing tells the runs apart", "give a pattern, or make a column a factor")
+            Note(
+                "error",
+                "factors",
+                "the runs have no factor that distinguishes them",
+                "give a pattern, or make a column a factor",
+            )
         )
     for label in dict.fromkeys(label for run in runs for label in (*run.cell, *run.cell.values())):
         if not label or len(label) > LONGEST_LABEL or not label.isprintable():
             hint = f"1 to {LONGEST_LABEL} printable characters"
-            notes.append(Note("error", ascii(label[:80]), "cannot name a factor or a level", hint))
+            notes.append(Note("error", ascii(label[:80]), "is not a valid name of a factor or level", hint))
 
 
 def _steps(runs: Sequence[FoundRun], notes: list[Note]) -> list[dict[str, Any]]:
@@ -305,11 +316,11 @@ def _steps(runs: Sequence[FoundRun], notes: list[Note]) -> list[dict[str, Any]]:
     for name, each in ((name, each) for run in runs for name, each in run.steps.items()):
         if name not in steps:
             if not STEP.fullmatch(name):
-                notes.append(Note("error", each.source, f"{name!r} cannot name a step", "a-z, 0-9, _ and -"))
+                notes.append(Note("error", each.source, f"{name!r} is not a valid name of a step", "a-z, 0-9, _ and -"))
             steps[name] = {"name": name, "role": "measure", "kind": each.kind, "options": {}, "metrics": {}}
         if steps[name]["kind"] != each.kind:
-            message = f"step {name} is of {each.kind} here, and of {steps[name]['kind']} elsewhere"
-            notes.append(Note("error", each.source, message, "name their steps apart"))
+            message = f"step {name} is {each.kind} here, but {steps[name]['kind']} in other files"
+            notes.append(Note("error", each.source, message, "give the steps different names"))
         steps[name]["options"] |= each.options
         told = {one.name: {"unit": one.unit, "better": one.better} for one in each.figures if one.better}
         steps[name]["metrics"] |= told

@@ -181,7 +181,7 @@ class Hub:
                 close_old_connections()
                 idle = self._idle()
         except DatabaseError as error:
-            log.warning("streams end, and pages come back: %s", error)
+            log.warning("streams close and pages reconnect: %s", error)
         finally:
             if not idle:
                 self._end()

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 (
                     "definition",
                     models.CharField(
-                        blank=True, help_text="which of several definitions, such as of tps", max_length=80
+                        blank=True, help_text="the definition, if there are several, such as of tps", max_length=80
                     ),
                 ),
                 (
@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                     "columns",
                     django.contrib.postgres.fields.ArrayField(
                         base_field=models.CharField(max_length=80),
-                        help_text="the first is t: seconds since the step began",
+                        help_text="the first is t: seconds since the start of the step",
                         size=None,
                     ),
                 ),

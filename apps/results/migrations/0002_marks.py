@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ("t", models.FloatField()),
                 ("until", models.FloatField(null=True)),
                 ("label", models.CharField(help_text="why it happened, as the server says", max_length=120)),
-                ("data", models.JSONField(help_text="figures with their unit in the name, such as write_s")),
+                ("data", models.JSONField(help_text="figures; their names include the unit, such as write_s")),
                 (
                     "run",
                     models.ForeignKey(

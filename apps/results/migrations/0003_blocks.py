@@ -61,9 +61,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "group",
-                    models.CharField(
-                        blank=True, help_text="of the columns as they were declared; empty: t", max_length=80
-                    ),
+                    models.CharField(blank=True, help_text="group of the declared columns; empty: t", max_length=80),
                 ),
                 (
                     "columns",
@@ -71,7 +69,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "first",
-                    models.PositiveIntegerField(help_text="place of its first sample in the series, from 0"),
+                    models.PositiveIntegerField(help_text="index of its first sample in the series, from 0"),
                 ),
                 ("samples", models.PositiveIntegerField()),
                 ("begin", models.FloatField(help_text="t of its first sample")),

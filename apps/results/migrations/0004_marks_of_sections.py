@@ -20,6 +20,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="mark",
             name="label",
-            field=models.CharField(help_text="why it happened, or which section of a job file it is", max_length=120),
+            field=models.CharField(help_text="cause, or the section of a job file", max_length=120),
         ),
     ]

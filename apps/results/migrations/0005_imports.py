@@ -21,10 +21,10 @@ class Migration(migrations.Migration):
                 (
                     "digest",
                     models.CharField(
-                        help_text="of paths and contents, however they were packed", max_length=64, unique=True
+                        help_text="digest of paths and contents, independent of compression", max_length=64, unique=True
                     ),
                 ),
-                ("title", models.CharField(help_text="what was uploaded", max_length=120)),
+                ("title", models.CharField(help_text="the uploaded files", max_length=120)),
                 (
                     "mapping",
                     models.JSONField(blank=True, default=dict, help_text="as imports/mapping.py has it"),
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                 (
                     "notes",
                     models.JSONField(
-                        blank=True, default=list, help_text="what was not understood when it was committed"
+                        blank=True, default=list, help_text="parts that could not be interpreted when it was committed"
                     ),
                 ),
                 ("created_at", models.DateTimeField(auto_now_add=True)),

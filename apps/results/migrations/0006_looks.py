@@ -17,18 +17,16 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", models.PositiveIntegerField(help_text="from 1")),
                 ("at", models.DateTimeField(auto_now_add=True)),
-                ("blocks", models.PositiveIntegerField(help_text="that had both sides of the comparison")),
-                ("planned", models.PositiveIntegerField(help_text="blocks at most, as it was planned then")),
-                ("alpha", models.FloatField(help_text="spent up to here, of 0.05")),
-                ("alpha_90", models.FloatField(help_text="spent up to here on equivalence, of 0.10")),
-                ("nominal_p", models.FloatField(help_text="below which this look is significant")),
+                ("blocks", models.PositiveIntegerField(help_text="blocks with runs of both levels")),
+                ("planned", models.PositiveIntegerField(help_text="planned maximum of blocks at that time")),
+                ("alpha", models.FloatField(help_text="alpha spent so far, of 0.05")),
+                ("alpha_90", models.FloatField(help_text="alpha spent so far on equivalence, of 0.10")),
+                ("nominal_p", models.FloatField(help_text="nominal p below which this analysis is significant")),
                 (
                     "found",
-                    models.JSONField(
-                        help_text="the adjusted comparison; empty where nothing can be said yet", null=True
-                    ),
+                    models.JSONField(help_text="the adjusted comparison; empty if there are too few data", null=True),
                 ),
-                ("met", models.BooleanField(help_text="whether the rule says that it is enough")),
+                ("met", models.BooleanField(help_text="whether the stop rule is met")),
                 (
                     "campaign",
                     models.ForeignKey(

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("step", models.CharField(max_length=40)),
-                ("steady", models.BooleanField(help_text="empty: too few samples to tell", null=True)),
+                ("steady", models.BooleanField(help_text="empty: too few samples for a result", null=True)),
                 (
                     "trending",
                     models.BooleanField(default=False, help_text="it changed by the margin or more after its warm-up"),
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "few_checkpoints",
-                    models.BooleanField(default=False, help_text="it writes, and saw fewer than two checkpoints"),
+                    models.BooleanField(default=False, help_text="the step writes, but had fewer than two checkpoints"),
                 ),
                 ("data", models.JSONField()),
                 (

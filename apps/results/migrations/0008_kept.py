@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=60)),
-                ("key", models.CharField(help_text="of all that it comes from", max_length=64)),
+                ("key", models.CharField(help_text="sum of all its sources", max_length=64)),
                 ("value", models.BinaryField(help_text="JSON")),
                 ("kept_at", models.DateTimeField(auto_now=True)),
                 (

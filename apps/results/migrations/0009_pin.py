@@ -20,11 +20,11 @@ class Migration(migrations.Migration):
                     "address",
                     models.CharField(help_text="path and query of the page, as places.py builds it", max_length=2000),
                 ),
-                ("chart", models.CharField(help_text="which chart of that page", max_length=40)),
+                ("chart", models.CharField(help_text="name of the chart on that page", max_length=40)),
                 (
                     "position",
                     models.PositiveIntegerField(
-                        blank=True, help_text="on the dashboard; empty: not shown there", null=True
+                        blank=True, help_text="position on the dashboard; empty: not shown there", null=True
                     ),
                 ),
                 ("at", models.DateTimeField(auto_now_add=True)),

@@ -10,9 +10,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="pin",
             name="shows",
-            field=models.CharField(
-                blank=True, default="", help_text="what it shows, as its page calls it", max_length=400
-            ),
+            field=models.CharField(blank=True, default="", help_text="title of the chart on its page", max_length=400),
             preserve_default=False,
         ),
         migrations.AlterField(

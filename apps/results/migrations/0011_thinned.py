@@ -12,8 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="series",
             name="thinned_s",
-            field=models.FloatField(
-                help_text="seconds for each sample that stayed; empty: all of them are here", null=True
-            ),
+            field=models.FloatField(help_text="seconds per remaining sample; empty: all samples are kept", null=True),
         ),
     ]

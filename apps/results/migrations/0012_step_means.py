@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("step", models.CharField(max_length=40)),
-                ("seconds", models.FloatField(help_text="that the step lasted")),
+                ("seconds", models.FloatField(help_text="duration of the step")),
                 (
                     "data",
                     models.JSONField(

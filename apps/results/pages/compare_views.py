@@ -108,7 +108,9 @@ def _over_time(request: HttpRequest, found: Compared, look: charts.Theme) -> Htt
     """Samples of single runs, from second ?from= to ?to= of their measured steps."""
     keys = _single(found)
     if not keys:
-        error = "Only single runs are drawn over time. Compare runs instead of levels, campaigns, profiles or hosts."
+        error = (
+            "Only single runs can be compared over time. Select runs instead of levels, campaigns, profiles or hosts."
+        )
         return JsonResponse({"error": error}, status=UNPROCESSABLE)
     begin, end = timeline.valid_window(request.GET)
     runs = side_by_side.runs_of(keys)

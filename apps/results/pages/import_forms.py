@@ -25,23 +25,23 @@ class ImportForm(forms.Form):
     pattern = forms.CharField(
         max_length=200,
         required=False,
-        label="Pattern of the file names",
+        label="Pattern of file names",
         widget=forms.TextInput(attrs={"class": "mono", "placeholder": "{policy}-{n}.out"}),
-        help_text="each field in braces is a factor; {n} is the repetition, {step} the step, * is anything",
+        help_text="each field in braces is a factor; {n} is the repetition, {step} the step, * any text",
     )
     name = forms.CharField(max_length=120, required=False, label="Name of the campaign")
     question = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks"
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="the question that the results answer"
     )
     host = forms.CharField(
         max_length=63,
         required=False,
         widget=forms.TextInput(attrs={"list": "hosts"}),
-        help_text="where it was measured: a known host, or a new name; a new one is never contacted",
+        help_text="the host of the measurements: a known host, or a new name. A new host is never contacted",
     )
-    metric = forms.ChoiceField(required=False, help_text="the figure that the levels are compared by")
+    metric = forms.ChoiceField(required=False, help_text="the figure to compare")
     delta = forms.FloatField(
-        required=False, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="2 when empty"
+        required=False, min_value=0.01, max_value=99, label="Minimum effect of interest (%)", help_text="default: 2"
     )
 
     def __init__(self, data: QueryDict | None, found: Understood, said: Mapping[str, Any]) -> None:

@@ -47,7 +47,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
 
 
 def _known(kept: Import) -> str:
-    became = "and is this campaign. Nothing was changed" if kept.campaign_id else "and waits here as a draft"
+    became = "and is this campaign. Nothing was changed" if kept.campaign_id else "and is available here as a draft"
     return f"The same contents were uploaded on {kept.created_at:%Y-%m-%d %H:%M} by {kept.created_by}, {became}."
 
 
@@ -59,11 +59,11 @@ def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         return redirect("campaign_detail", kept.campaign_id)
     if request.method == "POST" and "discard" in request.POST:
         services.discard(kept, by=user_of(request))
-        messages.success(request, f"{kept} is forgotten.")
+        messages.success(request, f"{kept} was deleted.")
         return redirect("import_new")
     refusal = _act(request, kept) if request.method == "POST" else ""
     if kept.campaign_id:
-        messages.success(request, "Imported: it can be charted, compared and cited like any other campaign.")
+        messages.success(request, "Imported. You can chart, compare and cite it like any other campaign.")
         return redirect("campaign_detail", kept.campaign_id)
     found = services.preview(kept)
     form = ImportForm(request.POST if refusal else None, found, kept.mapping)
@@ -82,7 +82,7 @@ def _act(request: HttpRequest, kept: Import) -> str:
     except RoleError:
         raise
     except ValueError:
-        return "The margin is a percentage, such as 2."
+        return "Enter the minimum effect as a percentage, such as 2."
     except PlanError as error:
         return sentence(error.subject.replace("_", " ").capitalize(), error)
     return ""

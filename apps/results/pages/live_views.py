@@ -73,7 +73,7 @@ def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def _campaign(pk: UUID) -> dict[str, Any]:
     told = news.of_campaign(pk)
     if told is None:
-        raise Http404("there is no such campaign")
+        raise Http404("this campaign does not exist")
     return told
 
 
@@ -90,7 +90,9 @@ def _stream(told: Seat | list[bytes]) -> StreamingHttpResponse:
 
 def _full() -> HttpResponse:
     """The page polls instead, so that it works whatever happens; and asks for a stream again later."""
-    return HttpResponse("all streams of this process are taken\n", status=503, headers={"Retry-After": str(AGAIN_S)})
+    return HttpResponse(
+        "all live streams of this process are in use\n", status=503, headers={"Retry-After": str(AGAIN_S)}
+    )
 
 
 urlpatterns = [

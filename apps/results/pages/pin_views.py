@@ -24,14 +24,14 @@ SHOWN = 50
 
 class PinForm(forms.Form):
     title = forms.CharField(
-        max_length=160, widget=forms.TextInput(attrs={"autofocus": True}), help_text="what it shows, in a line"
+        max_length=160, widget=forms.TextInput(attrs={"autofocus": True}), help_text="what it shows, in one line"
     )
     note = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="why it is watched, or what to do when it changes",
     )
-    dashboard = forms.BooleanField(required=False, initial=True, label="Show it on the dashboard")
+    dashboard = forms.BooleanField(required=False, initial=True, label="Show on the dashboard")
 
 
 @needs(Role.VIEWER)
@@ -110,7 +110,7 @@ def pin_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         return redirect(f"{reverse('dashboard')}?{urlencode({'moved': f'{action}-{pk}'})}")
     if action != "remove":
         raise Http404(f"{action} is not one of {', '.join([*pins.WAYS, 'remove'])}")
-    attempt(request, lambda: pins.remove(pin, by=by), f"{pin} was removed; what it showed is as it was.")
+    attempt(request, lambda: pins.remove(pin, by=by), f"{pin} was removed. The data that it showed are unchanged.")
     return redirect("dashboard" if pin.dashboard else "pin_list")
 
 

@@ -160,7 +160,7 @@ def _drawn(
     asked = run_charts.Drawing(step, axis, look, width_of(request), request.GET.getlist("panel"))
     figure = chart.draw(run, asked)
     if figure is None:
-        raise Http404(f"{chart.title}: step {step[:40]!r} of this run has nothing to draw")
+        raise Http404(f"{chart.title}: step {step[:40]!r} of this run has no data")
     return as_json(figure)
 
 
@@ -193,7 +193,7 @@ def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse
 
 def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
     if found.content is None:
-        messages.error(request, f"{found.path} was not fetched: it is damaged, or too large ({found.size} bytes).")
+        messages.error(request, f"{found.path} was not fetched: it is damaged or too large ({found.size} bytes).")
         return redirect("run_detail", run.pk)
     name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
     response = HttpResponse(bytes(found.content), content_type="application/octet-stream")

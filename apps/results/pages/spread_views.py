@@ -33,7 +33,7 @@ def _of_run(request: HttpRequest, pk: UUID) -> Spreads:
     run, step = get_object_or_404(Run, pk=pk), request.GET.get("step", "")
     found = spreads.of_run(run, step)
     if not found.found:
-        raise Http404(f"{step[:40]!r} is no step of this run with a report of fio")
+        raise Http404(f"{step[:40]!r} is not a step of this run with fio results")
     return found
 
 
@@ -61,7 +61,7 @@ def _asked(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str, str], i
     section, host = (request.GET.get(name, "") for name in ("section", "host"))
     found = spreads.sections_of(campaign)
     if section not in found:
-        raise Http404(f"{section[:80]!r} is no section of a report of fio: {', '.join(found) or 'there is none'}")
+        raise Http404(f"{section[:80]!r} is not a section of the fio results; accepted: {', '.join(found) or 'none'}")
     return campaign, found[section], whole(host)
 
 

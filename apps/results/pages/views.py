@@ -154,7 +154,7 @@ def _place(request: HttpRequest) -> dict[str, int]:
     for name in ("before", "after"):
         asked = request.GET.get(name, "")
         if asked and whole(asked, PLACE_DIGITS) is None:
-            raise Http404(f"{name}={asked[:40]} is no place in the order of the runs: a number from 0")
+            raise Http404(f"{name}={asked[:40]} is not a position in the run order; accepted: a number from 0")
         if asked:
             found[name] = whole(asked) or 0
     return found
@@ -230,7 +230,7 @@ def baseline_figure(request: HttpRequest, name: str, digest: str) -> HttpRespons
     """All runs of one spec on this host in the order of time, and where their level changed."""
     found = baselines(get_object_or_404(Host, name=name), digest)
     if not found:
-        raise Http404(f"{digest[:12]} was not run often enough on {name}")
+        raise Http404(f"{digest[:12]} has too few runs on {name}")
     return as_json(charts.baseline_chart(found[0], charts.theme(request.GET.get("theme", ""))))
 
 

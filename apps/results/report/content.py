@@ -23,9 +23,9 @@ from common.wording import verdict_word
 
 MOST_FAILED = 50
 METHOD = (
-    "The run is the unit, never a second or a transaction of it. Everything is computed on logarithms, so that means "
-    "are geometric and changes are ratios. Only runs that ended ok count; those have their settings proven, and the "
-    "others are listed."
+    "The unit of analysis is the run, never a second or a transaction of it. All computations use logarithms: "
+    "means are geometric and changes are ratios. Only successful runs count, and their settings are proven. The "
+    "other runs are listed."
 )
 
 
@@ -61,7 +61,7 @@ class Report:
     def method(self) -> list[str]:
         told = [f"{self.table.method[:1].upper()}{self.table.method[1:]}."] if self.table.method else []
         definition = [f"{self.table.metric} is {self.table.definition}."] if self.table.definition else []
-        return [METHOD, *told, *definition, f"The margin that matters is {100 * self.table.delta:g} %."]
+        return [METHOD, *told, *definition, f"The minimum effect of interest is {100 * self.table.delta:g} %."]
 
     @property
     def counted(self) -> str:

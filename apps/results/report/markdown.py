@@ -29,7 +29,7 @@ def _lines(report: Report) -> Iterator[str]:
         for level in table.levels
     ]
     yield from _table(head, rows)
-    yield from _section("What the data say", [each.sentence for each in report.said])
+    yield from _section("Findings", [each.sentence for each in report.said])
     yield from _section("Method", report.method)
     yield from _section("Design", [*report.design, *_factors(campaign)])
     yield "\n## Environment\n"
@@ -39,7 +39,7 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"\n{_plain(each.host)} changed during the campaign: {each.versions} versions of its facts."
     yield from _section("Threats to validity", report.threats)
     if report.failed:
-        yield "\n## Runs that did not end ok\n"
+        yield "\n## Runs that were not successful\n"
         told = [
             [str(run.position + 1), run.label, run.outcome, (run.error or {}).get("message", "")]
             for run in report.failed

@@ -144,7 +144,7 @@ def _results(paper: _Paper, report: Report) -> None:
 
 
 def _said(paper: _Paper, report: Report) -> None:
-    paper.head("What the data say")
+    paper.head("Findings")
     paper.list([each.sentence for each in report.said])
 
 
@@ -175,7 +175,7 @@ def _environment(paper: _Paper, report: Report) -> None:
 
 def _failed(paper: _Paper, report: Report) -> None:
     if report.failed:
-        paper.head("Runs that did not end ok")
+        paper.head("Runs that were not successful")
         rows = [
             [str(run.position + 1), run.label, run.outcome, (run.error or {}).get("message", "")]
             for run in report.failed
@@ -206,7 +206,7 @@ def _levels_drawn(paper: _Paper, report: Report) -> None:
     values = [point.value for level in levels for point in level.points]
     values += [end for level in levels for end in (level.low, level.high) if end is not None]
     if not values:
-        paper.say("No run has ended well.", colour=GREY)
+        paper.say("No run was successful.", colour=GREY)
         return
     if paper.will_page_break(CHART_MM + 14):
         paper.add_page()
@@ -289,7 +289,7 @@ def _differences_drawn(paper: _Paper, report: Report) -> None:
         told = f"{tick:+.3g} %" if tick else "0"
         paper.text(x(tick) - paper.get_string_width(told) / 2, bottom + 3.5, told)
     paper.set_y(bottom + 6)
-    paper.say(f"95 % intervals; grey: the margin of {margin:g} %", 7, colour=GREY)
+    paper.say(f"95 % CIs; grey: the minimum effect of interest, ± {margin:g} %", 7, colour=GREY)
 
 
 def _difference_drawn(paper: _Paper, level: Any, x: Callable[[float], float], y: float) -> None:

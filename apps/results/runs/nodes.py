@@ -13,7 +13,9 @@ from agents.wire.columns import Column
 
 SOURCE, BESIDE = "cpu", "busy per cpu"  # the panel that it is made of
 ANY = "<node>.cpus"
-BUSY = Column("%", "of the cpus of one NUMA node not idle, their mean", "busy per node", shown=True, heat=True)
+BUSY = Column(
+    "%", "percentage of time that the CPUs of one NUMA node were not idle, mean", "busy per node", shown=True, heat=True
+)
 KEY, FROM = f"{SOURCE}.{BUSY.group}", f"{SOURCE}.{BESIDE}"
 _NAME = re.compile(r"(node\d+|<node>)\.cpus")
 

@@ -204,7 +204,7 @@ def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tupl
     if refused:
         return NEVER, f"{refused[0].key} is {refused[0].found} instead of {refused[0].wanted}."
     if not looks:
-        return UNPROVEN, "The run ended before it was verified." if ended else "It has not been verified yet."
+        return UNPROVEN, "The run ended before verification." if ended else "Not verified yet."
     return HELD, ""
 
 
@@ -221,7 +221,7 @@ def _told(bad: Look, before: list[Look]) -> str:
     was = next((look.found for look in before if look.subject == bad.subject and look is not bad), None)
     if was is not None:
         return f"{bad.subject} was {was} before the measurement and {bad.found} {bad.phase} it."
-    return f"{bad.subject} should have been {bad.wanted} and was {bad.found} {bad.phase} the measurement."
+    return f"{bad.subject} should have been {bad.wanted} but was {bad.found} {bad.phase} the measurement."
 
 
 def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:

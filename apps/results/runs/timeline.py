@@ -106,9 +106,9 @@ def window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
     """?from= and ?to= in seconds; None where not asked. ValueError for what is no number, or no stretch of time."""
     begin, end = (float(asked[name]) if asked.get(name) else None for name in ("from", "to"))
     if not all(math.isfinite(each) for each in (begin, end) if each is not None):
-        raise ValueError("from and to are numbers of seconds")
+        raise ValueError("from and to must be numbers of seconds")
     if begin is not None and end is not None and begin >= end:
-        raise ValueError(f"from={begin:g} is not before to={end:g}")
+        raise ValueError(f"from={begin:g} must be less than to={end:g}")
     return begin, end
 
 

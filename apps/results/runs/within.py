@@ -116,7 +116,7 @@ def _sentences(row: Within) -> Iterator[Judgement]:
     data = row.data
     if row.steady is None:
         many = f"{data['samples']} samples at {data['every_s']:g} s"
-        sentence = f"Too short to tell a warm-up from noise: {many}, and {FEWEST} are the least."
+        sentence = f"Too short to separate a warm-up from noise: {many}, but at least {FEWEST} are needed."
         yield Judgement("warm-up", sentence, "unknown", {"samples": data["samples"]})
         return
     yield _of_warm_up(row, data)
@@ -129,7 +129,9 @@ def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
     length = data["samples"] * data["every_s"]
     figures = {name: data[name] for name in ("warm_up_s", "mean", "mean_of_all")} | {"steady": row.steady}
     if not row.steady:
-        sentence = f"No steady state within its {length:g} s: half of it was not enough to warm up. Measure for longer."
+        sentence = (
+            f"No steady state within {length:g} s: half of the time was not enough to warm up. Measure for longer."
+        )
         return Judgement("warm-up", sentence, "warning", figures)
     if data.get("suspected_s"):
         sentence = (
@@ -137,11 +139,11 @@ def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
         )
         return Judgement("warm-up", sentence, "note", figures)
     if not data["warm_up_s"]:
-        return Judgement("warm-up", f"Steady from the first of its {length:g} s on.", "note", figures)
+        return Judgement("warm-up", f"Steady from the start of its {length:g} s.", "note", figures)
     share = 100 * (data["mean_of_all"] / data["mean"] - 1)
     sentence = (
-        f"Steady after {data['warm_up_s']:g} s of its {length:g} s. What the tool told is of all of it, "
-        f"{percent(share)} from the rate of the steady part."
+        f"Steady after {data['warm_up_s']:g} s of {length:g} s. The tool's figure covers the whole run, warm-up "
+        f"included: {percent(share)} from the steady rate."
     )
     return Judgement("warm-up", sentence, "warning" if abs(share) >= 50 * row.run.campaign.delta else "note", figures)
 
@@ -149,7 +151,7 @@ def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
 def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
     slope = data["trend"]
     if slope is None:
-        return Judgement("trend", "Nothing to fit a trend to: half of its samples are nil.", "warning", {})
+        return Judgement("trend", "No trend can be fitted: half of the samples are 0.", "warning", {})
     # Rows of older releases have no `negligible`; their intervals were too narrow to claim it.
     found = stats.Trend(**({"negligible": False} | slope))
     tone: Tone = "warning" if row.trending else "note" if found.negligible else "unknown"
@@ -157,29 +159,27 @@ def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
 
 
 def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
-    lost = f"{100 * data['lost']:.1f} % of the work of its median rate was lost in dips"
+    lost = f"dips lost {100 * data['lost']:.1f} % of the work at the median rate"
     figures = {"stalled_s": row.stalled_s, "lost": data["lost"], "stalls": data["stalls"]}
     if not row.stalled_s:
-        return Judgement("stalls", f"It never stalled; {lost}.", "note", figures)
+        return Judgement("stalls", f"No stalls; {lost}.", "note", figures)
     first = data["stalls"][0][0]
     many = len(data["stalls"])
-    sentence = (
-        f"It stood still for {row.stalled_s:g} s in {many} stall{'s' * (many > 1)}, first at {first:g} s; {lost}."
-    )
+    sentence = f"Stalled for {row.stalled_s:g} s in {many} stall{'s' * (many > 1)}, first at {first:g} s; {lost}."
     return Judgement("stalls", sentence, "warning", figures)
 
 
 def _of_checkpoints(row: Within, data: Mapping[str, Any]) -> Iterator[Judgement]:
     count = data["checkpoints"]
-    seen = f"{count or 'no'} whole checkpoint{'s' * (count != 1)}"
+    seen = f"{count or 'no'} complete checkpoint{'s' * (count != 1)}"
     if row.few_checkpoints:
         sentence = (
-            f"It writes, and saw {seen}: what checkpoints cost shows from {CYCLES} cycles on. Measure for longer, or "
-            "lower checkpoint_timeout in all levels."
+            f"The step writes but had {seen}; the cost of checkpoints needs {CYCLES} cycles. Measure for longer, "
+            "or lower checkpoint_timeout in all levels."
         )
         yield Judgement("checkpoints", sentence, "warning", {"checkpoints": count})
     if data["depth"] is not None:
-        sentence = f"During checkpoints its rate was {percent(-100 * data['depth'])} from that between them ({seen})."
+        sentence = f"During checkpoints, the rate was {percent(-100 * data['depth'])} from that between them ({seen})."
         yield Judgement("checkpoints", sentence, "note", {"checkpoints": count, "depth": data["depth"]})
 
 
@@ -194,7 +194,7 @@ def _beyond_limit(measurements: Iterable[Measurement]) -> Iterator[Judgement]:
         share = 100 * skipped / max(1.0, skipped + each.get("transactions", 0.0))
         if share > 100 - P99:
             sentence = (
-                f"p99 of step {step} is > limit: {share:.2f} % of its transactions were skipped, being later than the "
-                "latency limit, and count as infinitely slow."
+                f"p99 of step {step} exceeds the latency limit: {share:.2f} % of its transactions were skipped as "
+                "too late. They count as infinitely slow."
             )
             yield Judgement("latency", sentence, "warning", {"skipped_percent": share})

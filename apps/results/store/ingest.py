@@ -56,9 +56,9 @@ def ingest(run: Run) -> bool:
 
 def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
     """What a host sent cannot be read, and would not be the next time: the run fails, and the others are read."""
-    log.exception("the results of run %s cannot be read", run.pk)
-    words = f"its results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
-    failed = WorkloadError(f"run {run.pk}", words, hint="its output is kept on the page of the run")
+    log.exception("results of run %s cannot be read", run.pk)
+    words = f"the results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
+    failed = WorkloadError(f"run {run.pk}", words, hint="the raw output is on the page of the run")
     empty = {"checked": 0, "ok": 0, "lines": []}
     ended = {"ingested_at": timezone.now(), "outcome": Run.Outcome.FAILED, "error": failed.as_dict(), "proof": empty}
     if not waiting.update(**ended):

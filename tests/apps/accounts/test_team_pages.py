@@ -53,7 +53,7 @@ def test_a_digit_that_is_no_number_narrows_no_list(viewer: User) -> None:
     page = client.get(reverse("campaign_list"), {"host": "²"})
 
     assert page.status_code == 200
-    assert "Only those on" not in page.content.decode()
+    assert "Only campaigns on" not in page.content.decode()
 
 
 def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Team, admin: User, viewer: User) -> None:
@@ -68,7 +68,7 @@ def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Te
 
     assert {row["id"] for row in told} == {str(own.pk), str(partly.pk)}
     assert [str(each.pk) in page for each in (own, partly, other)] == [True, True, False]
-    assert "Only those on hosts of the team storage" in page
+    assert "Only campaigns on hosts of the team storage" in page
 
 
 def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
@@ -136,7 +136,7 @@ def test_the_page_of_a_team_is_where_its_admin_changes_it(client: Client, host: 
     assert storage.memberships.get(user=new).role == OPERATOR
     assert f"/hosts/?team={storage.pk}" in page
     assert f"Remove {new.username} from the team" in page
-    assert "Remove the team" not in page
+    assert "Delete team" not in page
     assert refused.status_code == 403
 
 

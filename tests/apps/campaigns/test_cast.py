@@ -187,7 +187,7 @@ def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator:
     [
         ({"clients": 1}, "roles.clients", "is no role"),
         ({"port": 5433}, "roles", "neither a client nor a standby"),
-        ({"client": 0}, "roles.client", "there is no host 0"),
+        ({"client": 0}, "roles.client", "host 0 does not exist"),
         ({"client": "server"}, "roles", "the same host"),
         ({"standbys": ["one", "one"]}, "roles", "the same host"),
         ({"client": "client", "port": 80}, "roles.port", "80 is no port"),

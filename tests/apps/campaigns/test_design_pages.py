@@ -165,7 +165,7 @@ def test_the_preview_tells_the_design_its_threats_and_the_steps(client: Client, 
     rows = {name: typed[name] + more for name, more in clients.items()}
     shown = client.post(reverse("campaign_preview"), typed | rows | {"order": "fewest_restarts"}).content.decode()
 
-    assert "24 runs" in shown and "a guess" in shown
+    assert "24 runs" in shown and "estimate:" in shown
     assert "Runs with the same huge pages, size and pool stand together, which saves restarts" in shown
     assert shown.index("cool-down") < shown.index("warm-up <") < shown.index("checkpoint <")
 

@@ -119,7 +119,7 @@ def test_the_history_tells_who_did_what_and_why(running: Campaign, admin: User) 
 
     assert told == [
         ("ada", "was created", "seed 1"),
-        ("ada", "was started", "6 runs were planned"),
+        ("ada", "was started", "6 runs planned"),
         ("ada", "was paused", "the rack is moved"),
         ("ada", "was resumed", "had paused: the rack is moved"),
         ("ada", "had a run cancelled", "run 4"),

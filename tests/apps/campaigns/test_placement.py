@@ -257,7 +257,7 @@ class TestAnswer:
         table = campaign_table(campaign)
 
         assert table.levels[1].relative_percent == pytest.approx(90, abs=1)
-        assert "; 1 left out, whose block lacks a level on its host" in table.method
+        assert "; 1 left out because their block lacks a level on its host" in table.method
         assert summary_table(campaign).figures[0].cells[1].n == 2
 
     def test_hosts_that_disagree_are_told(self, fleet: list[Host]) -> None:

@@ -100,7 +100,7 @@ def test_the_form_previews_restarts(client: Client, operator: User) -> None:
 
     page = client.post(reverse("campaign_preview"), typed).content.decode()
 
-    assert "restarted 2 times, about 2 min each (a guess" in page
+    assert "restarted 2 times, about 2 min each (estimate" in page
 
 
 @pytest.fixture

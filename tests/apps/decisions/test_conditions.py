@@ -42,13 +42,13 @@ def test_what_only_mends_changes_nothing(same: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("fact", "now", "words"),
     [
-        ("postgresql", "18.6", "PostgreSQL was 15.14 and is 18.6."),
-        ("postgresql", "", "PostgreSQL 15.14 is not there any more."),
-        ("kernel", "6.12.41", "Linux was 6.1.0-28-amd64 and is 6.12.41."),
-        ("cpu", "another", "The processor was a processor and is another."),
-        ("cpus", 16, "It had 8 cpus and has 16."),
-        ("nodes", 1, "It had 2 NUMA nodes and has 1."),
-        ("memory_kb", 128 * 1024 * 1024, "Memory was 64.0 GiB and is 128.0 GiB."),
+        ("postgresql", "18.6", "PostgreSQL changed from 15.14 to 18.6."),
+        ("postgresql", "", "PostgreSQL 15.14 is no longer present."),
+        ("kernel", "6.12.41", "Linux changed from 6.1.0-28-amd64 to 6.12.41."),
+        ("cpu", "another", "The processor changed from a processor to another."),
+        ("cpus", 16, "CPUs changed from 8 to 16."),
+        ("nodes", 1, "NUMA nodes changed from 2 to 1."),
+        ("memory_kb", 128 * 1024 * 1024, "Memory changed from 64.0 GiB to 128.0 GiB."),
     ],
 )
 def test_what_changed_is_told_in_words(fact: str, now: Any, words: str) -> None:
@@ -76,7 +76,7 @@ def test_a_range_is_told_in_words(low: str, high: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "wrong"),
-    [("six", "", "'six' is no version"), ("17", "16", "17 is after 16"), ("6.1", "6", ""), ("6", "6.6", "")],
+    [("six", "", "'six' is not a version"), ("17", "16", "17 is after 16"), ("6.1", "6", ""), ("6", "6.6", "")],
 )
 def test_what_is_no_range_is_told(low: str, high: str, wrong: str) -> None:
     assert Range(low, high).wrong == wrong

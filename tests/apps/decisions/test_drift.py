@@ -43,7 +43,7 @@ def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told(
     assert states(drift.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "cannot tell"}
     (row, unread) = drift.rows(changed, WANTED)
     assert (row.state, row.decided, row.found) == ("differs", "10", "60")
-    assert "no cluster of its own is on the host" in unread.why
+    assert "the host has no existing cluster" in unread.why
 
 
 def test_what_the_host_answers_counts_more_than_its_facts() -> None:

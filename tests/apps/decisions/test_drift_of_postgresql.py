@@ -81,7 +81,7 @@ def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host,
     assert {row.cluster for row in parameters(as_decided)} == {str(cluster.data)}
     assert {row.key: row.found for row in drifted.differing} == {
         "work_mem": f"9MB of {cluster.data}/postgresql.auto.conf line 3",
-        "max_connections": "20, another waits for a restart",
+        "max_connections": "20; another value takes effect after a restart",
     }
     client.force_login(admin)
     page = client.get(reverse("drift")).content.decode()
@@ -101,7 +101,7 @@ def test_what_postgresql_said_outlives_newer_facts_with_its_date(theirs: Make, h
     (told,) = drifts.report(decision)
     assert (told.asked, told.state) == (False, "differs")
     (row,) = parameters(told)
-    assert asked.at and row.why == f"as PostgreSQL said on {asked.at:%Y-%m-%d %H:%M}"
+    assert asked.at and row.why == f"reported by PostgreSQL on {asked.at:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -141,7 +141,7 @@ def told(**shown: Any) -> list[dict[str, Any]]:
 def test_what_only_one_role_has_tells_nothing_of_the_others() -> None:
     (found,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
 
-    assert (found.state, found.why) == ("cannot tell", "8MB by user: what other sessions have cannot be told")
+    assert (found.state, found.why) == ("cannot tell", "8MB from user; values of other sessions are unknown")
 
 
 def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_differs() -> None:
@@ -149,7 +149,7 @@ def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_dif
     (missing,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
 
     assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("cannot tell", True)
-    assert (missing.state, missing.found) == ("differs", "no such parameter")
+    assert (missing.state, missing.found) == ("differs", "unknown parameter")
 
 
 def cluster(data_dir: str, major: int, running: bool = True) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: De
     upgrade(decision.campaign.host, "19.1")
 
     (stale,) = confirm.stale(decision)
-    assert stale.words == "PostgreSQL was 18.6 and is 19.1."
+    assert stale.words == "PostgreSQL changed from 18.6 to 19.1."
     assert kinds(decision) == ["accepted", "stale"]
     (delivery,) = channel.deliveries.all()
     assert delivery.payload["host"] == "bench"
@@ -104,7 +104,7 @@ def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decis
 
     decision.refresh_from_db()
     assert [(each.host.name, each.words) for each in confirm.stale(decision)] == [
-        ("other", "Linux was 6.1.0 and is 6.12.41.")
+        ("other", "Linux changed from 6.1.0 to 6.12.41.")
     ]
 
 
@@ -133,9 +133,9 @@ def test_the_banner_is_on_the_decision_the_host_the_timeline_and_home(
         }.items()
     }
 
-    assert all("may not hold" in pages[name] for name in ("decision_detail", "decisions_on_host", "home"))
+    assert all("may no longer hold" in pages[name] for name in ("decision_detail", "decisions_on_host", "home"))
     assert "went stale" in pages["timeline"]
-    assert "Plan the confirming campaign" in pages["decision_detail"]
+    assert "Plan confirming campaign" in pages["decision_detail"]
 
 
 def test_one_click_plans_the_same_comparison_where_it_went_stale(
@@ -152,7 +152,7 @@ def test_one_click_plans_the_same_comparison_where_it_went_stale(
     assert (planned.state, planned.host, planned.cloned_from) == ("draft", asked.host, asked)
     assert (planned.factors, planned.workload, planned.repetitions) == (asked.factors, asked.workload, 5)
     assert planned.seed != asked.seed
-    with pytest.raises(PlanError, match="nothing to confirm"):
+    with pytest.raises(PlanError, match="cannot be confirmed"):
         confirm.confirm_decision(decision, by=admin)
 
 
@@ -178,7 +178,7 @@ def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin
     assert kinds(decision) == ["accepted", "stale", "confirming", "confirmed"]
     last = decision.events.last()
     assert (last.by, last.campaign, last.host.name) == (None, planned, "bench")
-    assert f"Asked for by {admin}." in last.words
+    assert f"Requested by {admin}." in last.words
 
 
 def test_its_verdict_contradicts(decision: Decision, admin: User) -> None:
@@ -247,7 +247,7 @@ def test_the_api_tells_why_and_starts_the_campaign(decision: Decision, admin: Us
     client, path = browser(admin), f"/api/v1/decisions/{decision.pk}/"
 
     (standing,) = client.get(path).json()["standings"]
-    assert standing["reasons"][0]["words"] == "PostgreSQL was 18.6 and is 19.0."
+    assert standing["reasons"][0]["words"] == "PostgreSQL changed from 18.6 to 19.0."
     assert [each["id"] for each in client.get("/api/v1/decisions/?stale=true").json()["results"]] == [decision.pk]
     started = client.post(f"{path}confirm/", {"start": True})
 

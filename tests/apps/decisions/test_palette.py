@@ -27,7 +27,7 @@ def test_pages_and_actions_are_those_of_the_role(viewer: User, operator: User, a
 def test_an_admin_of_a_team_sees_its_actions_but_none_of_the_instance(db: None) -> None:
     shown = titles("", make_member(Team.objects.create(name="storage"), Role.ADMIN))
 
-    assert ("action", "Write a profile") in shown
+    assert ("action", "Create a profile") in shown
     assert not {("action", "Add a host"), ("page", "Users"), ("page", "Audit log")} & set(shown)
 
 

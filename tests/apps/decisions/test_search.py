@@ -136,7 +136,9 @@ def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["letters", "profile "])
 def test_a_kind_that_is_none_is_refused(db: None, kind: str) -> None:
-    with pytest.raises(PlanError, match=rf"'{kind}' cannot be searched \(one of decision, comment"):
+    with pytest.raises(
+        PlanError, match=rf"'{kind}' is not a kind of object that can be searched \(one of decision, comment"
+    ):
         search.search("a", kind)
 
 
@@ -154,7 +156,10 @@ def test_the_page_refuses_a_kind_without_the_name_of_its_field(tuner: User, clie
 
     page = answer.content.decode()
     assert answer.status_code == 404
-    assert "&#x27;zebra&#x27; cannot be searched. One of decision" in page and "kind: " not in page
+    assert (
+        "&#x27;zebra&#x27; is not a kind of object that can be searched. One of decision" in page
+        and "kind: " not in page
+    )
 
 
 def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner: User, client: Client) -> None:

@@ -42,7 +42,7 @@ def test_a_host_is_added_and_its_page_says_what_is_next(admin_client: Client, fo
 
     added = Host.objects.get(name="bench-09")
     assert answer.redirect_chain == [(reverse("host_detail", args=["bench-09"]), 302)]
-    assert b"Fetch the host key" in answer.content
+    assert b"Fetch host key" in answer.content
     assert (added.port, added.pg_bin_dirs, added.sudo) == (2222, ["/opt/pg18/bin", "/opt/pg17/bin"], False)
 
 

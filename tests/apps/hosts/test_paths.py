@@ -112,7 +112,7 @@ def test_the_page_tells_where_a_path_lies_and_who_allowed_it(client: Client, hos
     client.post(reverse("host_action", args=[host.name, "allow-path"]), SSD)
     page = client.get(reverse("host_detail", args=[host.name])).content.decode()
 
-    assert "/data01" in page and "Take it back" in page and f"{admin.username} <" in page
+    assert "/data01" in page and "Revoke" in page and f"{admin.username} <" in page
 
 
 def test_the_nearest_mount_is_what_a_path_lies_on() -> None:

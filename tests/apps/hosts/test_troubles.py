@@ -129,7 +129,7 @@ def test_only_an_admin_is_offered_the_release(client: Client, team: dict[str, An
 
     page = client.get("/").content.decode()
 
-    assert "An admin of your team then releases it" in page
+    assert "An admin of your team can then release it" in page
     assert reverse("host_action", args=["bench-04", "release"]) not in page
 
 

@@ -46,7 +46,7 @@ def test_a_run_out_of_line_with_those_before_it_is_told(admin: User) -> None:
     (told,) = found.told()
     assert (told.tone, told.sentence) == (
         "warning",
-        "Its newest run, of 2026-01-01 10:00, is out of line with the 10 runs before it: -2.55 % (z -8.39).",
+        "Its newest run, from 2026-01-01 10:00, is out of line with the 10 runs before it: -2.55 % (z -8.39).",
     )
 
 
@@ -59,8 +59,8 @@ def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     told = [each for each in baselines(host)[0].told() if each.topic == "change"]
 
     assert [each.sentence for each in told] == [
-        "2026-01-01 10:00: With Linux 6.12.0, PostgreSQL 18.6 in place of Linux 6.1.0, PostgreSQL 18.6 it went from "
-        "10,107 to 10,613 tps (+5.00 %)."
+        "2026-01-01 10:00: It changed from 10,107 to 10,613 tps (+5.00 %) "
+        "with Linux 6.12.0, PostgreSQL 18.6 instead of Linux 6.1.0, PostgreSQL 18.6."
     ]
 
 

@@ -111,7 +111,7 @@ def test_too_few_runs_cannot_tell(admin: User, client: Client) -> None:
 
     found = campaign_changes(campaign, campaign_table(campaign))
 
-    assert found.note == "Too few runs to tell what changed: a comparison needs 3 of each level."
+    assert found.note == "Too few runs to compare other figures: a comparison needs 3 of each level."
     client.force_login(admin)
     assert found.note in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
@@ -288,7 +288,7 @@ def test_another_plan_is_told_with_both_plans(admin: User, client: Client) -> No
         (SCAN, INDEX, f"{SCAN} becomes {INDEX}"),
         (SCAN, "", f"without {SCAN}"),
         ("", INDEX, f"{INDEX} is added"),
-        ("", "", "the same nodes in another order"),
+        ("", "", "the same nodes in a different order"),
     ],
 )
 def test_the_difference_of_two_plans_is_a_phrase(gone: str, added: str, text: str) -> None:

@@ -36,7 +36,7 @@ def test_a_level_with_too_few_runs_has_no_whisker() -> None:
     figure = charts.level_chart(table(level("a", 100.0), level("b", 200.0, 202.0, low=190.0, high=212.0)), charts.LIGHT)
 
     means = {trace["name"]: trace for trace in figure["data"] if trace["name"].startswith("geometric mean")}
-    bare = means["geometric mean, too few runs for an interval"]
+    bare = means["geometric mean; too few runs for a CI"]
     bounded = means["geometric mean, 95 % CI"]
     assert (bare["y"], "error_y" in bare) == ([100.0], False)
     assert (bounded["error_y"]["array"], bounded["error_y"]["arrayminus"]) == ([12.0], [10.0])

@@ -165,7 +165,7 @@ def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
     ("asked", "field", "hint"),
     [
         ({"x": "work_mem"}, "x", "shared_buffers"),
-        ({"x": "huge pages", "colour": "huge pages"}, "colour", "each axis its own"),
+        ({"x": "huge pages", "colour": "huge pages"}, "colour", "for each axis"),
         ({"shape": "pie"}, "shape", "strip"),
         ({"scale": "relative", "x": "huge pages", "base": "maybe"}, "base", "off, on"),
         ({"only.huge pages": "perhaps"}, "only.huge pages", "off, on"),
@@ -200,7 +200,7 @@ def test_the_page_says_what_is_wrong_and_keeps_its_form(client: Client, campaign
     answer = client.get(reverse("campaign_explore", args=[campaign.pk]), {"shape": "pie"})
 
     assert answer.status_code == 422
-    assert "&#x27;pie&#x27; is not known here" in answer.content.decode()
+    assert "&#x27;pie&#x27; does not exist here" in answer.content.decode()
     assert 'name="shape"' in answer.content.decode()
 
 

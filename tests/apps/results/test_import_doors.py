@@ -62,7 +62,7 @@ def test_what_is_missing_is_named_before_anything_is_written(operator: User) -> 
 
     problem = client.post(f"/api/v1/imports/{kept['id']}/commit/")
 
-    assert (problem.status_code, problem.json()["field"], problem.json()["title"]) == (400, "name", "is not told")
+    assert (problem.status_code, problem.json()["field"], problem.json()["title"]) == (400, "name", "is missing")
     assert rows() == before
 
 
@@ -202,7 +202,7 @@ def test_an_upload_that_is_too_large_is_refused(operator: User, monkeypatch: pyt
     api = script(operator).post("/api/v1/imports/", sent(), format="multipart")
 
     assert (page.status_code, api.status_code, api.json()["field"]) == (422, 400, "files")
-    assert "at most 100 are taken" in page.content.decode()
+    assert "at most 100 are accepted" in page.content.decode()
 
 
 def test_what_a_name_or_a_cell_holds_is_shown_as_text(operator: User) -> None:

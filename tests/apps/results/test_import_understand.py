@@ -123,19 +123,19 @@ def test_hosts_and_profiles_that_differ_are_factors() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "place", "words"),
     [
-        ("manifest.csv", b"host,policy\ndb1,default\n", "line 2", "no file is named"),
-        ("manifest.csv", b"file,block\nx.out,first\n", "line 2", "no repetition"),
-        ("manifest.csv", b"file,time\nx.out,yesterday\n", "line 2, time", "no time"),
-        ("manifest.csv", b"file,outcome\nx.out,great\n", "line 2", "no outcome"),
+        ("manifest.csv", b"host,policy\ndb1,default\n", "line 2", "no file name given"),
+        ("manifest.csv", b"file,block\nx.out,first\n", "line 2", "not a repetition"),
+        ("manifest.csv", b"file,time\nx.out,yesterday\n", "line 2, time", "not a time"),
+        ("manifest.csv", b"file,outcome\nx.out,great\n", "line 2", "not an outcome"),
         ("manifest.csv", b"file,policy\nz.out,default\n", "z.out", "was not uploaded"),
-        ("manifest.csv", b"file,kind\nx.out,excel\n", "x.out", "gives no figures"),
-        ("manifest.yaml", b"files: [{file: x.out, levels: [a]}]", "levels", "no mapping"),
-        ("manifest.yaml", b"files: [{file: x.out, policy: a}]", "policy", "is not known of a file"),
+        ("manifest.csv", b"file,kind\nx.out,excel\n", "x.out", "contains no figures"),
+        ("manifest.yaml", b"files: [{file: x.out, levels: [a]}]", "levels", "not a mapping"),
+        ("manifest.yaml", b"files: [{file: x.out, policy: a}]", "policy", "is not a known key of a file"),
         ("manifest.yaml", b"filez: []", "manifest.yaml", "lists no files"),
-        ("manifest.yaml", b"{files: [], colour: red}", "colour", "is not known"),
+        ("manifest.yaml", b"{files: [], colour: red}", "colour", "is not a known key"),
         ("manifest.yaml", b"files: &a [*a]", "manifest.yaml", "alias"),
-        ("manifest.yaml", b"files: [", "manifest.yaml", "no YAML"),
-        ("manifest.yaml", b"!!python/object/apply:os.system [id]", "manifest.yaml", "no YAML"),
+        ("manifest.yaml", b"files: [", "manifest.yaml", "not valid YAML"),
+        ("manifest.yaml", b"!!python/object/apply:os.system [id]", "manifest.yaml", "not valid YAML"),
         ("manifest.yaml", b"{name: 3, files: [{file: x.out}]}", "name", "not of type"),
         ("manifest.yaml", b"\xff\xfe\x00", "manifest.yaml", "UTF-8"),
     ],
@@ -151,7 +151,7 @@ def test_a_repetition_that_two_files_claim_is_an_error() -> None:
 
     found = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
 
-    assert [(note.place, "x.out is step measure" in note.message) for note in found.errors] == [("y.out", True)]
+    assert [(note.place, "x.out is already step measure" in note.message) for note in found.errors] == [("y.out", True)]
 
 
 def test_files_that_nobody_understands_are_left_out_with_a_word() -> None:
@@ -250,13 +250,13 @@ def link() -> bytes:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: zipped(**{"../../etc/cron.d/x": b"x"}), "no path inside a folder"),
-        (lambda: zipped(**{"/etc/passwd": b"x"}), "no path inside a folder"),
-        (lambda: zipped(**{"C:\\x": b"x"}), "no path inside a folder"),
-        (lambda: zipped(**{"a//b": b"x"}), "no path inside a folder"),
-        (lambda: zipped(**{"a\x1b[2J.out": b"x"}), "cannot be kept"),
-        (lambda: zipped(**{"x" * 400: b"x"}), "cannot be kept"),
-        (lambda: zipped(**{"inner.zip": zipped(a=b"x")}), "a zip within a zip"),
+        (lambda: zipped(**{"../../etc/cron.d/x": b"x"}), "not a path inside a folder"),
+        (lambda: zipped(**{"/etc/passwd": b"x"}), "not a path inside a folder"),
+        (lambda: zipped(**{"C:\\x": b"x"}), "not a path inside a folder"),
+        (lambda: zipped(**{"a//b": b"x"}), "not a path inside a folder"),
+        (lambda: zipped(**{"a\x1b[2J.out": b"x"}), "cannot be stored"),
+        (lambda: zipped(**{"x" * 400: b"x"}), "cannot be stored"),
+        (lambda: zipped(**{"inner.zip": zipped(a=b"x")}), "a zip inside a zip"),
         (lambda: zipped(**{f"{n}.out": b"" for n in range(files.MOST_FILES + 1)}), "files; at most"),
         (link, "symbolic link"),
         (bomb, "more than"),

@@ -213,7 +213,7 @@ def test_without_logs_of_transactions_no_percentile_is_known(admin: User) -> Non
 def test_a_closed_loop_bears_its_badge(admin: User) -> None:
     (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin)))
 
-    assert found.sentence.startswith("Closed loop: latencies leave out the time that transactions wait behind a stall")
+    assert found.sentence.startswith("Closed loop: latencies exclude the time that transactions wait behind a stall")
 
 
 def test_an_open_loop_has_none(admin: User) -> None:
@@ -268,7 +268,7 @@ def test_the_intervals_of_an_extended_campaign_hold_at_any_look(admin: User) -> 
     table = campaign_table(planned)
 
     after = table.levels[1]
-    assert (before.relative_low or 0) > (after.relative_low or 0) and after.method.endswith("for unplanned looks")
+    assert (before.relative_low or 0) > (after.relative_low or 0) and after.method.endswith("for unplanned analyses")
     assert table.unplanned_look == "extended after its first results"
 
 
@@ -306,7 +306,7 @@ def test_page_and_api_say_the_same(client: Client, admin: User) -> None:
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
     assert [each["sentence"] for each in told] == [each.sentence for each in judgements(campaign)]
-    assert "What the data say" in page
+    assert "Findings" in page
     assert all(escape(each["sentence"]) in page for each in told)
 
 

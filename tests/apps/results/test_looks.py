@@ -177,7 +177,9 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_what_did_not_begin_is_f
         run_block(campaign, block)
 
     assert campaign.state == Campaign.State.FINISHED and campaign.ended_at is not None
-    assert campaign.state_reason.startswith("look 2 of 8, after 4 blocks: it is narrow enough (2 cpus against 1 cpu, ")
+    assert campaign.state_reason.startswith(
+        "interim analysis 2 of 8, after 4 blocks: the interval is narrow enough (2 cpus against 1 cpu, "
+    )
     assert campaign.state_reason.endswith("; 12 planned runs did not begin")
     assert set(campaign.runs.values_list("outcome", flat=True)) == {"ok"}
     assert [look.met for look in campaign.looks.all()] == [False, True]
@@ -280,7 +282,9 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
 
     assert (row.relative_low, row.relative_high) == (seen.found["low"], seen.found["high"])
     assert (told["look"]["number"], told["look"]["of"]) == (2, 8)
-    assert "Look 2 of 8, alpha spent 0.026 of 0.05" in page and "Ended early: look 2 of 8" in page
+    assert (
+        "Interim analysis 2 of 8, alpha spent 0.026 of 0.05" in page and "Ended early: interim analysis 2 of 8" in page
+    )
     assert queries.evidence(campaign)["table"]["look"]["found"] == seen.found
 
 

@@ -120,7 +120,7 @@ def test_memory_of_one_node_is_a_row_that_says_so(browser: Client, run: Run) -> 
     found = figure(browser, run, panel=USED)
 
     assert (found["data"][0]["y"], found["data"][0]["z"]) == (["node0.MemUsed"], [[2.0] * 3])
-    assert "memory used per node (GiB), of the only node" in [each["text"] for each in found["layout"]["annotations"]]
+    assert "memory used per node (GiB), single node" in [each["text"] for each in found["layout"]["annotations"]]
     assert found["layout"]["yaxis"]["ticktext"] == ["node0"]
 
 

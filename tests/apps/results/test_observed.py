@@ -130,7 +130,7 @@ def test_the_page_lists_panels_checkpoints_totals_and_costs(run: Run, browser: C
     assert 'value="pressure.pressure" checked' in text and 'value="postgresql.WAL" data-unasked>' in text
     assert "?panel=pressure.pressure" in page.context["figure"]
     assert "UPDATE pgbench_branches SET &lt;b&gt;" in text
-    for heading in ("Checkpoints", "What PostgreSQL counted", "What measuring cost"):
+    for heading in ("Checkpoints", "Statistics of PostgreSQL", "Cost of measuring"):
         assert heading in text
 
 

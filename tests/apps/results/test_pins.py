@@ -54,15 +54,15 @@ def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaig
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("https://example.org/compare/", "is no address within this server"),
-        ("//example.org/compare/", "is no address within this server"),
-        ("/\\example.org/", "is no address within this server"),
-        ("javascript:alert(1)", "is no address within this server"),
-        ("compare/", "is no address within this server"),
-        ("/compare/\n", "is no address within this server"),
-        ("/compare/?figure=%00", "is no address within this server"),
-        ("/compare/?of=" + "A" * 3000, "is no address within this server"),
-        ("/nowhere/", "is no page here"),
+        ("https://example.org/compare/", "is not an address of this server"),
+        ("//example.org/compare/", "is not an address of this server"),
+        ("/\\example.org/", "is not an address of this server"),
+        ("javascript:alert(1)", "is not an address of this server"),
+        ("compare/", "is not an address of this server"),
+        ("/compare/\n", "is not an address of this server"),
+        ("/compare/?figure=%00", "is not an address of this server"),
+        ("/compare/?of=" + "A" * 3000, "is not an address of this server"),
+        ("/nowhere/", "does not exist"),
         ("/hosts/", "is a page without a chart"),
         ("/api/v1/runs/", "is a page without a chart"),
     ],
@@ -80,17 +80,17 @@ def test_a_bad_address_is_named_with_what_would_be_accepted(address: str, why: s
 def test_what_is_not_there_is_refused_by_what_is_asked_for(campaign: Campaign, run: Run) -> None:
     page, ran = (reverse(name, args=[of.pk]) for name, of in (("campaign_detail", campaign), ("run_detail", run)))
     refusals = {
-        (reverse("run_detail", args=[campaign.pk]), ""): f"there is no run {campaign.pk}",
-        (reverse("campaign_detail", args=[run.pk]), ""): f"there is no campaign {run.pk}",
-        (page, "nines"): "'nines' is no chart of that page",
-        (f"{page}?host=0", ""): "host='0' is no host of Caches and huge pages",
-        (explorer(campaign, "?x=phase"), ""): "'phase' is not known here",
-        (f"{reverse('compare')}?of=host:nowhere&of=host:there", ""): "'host:nowhere' is not known",
-        (f"{ran}?from=9&to=2", ""): "from=9 is not before to=2",
-        (f"{ran}?panel=gpu", ""): "panel='gpu' is not of that run",
+        (reverse("run_detail", args=[campaign.pk]), ""): f"run {campaign.pk} does not exist",
+        (reverse("campaign_detail", args=[run.pk]), ""): f"campaign {run.pk} does not exist",
+        (page, "nines"): "'nines' is not a chart of that page",
+        (f"{page}?host=0", ""): "host='0' is not a host of Caches and huge pages",
+        (explorer(campaign, "?x=phase"), ""): "'phase' does not exist here",
+        (f"{reverse('compare')}?of=host:nowhere&of=host:there", ""): "'host:nowhere' does not exist",
+        (f"{ran}?from=9&to=2", ""): "from=9 must be less than to=2",
+        (f"{ran}?panel=gpu", ""): "panel='gpu' is not a panel of that run",
         (f"{ran}?step=measure", "heat"): "step='measure' has no latency over time",
-        ("/hosts/nowhere/", ""): "there is no host nowhere",
-        (f"/hosts/{run.host}/?baseline=abc", ""): f"baseline='abc' was not run again and again on {run.host}",
+        ("/hosts/nowhere/", ""): "host nowhere does not exist",
+        (f"/hosts/{run.host}/?baseline=abc", ""): f"baseline='abc' was not run repeatedly on {run.host}",
     }
 
     for (address, chart), why in refusals.items():
@@ -165,9 +165,9 @@ def test_charts_move_by_one_place_and_not_beyond_the_ends(campaign: Campaign, op
     pins.move(one, "down", by=operator)
 
     assert [each.title for each in pins.dashboard()] == ["3", "1", "2"]
-    with pytest.raises(PlanError, match="3 is first already"):
+    with pytest.raises(PlanError, match="3 is already first"):
         pins.move(three, "up", by=operator)
-    with pytest.raises(PlanError, match="2 is last already"):
+    with pytest.raises(PlanError, match="2 is already last"):
         pins.move(two, "down", by=operator)
 
 
@@ -187,7 +187,7 @@ def test_a_full_dashboard_takes_no_more_but_keeps_views(
     monkeypatch.setattr(pins, "MOST", 1)
     pins.pin(by=operator, address=explorer(campaign))
 
-    with pytest.raises(PlanError, match="it has 1 charts"):
+    with pytest.raises(PlanError, match="it already has 1 charts"):
         pins.pin(by=operator, address=explorer(campaign))
 
     pins.pin(by=operator, address=explorer(campaign), dashboard=False)
@@ -295,7 +295,7 @@ def test_a_pin_whose_thing_or_page_or_chart_is_gone_says_so_and_can_be_removed(
     page = client.get(reverse("dashboard"))
 
     assert page.status_code == 200
-    assert page.content.decode().count("Nothing can be drawn") == len(gone)
+    assert page.content.decode().count("The chart cannot be drawn") == len(gone)
     assert client.get(reverse("pin_list")).status_code == 200
     for pin in Pin.objects.all():
         assert client.get(reverse("pin_edit", args=[pin.pk])).status_code == 200
@@ -350,5 +350,5 @@ def test_the_api_says_what_address_it_would_take(operator: User) -> None:
     answer = browser(operator).post("/api/v1/pins/", {"address": "https://example.org/"})
 
     assert answer.status_code == 400
-    assert "is no address within this server" in str(answer.json())
+    assert "is not an address of this server" in str(answer.json())
     assert "/compare/?of=A&of=B" in str(answer.json())

@@ -30,7 +30,7 @@ def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
         (
             [look("before", "always")],
             "not_in_effect",
-            "enabled should have been never and was always before the measurement",
+            "enabled should have been never but was always before the measurement",
         ),
         (
             [look("before", "never"), look("after", "always")],
@@ -40,7 +40,7 @@ def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
         (
             [look("before", "never"), look("during", "always", "backend")],
             "drifted",
-            "does not count. backend should have been never and was always during the measurement",
+            "does not count. backend should have been never but was always during the measurement",
         ),
         ([], "unproven", "Not verified: transparent_huge_pages"),
     ],

@@ -77,7 +77,7 @@ def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[s
     chart = client.get(reverse("run_detail", args=[team["conflict_run"].pk])).content.decode()
     page = settings_of(client, team["conflict_run"]).content.decode()
 
-    assert "Somebody else changed the host during this run" in chart
+    assert "Another user or program changed the host during this run" in chart
     assert "left alone" in page and "/proc/sys/vm/swappiness" in page
 
 

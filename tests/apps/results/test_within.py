@@ -64,7 +64,8 @@ def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
 
     assert (row.steady, row.data["warm_up_s"]) == (True, 20)
     assert said(row, "warm-up") == [
-        "Steady after 20 s of its 120 s. What the tool told is of all of it, -1.33 % from the rate of the steady part."
+        "Steady after 20 s of 120 s. The tool's figure covers the whole run, warm-up included: "
+        "-1.33 % from the steady rate."
     ]
     assert within.told([row], [])[0].tone == "warning"  # half of the margin, and more
 
@@ -74,8 +75,8 @@ def test_a_run_that_is_steady_from_the_start_says_so(run: Run) -> None:
 
     row = judged(run)
 
-    assert said(row, "warm-up") == ["Steady from the first of its 100 s on."]
-    assert said(row, "stalls")[0].startswith("It never stalled; ")
+    assert said(row, "warm-up") == ["Steady from the start of its 100 s."]
+    assert said(row, "stalls")[0].startswith("No stalls; ")
     assert not row.trending
 
 
@@ -85,7 +86,7 @@ def test_a_run_that_never_settles_is_told(run: Run) -> None:
     row = judged(run)
 
     assert row.steady is False
-    assert said(row, "warm-up")[0].startswith("No steady state within its 100 s")
+    assert said(row, "warm-up")[0].startswith("No steady state within 100 s")
 
 
 def test_a_slow_slide_after_the_warm_up_is_told(run: Run) -> None:
@@ -105,7 +106,7 @@ def test_stalls_are_told_with_their_place(run: Run) -> None:
     row = judged(run)
 
     assert (row.stalled_s, row.data["stalls"]) == (4, [[40, 43], [70, 71]])
-    assert said(row, "stalls")[0].startswith("It stood still for 4 s in 2 stalls, first at 40 s; 4.")
+    assert said(row, "stalls")[0].startswith("Stalled for 4 s in 2 stalls, first at 40 s; 4.")
 
 
 def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
@@ -119,7 +120,7 @@ def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
     assert (row.data["warm_up_s"], row.data["checkpoints"], row.few_checkpoints) == (0, 2, False)
     assert row.data["depth"] == pytest.approx(0.4, abs=0.001)
     (sentence,) = said(row, "checkpoints")
-    assert sentence.startswith("During checkpoints its rate was -") and sentence.endswith("(2 whole checkpoints).")
+    assert sentence.startswith("During checkpoints, the rate was -") and sentence.endswith("(2 complete checkpoints).")
 
 
 def test_a_load_that_writes_needs_two_checkpoints(run: Run) -> None:
@@ -130,7 +131,7 @@ def test_a_load_that_writes_needs_two_checkpoints(run: Run) -> None:
 
     assert row.few_checkpoints
     assert said(row, "checkpoints")[0].startswith(
-        "It writes, and saw no whole checkpoints: what checkpoints cost shows"
+        "The step writes but had no complete checkpoints; the cost of checkpoints needs 2 cycles."
     )
 
 
@@ -148,7 +149,9 @@ def test_few_samples_say_that_they_are_few(run: Run) -> None:
     row = judged(run)
 
     assert row.steady is None
-    assert said(row, "warm-up") == ["Too short to tell a warm-up from noise: 20 samples at 1 s, and 60 are the least."]
+    assert said(row, "warm-up") == [
+        "Too short to separate a warm-up from noise: 20 samples at 1 s, but at least 60 are needed."
+    ]
 
 
 def test_the_directions_of_fio_add_up(run: Run) -> None:
@@ -170,7 +173,9 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
 
     (found,) = within.told([], rows)
 
-    assert found.sentence.startswith("p99 of step measure is > limit: 2.00 % of its transactions were skipped")
+    assert found.sentence.startswith(
+        "p99 of step measure exceeds the latency limit: 2.00 % of its transactions were skipped"
+    )
 
 
 def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: User) -> None:

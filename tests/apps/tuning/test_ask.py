@@ -39,5 +39,5 @@ def test_the_button_swaps_in_what_the_host_answered(host: Host, admin: User, cli
     answer = client.post(reverse("dry_run"), asked, headers={"HX-Request": "true"})
 
     page = answer.content.decode()
-    assert "as the host answered now" in page and "<html" not in page
-    assert "What the host finds now" in page
+    assert "read from the host now" in page and "<html" not in page
+    assert "Current state of each setting" in page

@@ -15,10 +15,10 @@ HOURLY_S = 3600
 
 
 class Command(BaseCommand):
-    help = "Do all periodic work once: runs that are due, results, hosts, decisions, notifications, what to forget."
+    help = "Do all periodic work once: due runs, results, hosts, decisions, notifications and clean-up."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--until-done", action="store_true", help="go on until no campaign is running")
+        parser.add_argument("--until-done", action="store_true", help="continue until no campaign is running")
 
     def handle(self, *args: Any, **options: Any) -> None:
         current_app.loader.import_default_modules()

@@ -20,8 +20,10 @@ from stats.model import POINTS_ONLY_BELOW
 OPEN = 5
 # The scan of more runs takes longer than a page may take.
 MOST_RUNS = 2000
-TOO_FEW = f"Too few runs to tell what changed: a comparison needs {POINTS_ONLY_BELOW} of each level."
-FEW_BLOCKS = f"Too few blocks to tell what changed: a comparison needs {POINTS_ONLY_BELOW} with runs of both levels."
+TOO_FEW = f"Too few runs to compare other figures: a comparison needs {POINTS_ONLY_BELOW} of each level."
+FEW_BLOCKS = (
+    f"Too few blocks to compare other figures: a comparison needs {POINTS_ONLY_BELOW} with runs of both levels."
+)
 TOO_MANY = f"Not compared: more than {MOST_RUNS:,} runs."
 
 

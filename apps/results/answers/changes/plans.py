@@ -60,7 +60,7 @@ def difference(gone: str, added: str) -> str:
         return f"{gone} becomes {added}"
     if gone or added:
         return f"without {gone}" if gone else f"{added} is added"
-    return "the same nodes in another order"
+    return "the same nodes in a different order"
 
 
 def _only_in(plans: Sequence[str], others: Sequence[str]) -> str:

@@ -92,8 +92,8 @@ def loops(asked: Asked) -> Iterator[Judgement]:
         return
     where = "" if len(closed) == len(told) else f" at {first_of(closed)}"
     sentence = (
-        f"Closed loop{where}: latencies leave out the time that transactions wait behind a stall (coordinated "
-        "omission). Set a rate to measure them."
+        f"Closed loop{where}: latencies exclude the time that transactions wait behind a stall (coordinated "
+        "omission). Set a rate to measure it."
     )
     yield Judgement("closed loop", sentence, "warning", {"levels": closed})
 

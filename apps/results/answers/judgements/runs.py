@@ -65,8 +65,8 @@ def unlike(asked: Asked) -> Iterator[Judgement]:
 def extended(extension: Mapping[str, Any]) -> str:
     """The warning that runs were added to a campaign after its first results."""
     return (
-        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results. The 95 % CIs are "
-        "wider, so that they hold however many runs are added."
+        f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results. The 95 % CIs "
+        "are wider so that they hold however many runs are added."
     )
 
 

@@ -24,19 +24,17 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, zips, or one folder")
-        parser.add_argument("--by", required=True, metavar="USER", help="who imports: an operator")
-        parser.add_argument("--campaign", dest="name", help="its name")
-        parser.add_argument("--question", help="what a reader of the result asks")
-        parser.add_argument("--host", help="where it was measured")
-        parser.add_argument("--metric", help="the figure that levels are compared by")
+        parser.add_argument("--by", required=True, metavar="USER", help="the importing user: an operator")
+        parser.add_argument("--campaign", dest="name", help="name of the campaign")
+        parser.add_argument("--question", help="the question that the results answer")
+        parser.add_argument("--host", help="the host of the measurements")
+        parser.add_argument("--metric", help="the figure to compare")
+        parser.add_argument("--delta", type=float, help="the margin as a fraction; default: 0.02")
+        parser.add_argument("--pattern", help="pattern of levels in file names, such as {policy}-{n}.out")
         parser.add_argument(
-            "--delta", type=float, help="the margin that matters, as a share; 0.02 where it is not given"
+            "--mapping", type=Path, help="all of these options, and columns, as a JSON file; see docs/importing.md"
         )
-        parser.add_argument("--pattern", help="levels out of file names, such as {policy}-{n}.out")
-        parser.add_argument(
-            "--mapping", type=Path, help="all of this, and columns, as a JSON file; see docs/importing.md"
-        )
-        parser.add_argument("--look", action="store_true", help="only print what was understood")
+        parser.add_argument("--look", action="store_true", help="only show how the files are understood")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -48,7 +46,7 @@ class Command(BaseCommand):
         by = User.objects.get(username=options["by"])
         kept, new = services.upload(_uploads(options["paths"]), by=by)
         if kept.campaign_id:
-            self.stdout.write(f"imported before: campaign {kept.campaign_id}. Nothing was changed.")
+            self.stdout.write(f"already imported: campaign {kept.campaign_id}. Nothing was changed.")
             return
         services.say(kept, _mapping(options), by=by)
         self._tell(services.preview(kept))

@@ -18,10 +18,10 @@ from apps.results.runs.step_means import step_means
 
 
 class Command(BaseCommand):
-    help = "Find warm-up, trend, stalls, means of collectors and figures per transaction of runs of an older release."
+    help = "Compute warm-up, trend, stalls, collector means and figures per transaction for runs of an older release."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--all", action="store_true", help="again, of every run")
+        parser.add_argument("--all", action="store_true", help="recompute them for every run")
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=RATES)
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             self._judge(Run.objects.select_related("campaign").get(pk=key))
         # What is kept of a campaign has a key of its runs, which are what they were.
         Kept.objects.all().delete()
-        self.stdout.write(f"{len(keys)} runs were looked at")
+        self.stdout.write(f"{len(keys)} runs processed")
 
     @transaction.atomic
     def _judge(self, run: Run) -> None:

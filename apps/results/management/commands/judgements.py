@@ -14,11 +14,11 @@ from apps.results.answers.sentences import by_topic
 
 
 class Command(BaseCommand):
-    help = "Print what the data of a campaign say, topic by topic, in the sentences of its page."
+    help = "Print the findings of a campaign by topic, in the sentences of its page."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("campaign", type=UUID, help="its id, as its address has it")
-        parser.add_argument("--json", action="store_true", help="with the figures, as the API tells them")
+        parser.add_argument("campaign", type=UUID, help="id of the campaign, as in its address")
+        parser.add_argument("--json", action="store_true", help="include the figures, as in the API")
 
     def handle(self, *args: Any, **options: Any) -> None:
         campaign = Campaign.objects.select_related("workload").filter(pk=options["campaign"]).first()

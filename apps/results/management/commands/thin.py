@@ -11,20 +11,16 @@ from apps.results.store import retention
 
 
 class Command(BaseCommand):
-    help = "Thin the series of runs that ended long ago; their measurements, judgements and outputs stay as they are."
+    help = "Thin the time series of old runs. Measurements, analyses and raw outputs are kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--days", type=int, default=settings.RETAIN_DAYS, help="PROVING_RETAIN_DAYS where not given"
-        )
-        parser.add_argument(
-            "--step", type=float, default=settings.RETAIN_STEP_S, help="seconds for each sample that stays"
-        )
-        parser.add_argument("--dry-run", action="store_true", help="tell what would become of it, and write nothing")
+        parser.add_argument("--days", type=int, default=settings.RETAIN_DAYS, help="default: PROVING_RETAIN_DAYS")
+        parser.add_argument("--step", type=float, default=settings.RETAIN_STEP_S, help="seconds per remaining sample")
+        parser.add_argument("--dry-run", action="store_true", help="show what would change, without writing")
 
     def handle(self, *, days: int, step: float, dry_run: bool, **_: Any) -> None:
         if days < 1:
-            raise CommandError("--days: at least 1; PROVING_RETAIN_DAYS is not set, so that everything is kept")
+            raise CommandError("--days: at least 1; PROVING_RETAIN_DAYS is not set, so everything is kept")
         if step <= 0:
             raise CommandError(f"--step: {step:g} is not above 0")
         told = retention.thin(days, step, dry_run=dry_run)
