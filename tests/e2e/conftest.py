@@ -25,6 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"  # pixels; above 0 the page scrolls sideways
 SCREENSHOTS = Path(__file__).parents[2] / "var" / "screenshots"
 # Playwright's own event loop makes Django think that it is called from asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

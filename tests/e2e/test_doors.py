@@ -13,10 +13,9 @@ from apps.accounts.models import Role
 from apps.accounts.team import people
 from tests import populate
 from tests.e2e.axe import violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import OVERFLOW, shot
 
 pytestmark = pytest.mark.e2e
-OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

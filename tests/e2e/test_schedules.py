@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Page
@@ -17,8 +16,8 @@ from apps.campaigns.models import Schedule, Slot
 from apps.hosts.models import Facts
 from apps.results.answers import regressions
 from tests import populate
-from tests.e2e.conftest import shot
-from tests.e2e.test_walk import OPTIONS, OVERFLOW
+from tests.e2e.axe import WCAG, violations
+from tests.e2e.conftest import OVERFLOW, shot
 from tests.factories import make_campaign, make_host, make_schedule
 from tests.scheduled import PAST, WORKDAYS, measured
 
@@ -72,7 +71,6 @@ def test_the_pages_of_a_schedule_fit_and_are_accessible(
         page.goto(address)
         page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
         shot(page, f"{name}-history-{width}-{theme}")
-        found = Axe().run(page, options=OPTIONS).response["violations"]
-        assert (name, [each["id"] for each in found]) == (name, [])
+        assert (name, violations(page, *WCAG)) == (name, [])
         assert page.evaluate(OVERFLOW) <= 0, name
     assert page.said == []  # type: ignore[attr-defined]

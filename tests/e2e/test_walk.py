@@ -11,11 +11,10 @@ from playwright.sync_api import Page
 
 from tests import fleets
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import OVERFLOW, shot
 from tests.pages import pages, pages_of_fleets
 
 pytestmark = pytest.mark.e2e
-OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"
 REFLOW_S = 3.0
 # axe takes longer than the page: both themes and both widths once.
 AXE = [(1280, "light"), (390, "dark")]
