@@ -36,6 +36,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.tier is None:  # workers are told what the first process found
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
         config.option.tier = "fast" if whole_suite else "all"
+    if not hasattr(config, "workerinput"):
+        _refuse_missing(config)
+
+
+def _refuse_missing(config: pytest.Config) -> None:
+    """pytest itself finds a mistyped path in its workers, whose message is lost: the session would be empty."""
+    for named in config.args:
+        file = config.invocation_params.dir / named.partition("::")[0]
+        if not file.exists():
+            raise pytest.UsageError(f"there is no file or folder {file}")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
