@@ -26,17 +26,17 @@ def agent_id() -> str:
 
 VERBS = {
     "rpc": "answer requests on stdin",
-    "run": "carry out one submitted run (for systemd)",
-    "boot": "put persistent settings back before services start (for systemd)",
-    "guard": "put back what a dead run left, go on after a planned restart; says what it did",
-    "status": "who supervises here, and which runs are known",
+    "run": "execute one submitted run (for systemd)",
+    "boot": "restore persistent settings before services start (for systemd)",
+    "guard": "restore what interrupted runs left, continue after a planned restart, and report the actions",
+    "status": "active supervisor and known runs",
     "install": "install the systemd units",
     "uninstall": "remove them",
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="agent", description="Runs PostgreSQL benchmarks and puts the host back")
+    parser = argparse.ArgumentParser(prog="agent", description="Runs PostgreSQL benchmarks and restores the host")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name, words in VERBS.items():
         verb = verbs.add_parser(name, help=words)
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> None:
 
     spool = Spool(args.spool.absolute(), System())
     if spool.wait_host(HAND_OVER_S) is None:
-        sys.exit("another run holds this host")
+        sys.exit("another run is using this host")
     Session(spool, spool.need(args.run), agent_id()).execute()
 
 

@@ -34,14 +34,16 @@ def guard(root: Path, agent_id: str) -> None:
         _say(f"run {status['run']}: {_end(status)}", *(f"  {line}" for line in status["did"]))
     waiting = [job.run for job in agent.spool.unsealed()]
     if not found:
-        _say(f"run {waiting[0]} is under way" if waiting else "nothing to put back")
+        _say(f"run {waiting[0]} is active" if waiting else "nothing to restore")
     sys.exit(1 if any(status["clean"] is False for status in found) else 0)
 
 
 def _end(status: Record) -> str:
     if status["clean"] is None:
         return f"{status['state']} {status['step']}".strip()
-    return "the host is as it was" if status["clean"] else "the host is NOT as it was: put it right, and try again"
+    return (
+        "the host is restored" if status["clean"] else "the host is NOT restored: restore it manually, then try again"
+    )
 
 
 def boot(root: Path, agent_id: str) -> None:
@@ -51,7 +53,7 @@ def boot(root: Path, agent_id: str) -> None:
     with spool.verbs():
         lock = spool.lock_host()
         if lock is None:
-            sys.exit("a run is alive; it puts back what it changed when it ends")
+            sys.exit("a run is active; it restores its changes when it ends")
         for job in spool.unsealed():
             if reboot.verdict(job, spool.system).what == "dead":
                 _say(f"run {job.run}", *(f"  {line}" for line in _restore_files(job, spool.system)))
@@ -62,7 +64,7 @@ def _restore_files(job: Job, system: System) -> list[str]:
     journal = Journal(job, system)
     before = journal.log.seq
     unproven = journal.restore("persistent")[1]
-    return told(journal, before) + [f"not put back: {each}" for each in unproven]
+    return told(journal, before) + [f"not restored: {each}" for each in unproven]
 
 
 def status(root: Path, agent_id: str) -> None:
@@ -71,7 +73,7 @@ def status(root: Path, agent_id: str) -> None:
     _say(f"agent {agent_id}, level {spool.system.level()}", f"systemd units: {units.state(spool, agent_id)}")
     for job in spool.jobs():
         known = job.status(alive=not job.sealed)
-        dirty = ", the host is NOT as it was" if job.dirty else ""
+        dirty = ", the host is NOT restored" if job.dirty else ""
         _say(" ".join(filter(None, ["run", job.run, known["state"], known["step"], known["outcome"]])) + dirty)
 
 

@@ -40,7 +40,7 @@ class Unplannable(PlanFailure):
     """`field` cannot be `value` on this host; `accepted` says in words what could be."""
 
     def __init__(self, field: str, value: Any, accepted: str, hint: str = "") -> None:
-        super().__init__(f"{field}: {value!r} is not possible; accepted: {accepted}", hint, field=field)
+        super().__init__(f"{field}: {value!r} is not accepted; accepted: {accepted}", hint, field=field)
         self.field, self.value, self.accepted = field, value, accepted
         self.details.update(value=value, accepted=accepted)
 
@@ -55,7 +55,7 @@ class NotApplied(HostFailure):
     outcome = "not_in_effect"
 
     def __init__(self, name: str, wanted: Any, found: Any, hint: str = "") -> None:
-        super().__init__(f"{name} is not in effect: wanted {wanted}, found {found}", hint)
+        super().__init__(f"{name} is not in effect: it should be {wanted}, but is {found}", hint)
         self.details.update(setting=name, wanted=wanted, found=found)
 
 

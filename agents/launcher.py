@@ -39,7 +39,7 @@ def check_owner(path: str) -> None:
     while True:
         about = os.lstat(place)
         if about.st_uid != 0 or (about.st_mode & 0o022 and not about.st_mode & 0o1000):
-            raise stop(f"{place} must belong to root, and no other account may write to it")
+            raise stop(f"{place} must belong to root, and no other account can be allowed to write to it")
         if place == "/":
             return
         place = os.path.dirname(place)
@@ -78,10 +78,10 @@ def verify(statement: bytes, signature: str, agent: bytes, status: int) -> "tupl
     done = subprocess.run(argv, input=statement, capture_output=True, env={"PATH": PATH}, timeout=30)
     if done.returncode:
         said = (done.stdout + done.stderr).decode(errors="replace").strip()[-300:]
-        raise stop(f"no key that is trusted here made this signature, or it was revoked: {said}", status)
+        raise stop(f"the signature is not from a trusted key, or the key was revoked: {said}", status)
     signed = STATEMENT.fullmatch(statement)
     if signed is None or signed[2].decode() != hashlib.sha256(agent).hexdigest():
-        raise stop("the signature is that of another agent", status)
+        raise stop("the signature belongs to another agent", status)
     return int(signed[1]), signed[2].decode()
 
 
@@ -96,7 +96,7 @@ def install() -> None:
     write("incoming.sig", signature)
     serial, sha256 = verify(statement, os.path.join(STORE, "incoming.sig"), agent, 1)
     if serial < newest():
-        raise stop(f"serial {serial} is older than {newest()}, which was installed here")
+        raise stop(f"serial {serial} is older than {newest()}, which is installed here")
     for suffix, data in (("pyz", agent), ("sig", signature), ("statement", statement)):
         write(f"{sha256}.{suffix}", data)
     write("newest", b"%d" % serial)
@@ -108,9 +108,9 @@ def run(sha256: str, arguments: "list[str]") -> None:
     signature = os.path.join(STORE, f"{sha256}.sig")
     serial, signed = verify(statement, signature, agent, SEND)
     if signed != sha256:
-        raise stop("the signature is that of another agent", SEND)
+        raise stop("the signature belongs to another agent", SEND)
     if serial < newest() and (arguments[0] != "run" or "SUDO_UID" in os.environ):
-        raise stop(f"serial {serial} is older than {newest()}, which was installed here", SEND)
+        raise stop(f"serial {serial} is older than {newest()}, which is installed here", SEND)
     environment = {
         "PATH": PATH,
         "LANG": "C.UTF-8",

@@ -124,7 +124,7 @@ class Agent:
         if known:
             return self._resubmit(known, epoch, digest)
         if protocol.digest(spec) != digest:
-            raise PlanFailure(f"the digest of run {run} is not that of its spec", "send digest(spec)")
+            raise PlanFailure(f"the digest of run {run} does not match its spec", "send digest(spec)")
         from . import facts
         from .run.planning import check_spec
 
@@ -150,7 +150,7 @@ class Agent:
 
     def _resubmit(self, job: Job, epoch: int, digest: str) -> Record:
         if job.order["digest"] != digest:
-            raise PlanFailure(f"run {job.run} was submitted before with another spec", "give the run a new uuid")
+            raise PlanFailure(f"run {job.run} was already submitted with another spec", "use a new uuid")
         self._recover()
         with self.spool.verbs():
             self.spool.raise_epoch(epoch)
@@ -162,18 +162,22 @@ class Agent:
         lock = self._lock_free_host()
         if lock is None:
             busy = ", ".join(job.run for job in self.spool.unsealed())
-            raise HostFailure(f"run {run} must wait: run {busy} is under way on this host", "submit when it is sealed")
+            raise HostFailure(
+                f"run {run} must wait: run {busy} is active on this host", "submit it when that run is sealed"
+            )
         self._recover_dead(lock)
         waiting = [job.run for job in self.spool.unsealed()]
         if waiting:
             os.close(lock)
-            raise HostFailure(f"run {run} must wait: run {waiting[0]} restarts this host, or begins", "submit later")
+            raise HostFailure(
+                f"run {run} must wait: run {waiting[0]} is restarting this host or starting", "submit later"
+            )
         dirty = [job.run for job in self.spool.jobs() if job.dirty]
         if dirty:
             os.close(lock)
             raise HostFailure(
-                f"this host is quarantined: after run {', '.join(dirty)} it could not be put back",
-                "look at that run's manifest, put the host right, then call restore",
+                f"this host is quarantined: it could not be restored after run {', '.join(dirty)}",
+                "see the manifest of that run, restore the host, then call restore",
                 dirty=dirty,
             )
         return lock
@@ -209,7 +213,7 @@ class Agent:
                 # On record before it is tried: a host that fails while resuming is not restarted into it again.
                 job.log("state.jsonl").append({"state": "APPLYING", "step": job.states()[-1]["step"]})
                 self._launch(self.spool, job, lock, self._id)
-                return [*done, {**self._status(job), "did": ["the run goes on after the planned restart"]}]
+                return [*done, {**self._status(job), "did": ["the run continues after the planned restart"]}]
             if what == "dead" and not units.coming(self.spool, job):
                 done.append(self._put_back(job))
         return done
@@ -300,7 +304,7 @@ class Agent:
     def _sealed(self, run: str) -> Job:
         job = self.spool.need(run)
         if not job.sealed:
-            raise PlanFailure(f"run {run} is not sealed yet", "read its events until sealed")
+            raise PlanFailure(f"run {run} is not sealed yet", "read its events until it is sealed")
         return job
 
     def restore(self) -> Record:
@@ -321,7 +325,7 @@ class Agent:
 
         before = Journal(job, self.system).log.seq
         unproven = clean_again(self.spool, job)
-        did = told(Journal(job, self.system), before) + [f"still not put back: {each}" for each in unproven]
+        did = told(Journal(job, self.system), before) + [f"still not restored: {each}" for each in unproven]
         return {**self._status(job), "clean": not unproven, "did": did}
 
     def install(self) -> Record:
@@ -338,7 +342,7 @@ class Agent:
     def purge(self, run: str) -> Record:
         job = self.spool.need(run)
         if not (job.path / "ack.json").exists() or job.dirty:
-            reason = "left the host dirty" if job.dirty else "was not acknowledged"
+            reason = "left the host unrestored" if job.dirty else "was not acknowledged"
             raise PlanFailure(f"run {run} {reason}", "ack it first" if not job.dirty else "restore first")
         job.forget()
         return {}
@@ -348,7 +352,7 @@ def _inside(job: Job, path: str) -> Path:
     root = Path(os.path.realpath(job.path))
     found = Path(os.path.realpath(root / path))
     if root not in found.parents:
-        raise PlanFailure(f"{path!r} is not a file of run {job.run}", "give a path as in the manifest")
+        raise PlanFailure(f"{path!r} is not a file of run {job.run}", "use a path from the manifest")
     return found
 
 

@@ -36,7 +36,7 @@ class ClientVersion:
 
 def _refuse(version: str) -> HttpResponseBase:
     body = {
-        "title": f"proving {version} does not fit this server, which is version {settings.VERSION}",
+        "title": f"proving {version} is not compatible with this server, version {settings.VERSION}",
         "status": UPGRADE_REQUIRED,
         "field": "User-Agent",
         "hint": f"install proving {series(settings.VERSION)}, the version of the server",

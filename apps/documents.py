@@ -52,7 +52,7 @@ class StrictLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read: write it out", problem_mark=mark)
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported: repeat the value", problem_mark=mark)
         if self.depth == self.deepest:
             raise yaml.MarkedYAMLError(problem=f"it is nested deeper than {self.deepest} levels", problem_mark=mark)
         self.depth += 1
@@ -65,16 +65,14 @@ class StrictLoader(yaml.SafeLoader):
         for key, _ in node.value:
             self.accept_key(key)
             if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} stands twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} appears twice", problem_mark=key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
     def accept_key(self, key: Any) -> None:
         """MarkedYAMLError for a key that is no scalar."""
         if not isinstance(key, yaml.ScalarNode):
-            raise yaml.MarkedYAMLError(
-                problem="a key is a list or a mapping: write a text", problem_mark=key.start_mark
-            )
+            raise yaml.MarkedYAMLError(problem="a key is a list or a mapping: use text", problem_mark=key.start_mark)
 
 
 def read_yaml(text: str, loader: type[StrictLoader] = StrictLoader) -> Any:

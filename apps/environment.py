@@ -48,7 +48,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         value, origin = self._read(name)
         if not value:
             if default is None:
-                raise ImproperlyConfigured(f"{name} is not set: give it, or the name of a file in {name}_FILE")
+                raise ImproperlyConfigured(f"{name} is not set: set it, or set {name}_FILE to the name of a file")
             return default
         check_secret(origin, value)
         return value
@@ -58,7 +58,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         value, origin = self._read(name)
         found = [key.strip() for key in value.replace("\n", ",").split(",") if key.strip()]
         if not found:
-            raise ImproperlyConfigured(f"{name} is not set: give one Fernet key, or several with the newest first")
+            raise ImproperlyConfigured(f"{name} is not set: set one Fernet key, or several with the newest first")
         for number, key in enumerate(found, 1):
             which = f"key {number} of {origin}" if len(found) > 1 else origin
             check_secret(which, key)
@@ -72,7 +72,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
             return self.secret(name, default=default)
         _check_characters(origin, value)
         if "#" in value:
-            raise ImproperlyConfigured(f"{origin} holds a #, which ends a URL: write it as %23")
+            raise ImproperlyConfigured(f"{origin} contains a #, which ends a URL: write it as %23")
         password = urlsplit(value).password
         if password:
             check_secret(f"the password in {origin}", unquote(password))
@@ -82,7 +82,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         """(the value, which variable it came from)."""
         value, file = os.environ.get(name, ""), os.environ.get(f"{name}_FILE", "")
         if value and file:
-            raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: give only one of them")
+            raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set only one of them")
         if not file:
             return value, name
         try:
@@ -90,7 +90,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         except (OSError, UnicodeDecodeError) as error:
             raise ImproperlyConfigured(f"{name}_FILE is {file!r}, which cannot be read: {error}") from error
         if not value:
-            raise ImproperlyConfigured(f"{name}_FILE is {file!r}, which is empty: write the secret into it")
+            raise ImproperlyConfigured(f"{name}_FILE is {file!r}, which is empty: write the secret to it")
         return value, f"{name}_FILE"
 
 
@@ -99,7 +99,7 @@ def check_secret(name: str, value: str) -> None:
     _check_characters(name, value)
     plain = value.lower()
     if plain in EXAMPLES or plain.startswith(EXAMPLE_PREFIXES):
-        raise ImproperlyConfigured(f"{name} is an example from a document: generate a secret of your own")
+        raise ImproperlyConfigured(f"{name} is an example from the documentation: generate your own secret")
     if len(set(plain)) == 1:
         raise ImproperlyConfigured(f"{name} repeats a single character: generate a random secret")
 
@@ -107,10 +107,10 @@ def check_secret(name: str, value: str) -> None:
 def _check_characters(name: str, value: str) -> None:
     if value.startswith("#"):
         raise ImproperlyConfigured(
-            f"{name} begins with #, so it is a comment and no secret: in .env, write comments on lines of their own"
+            f"{name} begins with #, so it is a comment: in .env, write comments on separate lines"
         )
     if any(character.isspace() for character in value):
-        raise ImproperlyConfigured(f"{name} holds blanks: give it without spaces, tabs and line breaks")
+        raise ImproperlyConfigured(f"{name} contains whitespace: remove spaces, tabs and line breaks")
 
 
 def _check_fernet(name: str, key: str) -> None:
@@ -118,6 +118,6 @@ def _check_fernet(name: str, key: str) -> None:
         Fernet(key)
     except ValueError as error:
         raise ImproperlyConfigured(
-            f"{name} is not a Fernet key: give 32 random bytes in url-safe base64, for example from: python3 -c "
+            f"{name} is not a Fernet key: 32 random bytes in url-safe base64. Generate one with: python3 -c "
             "'import base64, secrets; print(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())'"
         ) from error

@@ -80,7 +80,7 @@ def _state(name: str, ask: Callable[[], None]) -> str:
     try:
         ask()
     except BehindError as error:
-        log.warning("not ready: migrations that are not applied: %s", error)
+        log.warning("not ready, migrations are not applied: %s", error)
         return "behind"
     except (DatabaseError, OperationalError, RedisError, OSError) as error:
         log.warning("not ready: %s: %s", name, error)

@@ -27,7 +27,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 NAME = "proving_http_request_seconds"
-HELP = "Until an answer begins, by view, method and class of status."
+HELP = "Time until a response begins, by view, method and class of status."
 BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # A hash in Redis: "view method status bucket" -> requests, with the bucket "us" for the sum of microseconds.
@@ -99,7 +99,7 @@ class Sender:
         except (RedisError, OSError) as error:
             self._tally.give_back(taken)
             if not self._failing:
-                log.warning("how long requests take is kept until the cache answers: %s", error)
+                log.warning("durations of requests are buffered until the cache answers: %s", error)
             self._failing = True
         else:
             self._failing = False
@@ -154,7 +154,7 @@ def lines() -> Iterator[str]:
     try:
         kept: Any = _redis().hgetall(PLACE)  # in bytes
     except (RedisError, OSError) as error:
-        log.warning("how long requests take is not told: %s", error)
+        log.warning("durations of requests are not reported: %s", error)
         return
     rows: dict[Labels, list[int]] = {}
     for field, count in kept.items():

@@ -46,14 +46,14 @@ class NoNul:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
-            return refused(request, BAD, "the address holds a NUL (%00)", "leave it out")
+            return refused(request, BAD, "the address contains a NUL (%00)", "remove it")
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         if request.method != "POST" or request.path.startswith(("/api/", *UPLOADS)):
             return None  # the API's parser looks into JSON, and imports into their files
         found = [name for name, values in request.POST.lists() if "\0" in "".join([name, *map(str, values)])]
-        return refused(request, BAD, f"{found[0][:40]!r} holds a NUL", "leave it out") if found else None
+        return refused(request, BAD, f"{found[0][:40]!r} contains a NUL", "remove it") if found else None
 
 
 class NoStore:
@@ -99,7 +99,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         name = f"{request.META.get('HTTP_HOST', '')!r:.80}"
         hint = f"open {settings.BASE_URL}, or add the name to PROVING_ALLOWED_HOSTS on the server"
         return refused(request, BAD, f"the server does not answer under the name {name}", hint)
-    return refused(request, BAD, "the request cannot be read", "send it as the form or the API's documentation says")
+    return refused(
+        request, BAD, "the request cannot be read", "send it as described by the form or the API documentation"
+    )
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -108,7 +110,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error, OperationalError):  # of another middleware
         return _no_database(request, error)
     if request.path.startswith("/api/"):
-        return _problem(BROKEN, "something broke in the server", "its log says what; running benchmarks go on")
+        return _problem(
+            BROKEN, "internal server error", "the server's log has the details; running benchmarks continue"
+        )
     return render(request, "500.html", status=BROKEN)
 
 
@@ -125,5 +129,5 @@ def _problem(status: int, title: str, hint: str) -> HttpResponse:
 
 
 def _too_large(request: HttpRequest, what: str, most: int) -> HttpResponse:
-    hint = f"at most {most} are taken here; send less at once"
+    hint = f"at most {most} are accepted; send less at once"
     return refused(request, TOO_LARGE, f"{what} too many", hint)

@@ -80,8 +80,8 @@ def _hint(address: str) -> str:
     if settings.METRICS_TOKEN:
         return "send PROVING_METRICS_TOKEN as Authorization: Bearer TOKEN\n"
     return (
-        f"{address} is not this machine, as the server sees it: set PROVING_METRICS_TOKEN and send it as"
-        " Authorization: Bearer TOKEN\n"
+        f"{address}, as seen by the server, is not this machine: set PROVING_METRICS_TOKEN and send it as "
+        "Authorization: Bearer TOKEN\n"
     )
 
 
@@ -111,14 +111,14 @@ def _runs() -> Iterator[Gauge]:
     )
     queued = Run.objects.filter(MAY_BEGIN).order_by().values_list("host__name").annotate(Count("pk"))
     lengths = dict.fromkeys(Host.objects.exclude(state=Host.State.ARCHIVE).values_list("name", flat=True), 0)
-    yield Gauge("proving_queue_length", "Runs that wait for a host.", _by("host", lengths | dict(queued)))
+    yield Gauge("proving_queue_length", "Runs that are queued for a host.", _by("host", lengths | dict(queued)))
     unread = Run.objects.filter(state=Run.State.ENDED, ingested_at=None).count()
-    yield Gauge("proving_runs_unread", "Runs that have ended and whose results are not read yet.", _one(unread))
+    yield Gauge("proving_runs_unread", "Ended runs with unprocessed results.", _one(unread))
     states_of = Campaign.objects.exclude(state__in=("finished", "cancelled")).order_by().values_list("state")
     counted = dict(states_of.annotate(Count("pk")))
     wanted = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
     told = {state.value: counted.get(state.value, 0) for state in wanted}
-    yield Gauge("proving_campaigns", "Campaigns that are not over, by state.", _by("state", told))
+    yield Gauge("proving_campaigns", "Campaigns that have not ended, by state.", _by("state", told))
 
 
 def _ticks() -> Iterator[Gauge]:
@@ -126,12 +126,12 @@ def _ticks() -> Iterator[Gauge]:
     due = Run.objects.due(now).aggregate(Count("pk"), Min("next_tick_at"))
     oldest = due["next_tick_at__min"]
     late = max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
-    yield Gauge("proving_ticks_due", "Runs that want a tick and that nobody works on.", _one(due["pk__count"]))
-    yield Gauge("proving_tick_lag_seconds", "For how long the longest of them has waited.", _one(late))
+    yield Gauge("proving_ticks_due", "Runs that are due for a tick but have no worker.", _one(due["pk__count"]))
+    yield Gauge("proving_tick_lag_seconds", "Longest delay of these runs.", _one(late))
     held = Lease.objects.exclude(run=None)
-    yield Gauge("proving_leases_held", "Machines that a run has.", _one(held.count()))
+    yield Gauge("proving_leases_held", "Machines in use by a run.", _one(held.count()))
     expired = held.filter(expires_at__lt=now).count()
-    yield Gauge("proving_leases_expired", "Machines that a run has and nobody supervises.", _one(expired))
+    yield Gauge("proving_leases_expired", "Machines in use by a run without supervision.", _one(expired))
 
 
 def _hosts() -> Iterator[Gauge]:
@@ -139,7 +139,7 @@ def _hosts() -> Iterator[Gauge]:
     told = {state.value: found.get(state.value, 0) for state in Host.State}
     yield Gauge("proving_hosts", "Hosts, by state.", _by("state", told))
     apart = Host.objects.filter(state=Host.State.QUARANTINED).count()
-    yield Gauge("proving_hosts_quarantined", "Hosts that somebody has to look at.", _one(apart))
+    yield Gauge("proving_hosts_quarantined", "Hosts that need attention.", _one(apart))
 
 
 def _notifications() -> Iterator[Gauge]:
@@ -147,13 +147,13 @@ def _notifications() -> Iterator[Gauge]:
     pending = Delivery.objects.filter(state=Delivery.State.PENDING, channel__active=True)
     told = pending.aggregate(Count("pk"), Min("created_at"))
     oldest = told["created_at__min"]
-    yield Gauge("proving_notifications_pending", "Notifications that are not sent yet.", _one(told["pk__count"]))
+    yield Gauge("proving_notifications_pending", "Notifications not sent yet.", _one(told["pk__count"]))
     age = (now - oldest).total_seconds() if oldest else 0.0
-    yield Gauge("proving_notifications_oldest_seconds", "For how long the oldest of them has waited.", _one(age))
+    yield Gauge("proving_notifications_oldest_seconds", "Delay of the oldest unsent notification.", _one(age))
     # The last try comes 17 hours after the first; each channel has its log by time.
     lately = Delivery.objects.filter(channel__in=Channel.objects.all(), created_at__gte=now - timedelta(days=2))
     failed = lately.filter(state=Delivery.State.FAILED, ended_at__gte=now - timedelta(days=1)).count()
-    yield Gauge("proving_notifications_failed", "Notifications given up within a day.", _one(failed))
+    yield Gauge("proving_notifications_failed", "Notifications dropped within a day.", _one(failed))
 
 
 def _stores() -> Iterator[Gauge]:
@@ -166,12 +166,14 @@ def _stores() -> Iterator[Gauge]:
             " AND relnamespace = 'public'::regnamespace"
         )
         rows = _by("table", dict(cursor.fetchall()))
-    yield Gauge("proving_table_rows", "Rows of the tables that grow, as PostgreSQL's planner guesses them.", rows)
+    yield Gauge(
+        "proving_table_rows", "Estimated rows of the growing tables, from PostgreSQL's planner statistics.", rows
+    )
     lengths = _waiting()
     yield Gauge("proving_broker_up", "Whether the broker answers.", _one(bool(lengths)))
-    yield Gauge("proving_broker_queue_length", "Tasks that wait in the broker.", _by("queue", lengths))
+    yield Gauge("proving_broker_queue_length", "Tasks queued in the broker.", _by("queue", lengths))
     folded = queries.to_fold().count()
-    yield Gauge("proving_runs_to_fold", "Runs whose samples have piled up as events.", _one(folded))
+    yield Gauge("proving_runs_to_fold", "Runs with unprocessed events of samples.", _one(folded))
 
 
 def _waiting() -> dict[str, int]:

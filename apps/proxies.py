@@ -21,7 +21,7 @@ def networks(name: str, values: Sequence[str]) -> list[Network]:
         try:
             found.append(ipaddress.ip_network(value.strip()))
         except ValueError as error:
-            raise ImproperlyConfigured(f"{name} holds {value!r}: give networks such as 172.18.0.0/16") from error
+            raise ImproperlyConfigured(f"{name} contains {value!r}: use networks such as 172.18.0.0/16") from error
     return found
 
 

@@ -21,8 +21,8 @@ DEBUG: bool = env.bool("PROVING_DEBUG", default=False)
 SECRET_KEY: str = env.secret("PROVING_SECRET_KEY")
 if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 10:
     raise ImproperlyConfigured(
-        "PROVING_SECRET_KEY is too weak: give at least 50 random characters, "
-        "for example from: python3 -c 'import secrets; print(secrets.token_urlsafe(50))'"
+        "PROVING_SECRET_KEY is too weak: use at least 50 random characters, for example from: python3 -c 'import "
+        "secrets; print(secrets.token_urlsafe(50))'"
     )
 ALLOWED_HOSTS: list[str] = env.list("PROVING_ALLOWED_HOSTS", default=["localhost", "127.0.0.1"])
 BASE_URL: str = env.str("PROVING_BASE_URL", default="http://127.0.0.1:8000").rstrip("/")
@@ -257,7 +257,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Proving Ground",
-    "DESCRIPTION": "Campaigns of PostgreSQL benchmarks on your own hosts.",
+    "DESCRIPTION": "PostgreSQL benchmark campaigns on your own hosts.",
     "VERSION": VERSION,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -318,7 +318,7 @@ CELERY_BEAT_SCHEDULE = {
 
 LOG_FORMAT: str = env.str("PROVING_LOG_FORMAT", default="line")
 if LOG_FORMAT not in ("line", "json"):
-    raise ImproperlyConfigured(f"PROVING_LOG_FORMAT is {LOG_FORMAT!r}: give line or json")
+    raise ImproperlyConfigured(f"PROVING_LOG_FORMAT is {LOG_FORMAT!r}: use line or json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -24,7 +24,7 @@ def ca_bundle(path: str) -> str:
             ssl.create_default_context(cafile=path)
         except (OSError, ssl.SSLError) as error:
             raise ImproperlyConfigured(
-                f"PROVING_CA_BUNDLE is {path!r}, which holds no CA certificates: {error}"
+                f"PROVING_CA_BUNDLE is {path!r}, which contains no CA certificates: {error}"
             ) from error
     return path
 
@@ -75,5 +75,5 @@ def _check_scheme(name: str, url: str, known: tuple[str, ...]) -> None:
 
 def _password(variable: str, given: str, url: str, inside: str) -> str:
     if given and inside:
-        raise ImproperlyConfigured(f"{variable} is set and {url} holds a password: give only one of them")
+        raise ImproperlyConfigured(f"{variable} is set and {url} contains a password: set only one of them")
     return given or inside

@@ -44,7 +44,9 @@ class Turns:
             return None
         turn = self._take(user.pk)
         if turn is None:
-            answer = refused(request, TOO_MANY, f"{MOST} downloads of yours are under way", "wait until one has ended")
+            answer = refused(
+                request, TOO_MANY, f"{MOST} of your downloads are in progress", "wait until one of them has ended"
+            )
             answer["Retry-After"] = str(AGAIN_S)
             return answer
         request.turn = turn  # type: ignore[attr-defined]

@@ -60,7 +60,7 @@ class PatientSocket(socket.socket):
         try:
             data = super().recv(bufsize, flags)
         except TimeoutError as error:
-            raise ConnectionResetError(errno.ECONNRESET, "the request did not come in time") from error
+            raise ConnectionResetError(errno.ECONNRESET, "the request timed out") from error
         self.received += len(data)
         return data
 
@@ -71,7 +71,7 @@ class PatientSocket(socket.socket):
             try:
                 super().sendall(view[at : at + PEEKED], flags)
             except TimeoutError as error:
-                raise BrokenPipeError(errno.EPIPE, "the answer is not read") from error
+                raise BrokenPipeError(errno.EPIPE, "the client does not read the response") from error
 
     def sendfile(self, *arguments: Any, **options: Any) -> int:
         self.settimeout(SEND_S)

@@ -37,7 +37,7 @@ def run(command: list[str]) -> int:
 def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str]) -> int:
     """In our own process group, so that it keeps the terminal and a Ctrl-C reaches it as well as us."""
     if shutil.which(command[0]) is None:
-        raise StackError(f"there is no command {command[0]}")
+        raise StackError(f"unknown command {command[0]}")
     child = subprocess.Popen(command, env=env)
     try:
         while (code := child.poll()) is None:
@@ -107,7 +107,7 @@ def dispatch(asked: argparse.Namespace) -> int:
         command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
         if command:
             return run(command)
-        print("run what? e.g. python -m embedded run -- python -m pytest", file=sys.stderr)
+        print("a command is missing, e.g. python -m embedded run -- python -m pytest", file=sys.stderr)
         return USAGE_ERROR
     if asked.verb == "demo":
         return demo(asked.once)
@@ -117,7 +117,10 @@ def dispatch(asked: argparse.Namespace) -> int:
 def _full(error: OSError) -> str:
     """What a disk without room says, and what to do."""
     where = error.filename or places.CHECKOUT / "var"
-    return f"cannot write {where}: {error.strerror}; make room there (df -h, df -i), then start again: nothing is lost"
+    return (
+        f"cannot write {where}: {error.strerror}; free some space there (df -h, df -i), then start again: nothing "
+        "is lost"
+    )
 
 
 def main(argv: list[str]) -> int:

@@ -62,7 +62,7 @@ def _pin(client: Client, host: dict[str, Any], loopback: Loopback) -> None:
     """Out of band, as a person would: the key that the host shows must be the one in its own file."""
     offered = client.post(f"hosts/{host['id']}/fetch-host-key/")
     if offered["key"].split()[:2] != loopback.host_key.split()[:2]:
-        raise StackError(f"somebody else answers on port {loopback.port}: {offered['fingerprint']}")
+        raise StackError(f"another server answers on port {loopback.port}: {offered['fingerprint']}")
     client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
 
 

@@ -82,7 +82,7 @@ def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
 
 
 def _serve(supervisor: Supervisor) -> int:
-    print("serving; Ctrl-C stops all of it", flush=True)
+    print("serving; press Ctrl-C to stop everything", flush=True)
     try:
         supervisor.serve()
     except Stopped:

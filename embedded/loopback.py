@@ -235,7 +235,7 @@ async def serve(host: Loopback, stop: asyncio.Event, children: Children) -> None
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        hint = f"end who has it, or remove {host.files / 'port'} and add the host again"
+        hint = f"end the program that uses it, or remove {host.files / 'port'} and add the host again"
         raise StackError(f"port {host.port} on {ADDRESS} is taken; {hint}") from error
     await stop.wait()
     server.close()

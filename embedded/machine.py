@@ -61,7 +61,7 @@ def offer_tools(state: Path) -> None:
         print(f"not installed: {', '.join(missing)}; more can be run after: {by_hand}")
         return
     asked.touch()
-    if input(f"{' and '.join(missing)} would widen what can be run. {by_hand}? [y/N] ").strip().lower() == "y":
+    if input(f"{' and '.join(missing)} would allow more settings. Run {by_hand}? [y/N] ").strip().lower() == "y":
         _install(missing)
 
 
@@ -70,5 +70,5 @@ def _install(packages: list[str]) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update", "-q"], ["install", "-y", "--no-install-recommends", *packages]):
         if subprocess.run([*apt, *arguments], env=env, timeout=APT_TIMEOUT_S, check=False).returncode:
-            print(f"{' '.join([*apt, *arguments])} failed, see above; going on without {' '.join(packages)}")
+            print(f"{' '.join([*apt, *arguments])} failed, see above; continuing without {' '.join(packages)}")
             return

@@ -87,7 +87,7 @@ def lock(state: Path) -> IO[str]:
     except BlockingIOError:
         file.seek(0)
         owner = file.read().strip() or "unknown"
-        raise StackError(f"{state} is in use by process {owner}; stop that one first") from None
+        raise StackError(f"{state} is in use by process {owner}; stop that process first") from None
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()

@@ -156,7 +156,7 @@ class Supervisor:
                 continue
             if not self._services[name].restart:
                 raise StackError(f"{name} ended with status {child.returncode}{self._tail(name)}")
-            print(f"{name} ended with status {child.returncode}; starting it again", file=sys.stderr)
+            print(f"{name} ended with status {child.returncode}; restarting it", file=sys.stderr)
             _end_session(child.pid, signal.SIGTERM, self._services[name].grace_s)
             self._spawn(self._services[name])
 
@@ -194,7 +194,7 @@ def _end_session(sid: int, sig: signal.Signals, grace_s: float) -> None:
     killing = time.monotonic() + grace_s
     while members := processes.in_session(sid):
         if time.monotonic() > killing + processes.KILL_S:
-            raise StackError(f"processes {[p.pid for p in members]} cannot be ended; is a disk stuck?")
+            raise StackError(f"processes {[p.pid for p in members]} cannot be ended; check the disk for stuck I/O")
         processes.send(members, sig if time.monotonic() < killing else signal.SIGKILL)
         time.sleep(POLL_S)
 

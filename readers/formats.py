@@ -83,13 +83,13 @@ _ALL = (
     ),
     Format(
         "pgbench-log",
-        "pgbench -l, a line a transaction, 9.4 to 18",
+        "pgbench -l, one line per transaction, 9.4 to 18",
         parse_log,
         holds(rb"\A\s*[0-9]+ [0-9]+ (?:[0-9]+|[a-z]+) [0-9]+ [0-9]{9,11} [0-9]+(?: [0-9]+){0,2}$"),
     ),
     Format(
         "pgbench-aggregate-log",
-        "pgbench -l --aggregate-interval, a line an interval, 9.4 to 18",
+        "pgbench -l --aggregate-interval, one line per interval, 9.4 to 18",
         parse_aggregate,
         holds(rb"\A\s*[0-9]{9,11}(?: [0-9]+){5,14}$"),
     ),
@@ -101,7 +101,7 @@ _ALL = (
     ),
     Format(
         "fio-text",
-        "fio's report for people, 2.x and 3.x",
+        "fio's normal output, 2.x and 3.x",
         parse_fio_text,
         holds(rb"^[^\n]{1,200}: \(g(?:roupid)?=[0-9]+", but_not=rb'^\s*"fio version"'),
     ),
@@ -125,7 +125,7 @@ _ALL = (
     ),
     Format(
         "fio-stderr",
-        "fio's complaints (stderr)",
+        "fio's error messages (stderr)",
         parse_fio_stderr,
         holds(
             rb"^(?:fio: |Bad option <|No job\(s\) defined)", but_not=rb'"fio version"|^Starting [0-9]|: \(g=[0-9]+\): '
@@ -175,7 +175,7 @@ _ALL = (
     ),
     Format(
         "psql-error",
-        "what psql prints of a statement that failed",
+        "psql's output of a failed statement",
         parse_psql_error,
         holds(rb"^(?:psql:[^\n]{0,300}: )?(?:ERROR|FATAL|PANIC):  ", but_not=_PLAN),
     ),
@@ -223,7 +223,7 @@ _ALL = (
     ),
     Format(
         "lscpu-table",
-        "lscpu -e and lscpu -p, a line a CPU",
+        "lscpu -e and lscpu -p, one line per CPU",
         parse_lscpu_table,
         holds(rb"^(?:# CPU,|CPU +(?:NODE|SOCKET|CORE|ONLINE)\b)"),
     ),

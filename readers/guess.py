@@ -22,20 +22,20 @@ def guess(raw: bytes) -> str:
     """The kind of an output, by its content alone. Raises FormatError where no format fits, or several do."""
     head = raw[:_HEAD].removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not head.strip():
-        raise FormatError(WHERE, "it is empty", hint="the tool printed nothing, or into another file")
+        raise FormatError(WHERE, "the file is empty", hint="the tool printed nothing, or wrote to another file")
     fitting = [kind for kind, one in FORMATS.items() if one.recognises(head)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise FormatError(WHERE, f"it may be {' or '.join(fitting)}", hint=f"say which: {', '.join(fitting)}")
-    raise FormatError(WHERE, "no known tool prints this", hint=f"say what it is, one of {', '.join(FORMATS)}")
+        raise FormatError(WHERE, f"the output may be {' or '.join(fitting)}", hint=f"choose one: {', '.join(fitting)}")
+    raise FormatError(WHERE, "the output matches no known tool", hint=f"choose its kind: {', '.join(FORMATS)}")
 
 
 def read(raw: bytes, kind: str = "") -> tuple[str, object]:
     """(kind, result) of an output, its kind guessed where none is given. Raises FormatError."""
     kind = kind or guess(raw)
     if kind not in FORMATS:
-        raise FormatError(kind, "no such kind of output is known", hint=f"expected one of {', '.join(FORMATS)}")
+        raise FormatError(kind, "this kind of output is unknown", hint=f"expected one of {', '.join(FORMATS)}")
     return kind, FORMATS[kind].parse(raw)
 
 

@@ -36,7 +36,7 @@ class Histogram:
         """Nanoseconds within which `percentage` (over 0, up to 100) of all are: fio's own definition, the first bin
         that reaches the share. Raises ValueError for any other percentage."""
         if not 0 < percentage <= 100:
-            raise ValueError(f"percentage {percentage}: over 0, and 100 at most")
+            raise ValueError(f"percentage {percentage}: it must be above 0 and at most 100")
         reached = list(accumulate(count for _, count in self.bins))
         # Rounded, so that 99.9 % of 1000 is 999 as on paper, not a hair more.
         rank = math.ceil(round(self.count * percentage / 100, 6))

@@ -13,7 +13,7 @@ from agents.wire.histogram import Histogram
 from common.errors import FormatError
 
 VERSION = 1
-HINT = "it is cut, edited or of a newer agent; the raw output of pgbench is not touched by that"
+HINT = "it is cut, edited or from a newer agent; the raw output of pgbench is still available"
 Loop = Literal["closed", "open"]
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -57,7 +57,9 @@ def parse_latency(raw: bytes) -> LatencyReport:
     """Raises FormatError when it is not whole, or not what an agent writes."""
     told = _object("latency.json", raw)
     if told.get("version") != VERSION:
-        raise FormatError("latency.json", f"version {told.get('version')!r} is not known", hint=f"known is {VERSION}")
+        raise FormatError(
+            "latency.json", f"version {told.get('version')!r} is not supported", hint=f"supported: {VERSION}"
+        )
     try:
         return _report(told)
     except UNREADABLE as error:
@@ -78,9 +80,9 @@ def _object(where: str, raw: bytes) -> dict[str, Any]:
     try:
         told = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise FormatError(where, f"this is no JSON: {error}", hint=HINT) from error
+        raise FormatError(where, f"not valid JSON: {error}", hint=HINT) from error
     if not isinstance(told, dict):
-        raise FormatError(where, "this is no JSON object", hint=HINT)
+        raise FormatError(where, "not a JSON object", hint=HINT)
     return told
 
 
@@ -96,7 +98,7 @@ def _loop(told: object) -> Loop:
 
 def _finite(told: Any) -> float:
     if not math.isfinite(told):
-        raise ValueError(f"{told} is no number")
+        raise ValueError(f"{told} is not a number")
     return float(told)
 
 

@@ -31,8 +31,8 @@ def last_matches(patterns: Sequence[str], raw: bytes, limit_s: float = LIMIT_S) 
         asked = json.dumps([list(patterns), text]).encode()
         shown = subprocess.run(argv, input=asked, capture_output=True, timeout=limit_s, check=True)
     except subprocess.TimeoutExpired as error:
-        hint = "name what stands around the figure, without repetitions inside of repetitions"
-        raise FormatError("command", f"the patterns found no end within {limit_s:g} s", hint=hint) from error
+        hint = "match the text around the figure, without nested repetitions"
+        raise FormatError("command", f"the patterns did not finish within {limit_s:g} s", hint=hint) from error
     except subprocess.CalledProcessError as error:
         raise FormatError("command", "the patterns cannot be used", hint=error.stderr.decode()[-300:]) from error
     found: dict[str, str] = json.loads(shown.stdout)

@@ -50,9 +50,9 @@ def decode(raw: bytes, name: str) -> str:
     try:
         text = raw.decode(encoding)
     except UnicodeError as error:
-        raise FormatError(name, f"this is not UTF-8: {error}", hint="save it again as UTF-8") from error
+        raise FormatError(name, f"not UTF-8: {error}", hint="save it as UTF-8") from error
     if "\0" in text:
-        raise FormatError(name, "it holds NUL characters", hint="this is no text; save it again as UTF-8")
+        raise FormatError(name, "the file contains NUL characters", hint="this is not text; save it as UTF-8")
     return text
 
 
@@ -70,9 +70,9 @@ def read_table(raw: bytes, name: str) -> Table:
             if len(lines) > MOST_ROWS:
                 raise FormatError(name, f"more than {MOST_ROWS} rows", hint="import it in parts")
     except csv.Error as error:
-        raise FormatError(f"{name}, line {reader.line_num}", f"this is no CSV: {error}", hint="quote text") from error
+        raise FormatError(f"{name}, line {reader.line_num}", f"not valid CSV: {error}", hint="quote text") from error
     if len(lines) < 2:
-        raise FormatError(name, "a line of names and at least one row are needed", hint="name,name then 1,2")
+        raise FormatError(name, "a line of names and at least one row are required", hint="name,name then 1,2")
     _check_head(lines[0].cells, name)
     _check_rows(lines, name)
     return Table(lines[0].cells, tuple(lines[1:]), delimiter)
@@ -81,18 +81,20 @@ def read_table(raw: bytes, name: str) -> Table:
 def _check_head(head: Sequence[str], name: str) -> None:
     where = f"{name}, line 1"
     if len(head) > MOST_COLUMNS:
-        raise FormatError(where, f"{len(head)} columns; at most {MOST_COLUMNS} are taken", hint="leave some out")
+        raise FormatError(where, f"{len(head)} columns; at most {MOST_COLUMNS} are accepted", hint="remove some")
     for cell in head:
         if number(cell) is not None or _iso(cell) is not None:
-            raise FormatError(where, f"{cell!r} is a value, no name of a column", hint="put a line of names first")
+            raise FormatError(
+                where, f"{cell!r} is a value, not the name of a column", hint="add a line of names at the top"
+            )
         if not cell or len(cell) > 120 or not cell.isprintable() or head.count(cell) > 1:
-            raise FormatError(where, f"{cell[:80]!r} cannot name a column", hint="name each one, differently")
+            raise FormatError(where, f"{cell[:80]!r} is not a valid name of a column", hint="use distinct names")
 
 
 def _check_rows(lines: Sequence[Row], name: str) -> None:
     for row in lines[1:]:
         if len(row.cells) > len(lines[0].cells):
-            hint = f"a row has at most {len(lines[0].cells)} cells; quote those that hold commas"
+            hint = f"a row has at most {len(lines[0].cells)} cells; quote cells that contain commas"
             raise FormatError(f"{name}, line {row.line}", f"{len(row.cells)} cells", hint=hint)
         if any(len(cell) > LONGEST_CELL for cell in row.cells):
             raise FormatError(f"{name}, line {row.line}", f"a cell longer than {LONGEST_CELL} characters")

@@ -24,13 +24,13 @@ def check_text(raw: bytes, where: str) -> None:
     """Raises FormatError, with `where` as its subject, for NUL bytes and for a line much longer than LONGEST_LINE: it
     would be taken apart at great cost and mean nothing."""
     if b"\0" in raw:
-        raise FormatError(where, "it holds NUL bytes", hint="it is not text")
+        raise FormatError(where, "the file contains NUL bytes", hint="it is not text")
     for start in range(0, len(raw), LONGEST_LINE):
         end = start + LONGEST_LINE
         if end <= len(raw) and raw.find(b"\n", start, end) < 0 and raw.find(b"\r", start, end) < 0:
             number = raw.count(b"\n", 0, start) + 1
-            where, message = f"{where}, line {number}", f"it is longer than {LONGEST_LINE} bytes"
-            raise FormatError(where, message, hint="it is not what a tool prints")
+            where, message = f"{where}, line {number}", f"the line is longer than {LONGEST_LINE} bytes"
+            raise FormatError(where, message, hint="tools do not print such lines")
 
 
 def each_line(raw: bytes, where: str = "this output") -> Iterator[str]:
@@ -134,7 +134,7 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
     short lines. Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
     for number, line in enumerate(each_line(raw, where), 1):
         if len(line) > LONGEST_SHORT_LINE:
-            why = f"it has {len(line)} characters"
+            why = f"the value has {len(line)} characters"
             raise FormatError(f"{where}, line {number}", why, hint="it is not this tool's output")
         text = line.rstrip()
         if text:

@@ -10,8 +10,7 @@
   const REFRESH_MS = 3000;
   const LINES = 400;
   const LEAVING_MS = 5000;
-  const span = (s) => (s < 120 ? `${Math.ceil(s)} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
-  // As the server writes a time: two units.
+  // As the server writes a duration: two units.
   function duration(seconds) {
     const s = Math.max(1, Math.round(seconds));
     const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
@@ -24,7 +23,7 @@
     element.textContent = duration((element.until - Date.now()) / 1000);
   }
 
-  const LOST = "connection lost, trying again";
+  const LOST = "connection lost, reconnecting";
 
   // A reload would undo the navigation that somebody has just begun; a download begins like one, and the page stays.
   let left = 0;
@@ -117,7 +116,7 @@
       const element = at("clock");
       element.classList.toggle("stale", Boolean(gone) || silent || seconds === null);
       const why = gone || trouble || (silent ? "the host's agent is silent" : "");
-      const told = seconds === null ? "no data yet" : `last point ${span(seconds)} ago`;
+      const told = seconds === null ? "no data yet" : `last point ${duration(seconds)} ago`;
       element.textContent = why ? `${told}: ${why}` : told;
     }
 
@@ -209,7 +208,7 @@
     setInterval(() => {
       document.querySelectorAll("[data-eta]").forEach(countDown);
       page.hidden = !gone;
-      page.textContent = gone ? `As it was ${span(Math.round((Date.now() - heard) / 1000))} ago: ${gone}` : "";
+      page.textContent = gone ? `Last update ${duration((Date.now() - heard) / 1000)} ago: ${gone}` : "";
     }, 1000);
     const stop = follow(page.dataset.stream, () => 0, hear, lost, async () => hear(await asked(page.dataset.liveCampaign)));
   }

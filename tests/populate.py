@@ -205,7 +205,7 @@ def end_badly(run: Run, at: datetime, outcome: str) -> None:
     error: dict[str, Any] = {
         "blame": "workload",
         "message": "measure ended with exit code 2: pgbench",
-        "hint": "the last lines that it wrote are in `stderr`",
+        "hint": "`stderr` has the last lines of its output",
         "stderr": "pgbench: error: \x1b[31mFATAL\x1b[0m: <b>sorry, too many clients already</b>",
     }
     if outcome == Run.Outcome.NOT_IN_EFFECT:
@@ -306,11 +306,11 @@ def preparation(by: User, of: DataSet, on: Host, at: datetime, *, ended: bool = 
         (1.0, "state", {"state": "RUNNING", "step": "dataset"}),
         (2.0, "dataset", data_told(of, "preparing")),
     ]
-    note = "g: generate data, by the client, 120,000,000 of 400,000,000 rows"
+    note = "g: generate data, on the client, 120,000,000 of 400,000,000 rows"
     events.append((190.0, "progress", {"step": "dataset", "done": 0.19, "eta_s": 810.0, "note": note}))
     used = {
         "means": "prepared",
-        "reason": "for runs to come, and it had to be made first",
+        "reason": "for later runs, and it had to be created first",
         "seconds": 0.4,
         "wrote": None,
     }
@@ -379,9 +379,9 @@ def notified(admin: User, operator: User, done: Campaign) -> Channel:
         "error": "chat.example.net: no answer: timed out",
     }
     for subject, kind, how in (
-        ("bench-04: a host went into quarantine", "host.quarantined", later),
+        ("bench-04: a host was quarantined", "host.quarantined", later),
         (f"{done} has finished", "campaign.finished", sent),
-        ("bench-04: a host cannot be reached", "host.unreachable", gone | {"error": "answered 404"}),
+        ("bench-04: a host is unreachable", "host.unreachable", gone | {"error": "answered 404"}),
     ):
         payload = {"text": subject, "path": path}
         Delivery.objects.create(channel=chat, kind=kind, subject=subject, payload=payload, **how)

@@ -11,22 +11,22 @@ COUNTS, GAUGES = ("ctxt", "intr", "processes"), ("procs_running", "procs_blocked
 
 class Cpu(Collector):
     name = "cpu"
-    help = "Busy, user, system and I/O wait share of each cpu; context switches, interrupts, runnable processes"
+    help = "Busy, user, system and I/O wait share of each CPU; context switches, interrupts, runnable processes"
     columns = {
         **columns(
             "all cpus",
             "%",
             {
-                "busy": "of all cpus not idle",
+                "busy": "of all CPUs, not idle",
                 "user": "in user mode, nice included",
                 "system": "in the kernel, interrupts and stolen time included",
-                "iowait": "idle while I/O was under way",
+                "iowait": "idle during I/O",
             },
         ),
-        **columns("busy per cpu", "%", {"<cpu>.busy": "of one cpu not idle"}, shown=True),
-        **columns("user mode per cpu", "%", {"<cpu>.user": "of one cpu in user mode"}),
-        **columns("kernel mode per cpu", "%", {"<cpu>.system": "of one cpu in the kernel"}),
-        **columns("I/O wait per cpu", "%", {"<cpu>.iowait": "of one cpu idle while I/O was under way"}),
+        **columns("busy per cpu", "%", {"<cpu>.busy": "of one CPU, not idle"}, shown=True),
+        **columns("user mode per cpu", "%", {"<cpu>.user": "of one CPU in user mode"}),
+        **columns("kernel mode per cpu", "%", {"<cpu>.system": "of one CPU in the kernel"}),
+        **columns("I/O wait per cpu", "%", {"<cpu>.iowait": "of one CPU, idle during I/O"}),
         **columns(
             "switches and interrupts",
             "1/s",
@@ -35,7 +35,7 @@ class Cpu(Collector):
         **columns(
             "run queue",
             "processes",
-            {"procs_running": "that run or could, the agent included", "procs_blocked": "that wait for I/O"},
+            {"procs_running": "running or runnable, the agent included", "procs_blocked": "blocked by I/O"},
             gauge=True,
         ),
     }

@@ -24,32 +24,32 @@ _OWN = "of the data directory's device"
 
 class Disk(Collector):
     name = "disk"
-    help = "Throughput, operations, latency, queue and utilisation of all disks, and of the one that holds the data"
+    help = "Throughput, operations, latency, queue and utilisation of all disks, and of the disk with the data"
     columns = {
         **columns(_MB, "MB/s", {"read_mb_s": "read, all disks", "write_mb_s": "written, all disks"}, shown=True),
         **columns(_IOPS, "IOPS", {"read_iops": "reads, all disks", "write_iops": "writes, all disks"}, shown=True),
-        **columns(_QUEUE, "requests", {"aqu_sz": "under way in the mean, all disks"}),
+        **columns(_QUEUE, "requests", {"aqu_sz": "in progress on average, all disks"}),
         **columns(
             "disk latency",
             "ms",
             {"r_await": "of a read, all disks", "w_await": "of a write, all disks"},
             better="lower",
         ),
-        **columns("disk utilisation", "%", {"util": "of time with I/O under way, busiest disk"}),
+        **columns("disk utilisation", "%", {"util": "of time with I/O in progress, busiest disk"}),
         **columns(
             f"throughput {_OWN}", "MB/s", {"<device>.read_mb_s": f"read, {_OWN}", "<device>.write_mb_s": "written"}
         ),
         **columns(
             f"operations {_OWN}", "IOPS", {"<device>.read_iops": f"reads, {_OWN}", "<device>.write_iops": "writes"}
         ),
-        **columns(f"queue {_OWN}", "requests", {"<device>.aqu_sz": f"under way in the mean, {_OWN}"}),
+        **columns(f"queue {_OWN}", "requests", {"<device>.aqu_sz": f"in progress on average, {_OWN}"}),
         **columns(
             f"latency {_OWN}",
             "ms",
             {"<device>.r_await": f"of a read, {_OWN}", "<device>.w_await": f"of a write, {_OWN}"},
             better="lower",
         ),
-        **columns(f"utilisation {_OWN}", "%", {"<device>.util": f"of time with I/O under way, {_OWN}"}),
+        **columns(f"utilisation {_OWN}", "%", {"<device>.util": f"of time with I/O in progress, {_OWN}"}),
     }
 
     def start(self) -> None:

@@ -10,12 +10,12 @@ CPUS, ZONES = "/sys/devices/system/cpu", "/sys/class/thermal"
 
 class Frequency(Collector):
     name = "frequency"
-    help = "Clock of each cpu and temperature of each thermal zone, where the machine tells them"
+    help = "Clock of each CPU and temperature of each thermal zone, if the machine reports them"
     columns = {
         **columns(
-            "frequency", "MHz", {"min": "slowest cpu", "mean": "mean of all cpus", "max": "fastest cpu"}, gauge=True
+            "frequency", "MHz", {"min": "slowest cpu", "mean": "mean of all CPUs", "max": "fastest cpu"}, gauge=True
         ),
-        **columns("frequency per cpu", "MHz", {"<cpu>.mhz": "clock of one cpu"}, gauge=True),
+        **columns("frequency per cpu", "MHz", {"<cpu>.mhz": "clock of one CPU"}, gauge=True),
         **columns(
             "temperature",
             "°C",
@@ -36,7 +36,9 @@ class Frequency(Collector):
             if system.text(f"{path}/temp")
         }
         if not self._clocks and not self._zones:
-            raise NotAvailable("this machine tells neither frequencies nor temperatures, as virtual ones do")
+            raise NotAvailable(
+                "this machine reports neither frequencies nor temperatures, as is usual for virtual machines"
+            )
 
     def sample(self) -> dict[str, float]:
         clocks = {name: self._number(path) / 1000 for name, path in self._clocks.items()}

@@ -12,17 +12,17 @@ LOOPBACK = "lo"
 
 class Network(Collector):
     name = "network"
-    help = "Throughput and drops of each interface, retransmitted segments of TCP"
+    help = "Throughput and drops of each interface, retransmitted TCP segments"
     columns = {
-        **columns("network", "MB/s", {"rx_mb_s": "received, loopback not counted", "tx_mb_s": "sent, likewise"}),
+        **columns("network", "MB/s", {"rx_mb_s": "received, without loopback", "tx_mb_s": "sent, likewise"}),
         **columns("network per interface", "MB/s", {"<interface>.rx_mb_s": "received", "<interface>.tx_mb_s": "sent"}),
         **columns(
             "network losses",
             "1/s",
             {
-                "RetransSegs": "segments that TCP sent again",
+                "RetransSegs": "TCP segments sent again",
                 "<interface>.rx_drop": "packets received and dropped",
-                "<interface>.tx_drop": "packets dropped before they were sent",
+                "<interface>.tx_drop": "packets dropped before sending",
                 "<interface>.rx_errs": "packets received damaged",
                 "<interface>.tx_errs": "packets that could not be sent",
             },

@@ -9,10 +9,10 @@ from ..wire.columns import Column, columns
 from .base import Collector, Rates
 
 COUNTERS = {
-    "numa_hit": "on the node that was wanted",
-    "numa_miss": "on this node, although another was wanted",
-    "numa_foreign": "on another node, although this one was wanted",
-    "interleave_hit": "interleaved onto it, as wanted",
+    "numa_hit": "on the intended node",
+    "numa_miss": "on this node, although another was intended",
+    "numa_foreign": "on another node, although this one was intended",
+    "interleave_hit": "interleaved onto it, as intended",
     "local_node": "by a process that ran on the node",
     "other_node": "by a process that ran on another",
 }
@@ -24,16 +24,19 @@ _HEAD = 300
 
 class Numa(Collector):
     name = "numa"
-    help = "Memory used and free on each NUMA node; pages allocated there, as wanted or not, by its processes or others"
+    help = (
+        "Memory used and free on each NUMA node; pages allocated there, as intended or not, by local or remote "
+        "processes"
+    )
     columns = {
         **columns(
             "memory used per node",
             "kB",
-            {"<node>.MemUsed": "that is not free, page cache included"},
+            {"<node>.MemUsed": "not free, page cache included"},
             gauge=True,
             heat=True,
         ),
-        **columns("memory free per node", "kB", {"<node>.MemFree": "that nobody uses"}, gauge=True, heat=True),
+        **columns("memory free per node", "kB", {"<node>.MemFree": "unused"}, gauge=True, heat=True),
         **{
             f"<node>.{name}": Column(
                 "pages/s", text, f"{name} per node", better="lower" if name in WORSE else "", heat=True

@@ -56,7 +56,7 @@ _ALL = (
         "lower",
         "postgresql",
         r"pg_stat_wal\.wal_sync|pg_stat_io\..+\.fsyncs",
-        "syncs of WAL; from PostgreSQL 16 of data files as well",
+        "syncs of WAL; from PostgreSQL 16 also of data files",
     ),
     PerTransaction(
         "context_switches_per_transaction", "switches", "lower", "cpu", "ctxt", "context switches of the whole host"

@@ -16,8 +16,8 @@ from typing import Any, Mapping, Optional
 from ..wire.columns import columns
 from .base import Collector, NotAvailable, rounded
 
-_SWITCHES = {"context-switches": "of PostgreSQL's processes", "cpu-migrations": "of these processes, to another cpu"}
-_FAULTS = {"page-faults": "all", "major-faults": "that had to wait for a disk"}
+_SWITCHES = {"context-switches": "of PostgreSQL's processes", "cpu-migrations": "of these processes, to another CPU"}
+_FAULTS = {"page-faults": "all", "major-faults": "that waited for a disk"}
 _CYCLES = {"cycles": "of PostgreSQL's processes", "instructions": "completed"}
 _MISSES = {
     "dTLB-load-misses": "loads whose page was not in the data TLB",
@@ -34,7 +34,7 @@ _MOMENT, _COUNT = re.compile(r"\d+\.\d+$"), re.compile(r"\d+(\.\d+)?$|<not (coun
 
 class Perf(Collector):
     name = "perf"
-    help = "Hardware counters of PostgreSQL's processes, by perf stat; each context switch costs more while it counts"
+    help = "Hardware counters of PostgreSQL's processes, by perf stat; slows down each context switch"
     needs_postgres = True
     late = True
     usual = False
@@ -67,7 +67,7 @@ class Perf(Collector):
         """Wait for the first interval: backends that connect before perf has attached do not inherit its counters."""
         if not self._is_readable(START_S):
             self.finish()
-            raise NotAvailable(f"perf did not begin to count within {START_S:g} s")
+            raise NotAvailable(f"perf did not start counting within {START_S:g} s")
 
     def _supported(self, program: str) -> tuple[list[str], list[str]]:
         """Events that perf can count on this machine, and those that it cannot."""
@@ -76,7 +76,7 @@ class Perf(Collector):
         trial = parse(self.system.run(line, limit_s=PROBE_S).stdout)
         counted = {event for _, event, count in trial if count is not None}
         if not counted:
-            raise NotAvailable("perf counts nothing here; kernel.perf_event_paranoid may forbid it")
+            raise NotAvailable("perf counts no events here; kernel.perf_event_paranoid may forbid it")
         return [name for name in wanted if name in counted], [name for name in wanted if name not in counted]
 
     def sample(self) -> dict[str, float]:

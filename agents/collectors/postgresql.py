@@ -67,11 +67,11 @@ _CHECKPOINTS = {
 _OF_IO = {
     "reads": "read",
     "writes": "written",
-    "writebacks": "asked of the kernel to be written back",
+    "writebacks": "flushes requested from the kernel",
     "extends": "added to relations",
     "hits": "found in shared buffers",
-    "evictions": "pushed out of shared buffers",
-    "reuses": "taken from a ring again",
+    "evictions": "evicted from shared buffers",
+    "reuses": "reused in a ring",
     "fsyncs": "fsync calls",
 }
 _TIMES_OF_IO = {"read_time": "reading", "write_time": "writing", "extend_time": "extending", "fsync_time": "syncing"}
@@ -86,7 +86,7 @@ class PostgreSQL(Collector):
         **columns(
             "wait events",
             "backends",
-            {f"{WAIT}<event>": "client backends that wait for it; running: for nothing"},
+            {f"{WAIT}<event>": "client backends that wait for it; running: without a wait"},
             gauge=True,
             shown=True,
             stacked=True,
@@ -95,7 +95,10 @@ class PostgreSQL(Collector):
             _DATABASE, "transactions", "1/s", {"xact_commit": "committed", "xact_rollback": "rolled back"}, shown=True
         ),
         **_of(
-            _DATABASE, "blocks", "blocks/s", {"blks_hit": "found in shared buffers", "blks_read": "asked of the kernel"}
+            _DATABASE,
+            "blocks",
+            "blocks/s",
+            {"blks_hit": "found in shared buffers", "blks_read": "requested from the kernel"},
         ),
         **_of(_DATABASE, "rows read", "rows/s", {"tup_returned": "read", "tup_fetched": "fetched by index scans"}),
         **_of(
@@ -123,7 +126,9 @@ class PostgreSQL(Collector):
                 "blk_write_time": "writing blocks, with track_io_timing",
             },
         ),
-        **_of(_DATABASE, "connections", "backends", {"numbackends": "connected, ours included"}, gauge=True),
+        **_of(
+            _DATABASE, "connections", "backends", {"numbackends": "connected, those of the agent included"}, gauge=True
+        ),
         **_of(_WAL, "WAL", "B/s", {"wal_bytes": "generated"}, shown=True),
         **_of(_WAL, "WAL records", "1/s", {"wal_records": "generated", "wal_fpi": "full page images"}),
         **_of(
@@ -161,7 +166,9 @@ class PostgreSQL(Collector):
         if cluster is None or converse is None:
             raise NotAvailable("this run has no PostgreSQL")
         if cluster.major < OLDEST:
-            raise NotAvailable(f"PostgreSQL {cluster.version} tells too little; {OLDEST} or later does")
+            raise NotAvailable(
+                f"PostgreSQL {cluster.version} has too few statistics views; {OLDEST} or later is needed"
+            )
         self._psql = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "statistics"))
         self._rates, self._events, self._cost = Rates(), set[str](), 0.0
         self._asked_at: Optional[float] = None

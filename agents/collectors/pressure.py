@@ -11,7 +11,7 @@ from ..wire.columns import columns
 from .base import Collector, NotAvailable
 
 RESOURCES = ("cpu", "memory", "io", "irq")
-_MEANING = {"some": "of the time at least one task waited", "full": "of the time every task that could work waited"}
+_MEANING = {"some": "of the time at least one task waited", "full": "of the time all non-idle tasks waited"}
 _PLACES = {"": "pressure", "cgroup.": "pressure in the server's control group"}
 
 
@@ -25,7 +25,7 @@ def _named(place: str, suffix: str) -> dict[str, str]:
 
 class Pressure(Collector):
     name = "pressure"
-    help = "Share of time in which tasks waited for cpu, memory or I/O (PSI), of the host and of the control group"
+    help = "Share of time that tasks waited for CPU, memory or I/O (PSI), for the host and the control group"
     columns = {
         name: column
         for place, group in _PLACES.items()
@@ -41,7 +41,7 @@ class Pressure(Collector):
         paths.update({f"cgroup.{name}": f"{own}/{name}.pressure" for name in RESOURCES if own})
         self._files = {name: self.system.reader(path) for name, path in paths.items() if self.system.text(path)}
         if not self._files:
-            raise NotAvailable("the kernel keeps no pressure stall information; psi=1 on its command line may help")
+            raise NotAvailable("the kernel has no pressure stall information; psi=1 on its command line may enable it")
         self._last, self._at = self._read()[1], self.system.mono()
 
     def sample(self) -> dict[str, float]:

@@ -27,37 +27,43 @@ Use = dict[str, float]
 
 class Processes(Collector):
     name = "processes"
-    help = "Cpu time, memory and disk I/O of PostgreSQL's processes: checkpointer, walwriter, backends and the others"
+    help = "CPU time, memory and disk I/O of PostgreSQL's processes: checkpointer, walwriter, backends and the others"
     needs_postgres = True
     columns = {
-        **columns("PostgreSQL's cpu time", "%", {"cpu": "of one cpu, all processes", "<kind>.cpu": "of one cpu"}),
+        **columns("PostgreSQL's cpu time", "%", {"cpu": "of one CPU, all processes", "<kind>.cpu": "of one CPU"}),
         **columns(
             "PostgreSQL's writes",
             "MB/s",
-            {"wchar_mb_s": "handed to the kernel, all processes", "<kind>.wchar_mb_s": "handed to the kernel"},
+            {"wchar_mb_s": "passed to the kernel, all processes", "<kind>.wchar_mb_s": "passed to the kernel"},
         ),
         **columns(
             "PostgreSQL's reads",
             "MB/s",
-            {"rchar_mb_s": "asked of the kernel, all processes", "<kind>.rchar_mb_s": "asked of the kernel"},
+            {
+                "rchar_mb_s": "requested from the kernel, all processes",
+                "<kind>.rchar_mb_s": "requested from the kernel",
+            },
         ),
         **columns(
             "PostgreSQL's page cache made dirty",
             "MB/s",
-            {"write_mb_s": "all processes", "<kind>.write_mb_s": "a page counts each time, a large folio whole"},
+            {
+                "write_mb_s": "all processes",
+                "<kind>.write_mb_s": "each write of a page counts, a large folio counts entirely",
+            },
         ),
         **columns(
             "PostgreSQL's reads from disks",
             "MB/s",
-            {"read_mb_s": "fetched from disks, all processes", "<kind>.read_mb_s": "fetched from disks"},
+            {"read_mb_s": "read from disks, all processes", "<kind>.read_mb_s": "read from disks"},
         ),
         **columns(
             "PostgreSQL's memory",
             "kB",
             {
-                "rss": "resident, all processes, shared memory counted for each that touched it",
-                "unshared": "resident and of their own, all processes",
-                "shared": "resident and shared, of the process that has most",
+                "rss": "resident, all processes; shared memory counts for each process that touched it",
+                "unshared": "private resident memory, all processes",
+                "shared": "shared resident memory of the process with the most",
             },
             gauge=True,
         ),

@@ -39,7 +39,7 @@ class Psql:
             self._child.popen.stdin.write(statements.encode() + b"\n")
             self._child.popen.stdin.flush()
         except OSError as error:
-            raise NotAvailable("psql has ended; its stderr is kept with the step") from error
+            raise NotAvailable("psql has ended; its stderr is in the output of the step") from error
 
     def answer(self, limit_s: float) -> Any:
         """The next answer; None when it does not come within `limit_s`."""
@@ -61,7 +61,7 @@ class Psql:
             return False
         data = os.read(fd, CHUNK)
         if not data:
-            raise NotAvailable("psql has ended; its stderr is kept with the step")
+            raise NotAvailable("psql has ended; its stderr is in the output of the step")
         self._received += data
         return True
 

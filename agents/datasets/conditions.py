@@ -33,7 +33,7 @@ def _prove(run: Run, data: Data) -> None:
         run.emit("proof", {"setting": STEP, "phase": "after", **proof.__dict__})
     violated = next((proof for proof in proofs if not proof.ok), None)
     if violated:
-        hint = "check PostgreSQL's log; a data set that runs share may have been inconsistent before this run"
+        hint = "check PostgreSQL's log; a shared data set may have been inconsistent before this run"
         raise WorkloadFailure(f"the data are inconsistent after the load: {violated.subject}: {violated.found}", hint)
     seconds = run.system.mono() - began
     run.log("info", f"data set {data.kind}: {len(proofs)} consistency conditions checked in {seconds:.1f} s")

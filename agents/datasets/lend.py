@@ -93,7 +93,7 @@ class _Passing(Loan):
         making, begin = self._making(self._cluster.database), self._run.system.mono()
         making.resumable()  # after a planned restart of the host all of it is there
         making.go()
-        reason = "an existing cluster: its database is made for each run, and dropped after it"
+        reason = "an existing cluster: the database is created for each run and dropped afterwards"
         self._use("prepared", reason, begin)
         told = {"state": PRISTINE, "database": self._cluster.database, "seconds": list(making.seconds.items())}
         self._tell({**told, **contents.measured(self._cluster, self._cluster.database)})
@@ -123,12 +123,12 @@ class _Kept(Loan):
         if self._wanted.get("ensure") == "absent":
             self._remove(begin)
         elif self._at_work():
-            self._lend(reset.Choice("copy", "the one of before the host was restarted"), begin)
+            self._lend(reset.Choice("copy", "the copy from before the restart of the host"), begin)
         else:
             made = not self._usable(there) and self._make()
             choice = self._choose()
             begin = begin if choice.means == "prepared" else self._run.system.mono()
-            more = ", and it had to be made first" if made else ""
+            more = ", and it had to be created first" if made else ""
             self._lend(reset.Choice(choice.means, choice.reason + more), begin)
 
     # There and pristine
@@ -140,12 +140,12 @@ class _Kept(Loan):
         known = {entry["database"] for entry in self._shelf.all.values()} | ({self._work} if self._at_work() else set())
         lost = [name for name in there if name.startswith(PREFIX) and name not in known]
         for name in lost:
-            self._run.log("info", f"dropping {name}, which an earlier run left behind")
+            self._run.log("info", f"dropping {name}, left by an earlier run")
             self._drop(name)
         if lost:
             there = contents.databases(self._cluster)
         for directory in contents.orphans(self._cluster, there):
-            self._run.log("info", f"removing {directory}: its database was never finished")
+            self._run.log("info", f"removing {directory}: its database was never completed")
             owned.remove_tree(directory)
         return there
 
@@ -174,9 +174,9 @@ class _Kept(Loan):
         there = self._database in databases
         if entry["state"] == DIRTY:
             return there and self._wanted.get("reset") == "keep"
-        changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "it is not there"
+        changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "does not exist"
         if changed:
-            self._run.log("warning", f"{self._database} is not as it was made: {changed}; it is made anew")
+            self._run.log("warning", f"{self._database} was changed: {changed}; creating it again")
             self._shelf.put(self.fingerprint, state=DIRTY)
         return not changed
 
@@ -185,7 +185,7 @@ class _Kept(Loan):
         resumed = preparing and self._database in contents.databases(self._cluster) and making.resumable()
         self._begin_making()
         if resumed:
-            self._run.log("info", f"{self._database} goes on after {', '.join(making.seconds)}, which are done")
+            self._run.log("info", f"{self._database} continues after {', '.join(making.seconds)}, which are done")
         else:
             self._drop(self._database)
             check_room(self._run, self.home, self._data.bytes(self._options), f"data set {self._name}")
@@ -213,7 +213,7 @@ class _Kept(Loan):
         steps = [step for step in self._run.spec["steps"] if step["kind"] != REBOOT]
         serve = self._run.spec.get("serve") or {}
         if not steps and not serve:
-            return reset.Choice("prepared", "for runs to come")
+            return reset.Choice("prepared", "for later runs")
         writes = serve.get("writes", False) or any(WORKLOADS[step["kind"]].writes(step["options"]) for step in steps)
         wanted = self._wanted.get("reset", "auto")
         places = self._places() if writes and wanted in ("auto", "copy") else []
@@ -269,7 +269,10 @@ class _Kept(Loan):
         if means == "pristine" and changed:
             self._run.log(
                 "warning",
-                f"no step of this run is known to write, and {changed}: {self._database} is made anew at its next use",
+                (
+                    f"no step of this run is known to write, but {changed}: {self._database} is created again at its "
+                    "next use"
+                ),
             )
             self._shelf.put(self.fingerprint, state=DIRTY)
         elif means != "pristine" and not changed and self._before == PRISTINE:

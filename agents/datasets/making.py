@@ -105,7 +105,7 @@ class Making:
         for step in self._steps:
             if step.name not in self.seconds:
                 self._do(step, estimate)
-        self._tools.progress(1.0, 0.0, "made; a checkpoint writes it out")
+        self._tools.progress(1.0, 0.0, "creation, then a checkpoint")
         # As after a restore: what is measured must not pay for writing the fresh data out.
         self._tools.own("checkpoint", self._database, "checkpoint")
 
@@ -189,10 +189,14 @@ def check_tablespaces(cluster: Target, wanted: Any) -> None:
 
 def _create_tablespace(cluster: Target, name: str, directory: str, there: list[str]) -> None:
     if not directory:
-        accepted = f"{', '.join(there)}, or one of tablespaces with its directory"
+        accepted = f"{', '.join(there)}, or a tablespace with its directory"
         raise Unplannable("dataset.tablespace", name, accepted)
     if cluster.home is None:
-        raise Unplannable("dataset.tablespaces", name, f"{', '.join(there)}: the cluster is somebody else's")
+        raise Unplannable(
+            "dataset.tablespaces",
+            name,
+            f"{', '.join(there)}: the agent does not create tablespaces in an existing cluster",
+        )
     cluster.sql(f'create tablespace "{name}" location {quoted(directory)}', "postgres")
 
 
@@ -202,8 +206,8 @@ def check_room(run: Run, directory: str, need: int, what: str) -> None:
     if need and space and space[1] * 1024 < need + SPARE:
         free = space[1] * 1024
         raise HostFailure(
-            f"{what} needs about {gigabytes(need)}, and {gigabytes(free)} are free in {directory}",
-            "free some space, make it smaller, or give the host another data directory",
+            f"{what} needs about {gigabytes(need)}, but {directory} has only {gigabytes(free)} free",
+            "free some space, choose a smaller data set, or set another data directory for the host",
             need_bytes=need,
             free_bytes=free,
         )

@@ -24,8 +24,8 @@ do $$ declare c record; begin
 _STEPS = {
     "d": Step("d", "drop old tables", 0.0),
     "t": Step("t", "create tables", 0.0, clean=_DROP),
-    "g": Step("g", "generate data, by the client", 0.6, data=True),
-    "G": Step("G", "generate data, by the server", 0.6, data=True),
+    "g": Step("g", "generate data, on the client", 0.6, data=True),
+    "G": Step("G", "generate data, on the server", 0.6, data=True),
     "v": Step("v", "vacuum", 0.06, watch="vacuum"),
     "p": Step("p", "primary keys", 0.3, clean=_UNDO.format(kind="p"), watch="create_index"),
     "f": Step("f", "foreign keys", 0.15, clean=_UNDO.format(kind="f")),
@@ -46,8 +46,8 @@ class PgBenchData(Data):
                 "pattern": "^[dtgGvpf]+$",
                 "title": "Steps (-I)",
                 "default": DEFAULT,
-                "description": "In their order: d drop, t create tables, g or G generate data by the client or the "
-                "server, v vacuum, p primary keys, f foreign keys",
+                "description": "In order: d drop, t create tables, g or G generate data on client or server, v vacuum, "
+                "p primary keys, f foreign keys",
             },
             "partitions": {"type": "integer", "minimum": 0, "maximum": 10000, "title": "Partitions", "default": 0},
             "partition_method": {
@@ -67,8 +67,8 @@ class PgBenchData(Data):
             "index_tablespace": {**_NAME, "title": "Tablespace of the indexes"},
             "tablespaces": {
                 "type": "object",
-                "title": "Tablespaces to make",
-                "description": "Its directory has to be there, empty, and PostgreSQL's own",
+                "title": "Tablespaces to create",
+                "description": "The directory must exist, be empty and belong to PostgreSQL",
                 "propertyNames": _NAME,
                 "additionalProperties": {"type": "string", "pattern": r"^/[^\x00-\x1f']*$"},
             },
@@ -81,14 +81,14 @@ class PgBenchData(Data):
 
     def check(self, options: Options) -> None:
         letters = options.get("init_steps", DEFAULT)
-        accepted = "each letter once, t before the one of g and G"
+        accepted = "each letter once, t before either g or G"
         generating = [letter for letter in letters if letter in "gG"]
         if len(set(letters)) != len(letters) or len(generating) != 1:
             raise Unplannable("dataset.init_steps", letters, accepted)
         if letters.find("t") not in range(letters.index(generating[0])):
             raise Unplannable("dataset.init_steps", letters, accepted)
         if "partition_method" in options and not options.get("partitions"):
-            raise Unplannable("dataset.partition_method", options["partition_method"], "a number of partitions, too")
+            raise Unplannable("dataset.partition_method", options["partition_method"], "a number of partitions as well")
 
     def steps(self, options: Options, major: int) -> list[Step]:
         letters = _letters(options)

@@ -39,25 +39,25 @@ def choose(wanted: str, writes: bool, major: int, places: Sequence[Place]) -> Ch
     if not writes:
         return Choice("pristine", "no step writes")
     if wanted == "keep":
-        return Choice("keep", "as the data set says: what runs write stays")
+        return Choice("keep", "set in the data set: later runs see the changes")
     if wanted == "reinit":
-        return Choice("reinit", "as the data set says: made anew after a run has written")
+        return Choice("reinit", "set in the data set: created again after a run has written")
     if major >= CLONES and all(place.clones for place in places) and not _short(places, CLONE_ROOM):
-        return Choice("clone", f"the file system shares blocks, and PostgreSQL {major} has it clone them")
+        return Choice("clone", f"the file system shares blocks, and PostgreSQL {major} clones them")
     short = _short(places, ROOM)
     if not short:
         size = gigabytes(sum(place.size for place in places))
-        return Choice("copy", f"{size} are copied sooner than they are made, and there is room for them")
+        return Choice("copy", f"copying {size} is faster than creating the data, and there is space")
     if wanted == "copy":
-        hint = 'free some space, or reset the data set by "reinit"'
+        hint = 'free some space, or set the reset policy to "reinit"'
         raise HostFailure(f"{short[0]}", hint)
-    return Choice("reinit", f"{short[0]}: it is made anew after this run")
+    return Choice("reinit", f"{short[0]}: the data are created again after this run")
 
 
 def _short(places: Sequence[Place], factor: float) -> list[str]:
     """What does not fit, in words."""
     return [
-        f"a copy needs {gigabytes(place.size * factor)}, and {gigabytes(place.free)} are free in {place.path}"
+        f"a copy needs {gigabytes(place.size * factor)}, but {place.path} has only {gigabytes(place.free)} free"
         for place in places
         if place.free < place.size * factor
     ]

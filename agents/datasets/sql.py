@@ -17,7 +17,7 @@ LONGEST = 30000
 class SqlData(Data):
     kind = "sql"
     title = "SQL"
-    help = "Tables of your own: named steps of SQL, run in their order"
+    help = "Your own tables: named steps of SQL, executed in order"
     schema = {
         "type": "object",
         "title": "SQL",
@@ -25,9 +25,9 @@ class SqlData(Data):
             "steps": {
                 "type": "array",
                 "title": "Steps",
-                "description": 'such as [{"name": "create", "sql": "create table t (i int)"}]. Each is one '
-                'transaction, unless it says "transaction": false, as VACUUM needs it; one such that was interrupted '
-                "has the data made anew",
+                "description": 'such as [{"name": "create", "sql": "create table t (i int)"}]. Each step is one '
+                'transaction. VACUUM needs "transaction": false; if such a step is interrupted, the data are '
+                "created again",
                 "items": {
                     "type": "object",
                     "properties": {
@@ -51,16 +51,16 @@ class SqlData(Data):
     def check(self, options: Options) -> None:
         names = [step["name"] for step in options["steps"]]
         if not names:
-            raise Unplannable("dataset.steps", names, "one step or more")
+            raise Unplannable("dataset.steps", names, "one or more steps")
         for place, step in enumerate(options["steps"]):
             field, text = f"dataset.steps[{place}]", step["sql"].strip()
             if names.count(step["name"]) > 1:
-                raise Unplannable(f"{field}.name", step["name"], "a name of its own for each step")
+                raise Unplannable(f"{field}.name", step["name"], "a distinct name for each step")
             if not text or text.startswith("\\"):
                 raise Unplannable(f"{field}.sql", text[:40], "SQL, without commands of psql")
             hostaccess.check(f"{field}.sql", text)
             for found in filter(None, (_TRANSACTION.match(bare(each)) for each in statements(text))):
-                accepted = "a step without it: each is a transaction of its own"
+                accepted = "a step without it: each step is one transaction"
                 raise Unplannable(f"{field}.sql", found.group(1), accepted)
 
     def code(self, options: Options) -> dict[str, str]:

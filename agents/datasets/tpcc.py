@@ -45,7 +45,7 @@ class TpccData(Data):
                 "type": "integer",
                 "minimum": 1,
                 "maximum": 256,
-                "title": "Warehouses made in parallel",
+                "title": "Warehouses created in parallel",
                 "description": "Number of connections; does not change the data",
                 "default": JOBS,
             },

@@ -57,8 +57,8 @@ _PLACE = r"\d+(-\d+)?(,\d+(-\d+)?)*|0x[0-9a-fA-F]+|(node|socket):\d+(-\d+)?(,\d+
 _CORES = r"cores(:\d+(-\d+)?(,\d+(-\d+)?)*)?"
 PATTERN = rf"^(({_PLACE})( {_CORES})?|{_CORES})$"
 GRAMMAR = (
-    "A list of cpus (0-3,5), a mask (0x6), node:1 or socket:0. Add cores for one thread of each core, "
-    "or cores:0-3 for the first four cores. cores also works alone"
+    "A list of CPUs (0-3,5), a mask (0x6), node:1 or socket:0. Add cores for one thread of each core, or "
+    "cores:0-3 for the first four cores. cores also works alone"
 )
 
 
@@ -82,7 +82,7 @@ def _place(text: str, nodes: list[dict[str, Any]], topology: Sequence[dict[str, 
     known = {number: cpus for number, cpus in known.items() if cpus}
     wanted = parse(listed)
     if not wanted or any(one not in known for one in wanted):
-        raise ValueError(f"{kind}s with cpus are {render(known) or 'none'}")
+        raise ValueError(f"existing {kind}s with CPUs: {render(known) or 'none'}")
     return sorted(cpu for one in wanted for cpu in known[one])
 
 
@@ -95,5 +95,5 @@ def _threads(text: str, chosen: list[int], topology: Sequence[dict[str, Any]]) -
     cpus = sorted(first.values())
     wanted = parse(text.partition(":")[2]) or range(len(cpus))
     if max(wanted, default=0) >= len(cpus):
-        raise ValueError(f"cores are {render(range(len(cpus))) or 'none'}")
+        raise ValueError(f"existing cores: {render(range(len(cpus))) or 'none'}")
     return [cpus[number] for number in wanted]

@@ -12,11 +12,11 @@ from typing import Iterator, Optional
 from ..errors import HostFailure
 from .system import System
 
-HINT = "a device to be overwritten is empty: wipefs shows what it holds, and removes it"
+HINT = "a device must be empty before it is overwritten: wipefs lists and removes signatures"
 KIB, MIB = 1024, 1024**2
 # What lies where: (name, offset in bytes, magic). Formats that may begin at several places stand several times.
 MAGIC: tuple[tuple[str, int, bytes], ...] = (
-    ("a partition table (MBR), or a file system that begins like one", 510, b"\x55\xaa"),
+    ("a partition table (MBR), or a file system with a similar beginning", 510, b"\x55\xaa"),
     *(("a partition table (GPT)", offset, b"EFI PART") for offset in (512, 4096)),
     ("ext2, ext3 or ext4", 0x438, b"\x53\xef"),
     ("xfs", 0, b"XFSB"),
@@ -91,7 +91,7 @@ def _users(system: System, path: str, name: str) -> Iterator[str]:
     number = system.text(f"{name}/dev")
     yield from (f"it is mounted on {place}" for place in _mounted(system, number))
     if number in _swaps(system):
-        yield "it is swap"
+        yield "it is used as swap"
     yield from check_loops(system, path)
     yield from (f"process {pid} has it open" for pid in _openers(system, number))
 
@@ -125,13 +125,13 @@ def check_loops(system: System, path: str) -> Iterator[str]:
     """Loop devices whose content a file or device is."""
     for name in system.names("/sys/block"):
         if name.startswith("loop") and system.text(f"/sys/block/{name}/loop/backing_file") == path:
-            yield f"{name} shows what is in it"
+            yield f"{name} shows its contents"
 
 
 def check_backing(system: System, path: str) -> None:
     """HostFailure for a file that is the content of a loop device, or swap: that may hold a file system in use."""
     swaps = [line.split()[0] for line in system.text("/proc/swaps").splitlines()[1:]]
-    reason = next(check_loops(system, path), "it is swap" if path in swaps else "")
+    reason = next(check_loops(system, path), "it is used as swap" if path in swaps else "")
     if reason:
         raise _refused(path, reason)
 
@@ -167,5 +167,5 @@ def _blkid(system: System, path: str) -> str:
         return ""
     found = system.run([program, "-p", "-o", "value", "-s", "TYPE", "-s", "PTTYPE", path])
     if found.code == 0:
-        return ", ".join(found.stdout.split()) or "something that blkid knows"
-    return "" if found.code == 2 else f"something that blkid is not sure of: {found.stderr.strip()}"
+        return ", ".join(found.stdout.split()) or "a signature known to blkid"
+    return "" if found.code == 2 else f"ambiguous signatures according to blkid: {found.stderr.strip()}"

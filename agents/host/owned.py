@@ -74,7 +74,7 @@ def _follow(fd: int, link: int, about: os.stat_result, path: str, links: int) ->
     if is_roots or os.fstat(end).st_uid == about.st_uid != 0:
         return end
     os.close(end)
-    raise OSError(errno.ELOOP, "another account can change a link in the path: name the real path", path)
+    raise OSError(errno.ELOOP, "another account can change a link in the path: use the real path", path)
 
 
 def new_file(path: Where, mode: int = 0o600) -> int:
@@ -137,7 +137,7 @@ def make_directory(path: Where, owner: Optional[Owner] = None, mode: int = 0o700
         made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _PLAIN, dir_fd=fd)
         try:
             if os.fstat(made).st_uid != os.geteuid() or os.listdir(made):
-                raise OSError(errno.ESTALE, "replaced while it was created", str(path))
+                raise OSError(errno.ESTALE, "replaced during its creation", str(path))
             os.fchown(made, *owner)
         finally:
             os.close(made)

@@ -31,7 +31,7 @@ ALLOWED = {
 }
 DIRECTORIES = ("clusters", "directory")
 Allowed = list[dict[str, str]]
-HINT = "an admin allows directories, files and devices on the host's page"
+HINT = "an admin can allow directories, files and devices on the host's page"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _covers(entry: dict[str, str], own: str, path: str, kind: str) -> bool:
 
 def _told(allowed: Allowed) -> str:
     shown = [f"{entry['path']}/..." if entry["kind"] in DIRECTORIES else entry["path"] for entry in allowed]
-    return f"what is allowed on this host: {', '.join(shown) or 'nothing'}"
+    return f"allowed on this host: {', '.join(shown) or 'nothing'}"
 
 
 def directory(path: str, allowed: Allowed) -> str:
@@ -76,7 +76,7 @@ def directory(path: str, allowed: Allowed) -> str:
     if not any(_covers(entry, os.path.realpath(entry["path"]), real, "directory") for entry in allowed):
         raise Unplannable("directory", _both(path, real), _told(allowed), HINT)
     if not os.path.isdir(real):
-        raise Unplannable("directory", path, "a directory that is there", "make it, owned by whom the load runs as")
+        raise Unplannable("directory", path, "an existing directory", "create it, owned by the account of the load")
     return real
 
 
@@ -95,7 +95,7 @@ def claim(run: Run, path: str) -> str:
     if not kind:
         raise Unplannable("filename", _both(path, real), "a regular file or a block device")
     if not _is_listed(real, kind, run.allowed_paths):
-        accepted = f"a path where nothing is yet, for it exists already; or allow this {kind} itself, which destroys it"
+        accepted = f"a new path; or allow this existing {kind} itself, which destroys its contents"
         raise Unplannable("filename", _both(path, real), accepted, HINT)
     if kind == "device":
         run.hold(devices.claim(run.system, real))
@@ -112,7 +112,7 @@ def _make(run: Run, path: str, real: str) -> str:
     if not any(_covers(each, os.path.realpath(each["path"]), real, "file") for each in run.allowed_paths):
         raise Unplannable("filename", _both(path, real), _told(run.allowed_paths), HINT)
     if not os.path.isdir(os.path.dirname(real)):
-        raise Unplannable("filename", path, "a file in a directory that is there", f"make {os.path.dirname(real)}")
+        raise Unplannable("filename", path, "a file in an existing directory", f"make {os.path.dirname(real)}")
     run.journal.making(real)
     owned.create(real, owner=run.account.owner)
     return real

@@ -30,7 +30,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 Policy = dict[str, Any]
-HINT = "an admin of the host decides that in its policy.json"
+HINT = "the policy.json of the host defines this"
 
 
 def words() -> dict[str, str]:
@@ -40,9 +40,9 @@ def words() -> dict[str, str]:
 
     return {
         REBOOT: "planned restarts of the host",
-        EXISTING: "clusters that are there already",
+        EXISTING: "existing clusters",
         DEVICE: "block devices that workloads overwrite",
-        UNITS: "installing and uninstalling the units of systemd",
+        UNITS: "installing and uninstalling the systemd units",
         **{name: f"the setting {name}" for name in SETTINGS},
         **{kind: f"the workload {kind}" for kind in WORKLOADS},
     }
@@ -56,7 +56,7 @@ def read(system: System) -> Policy:
         if policy.get("forbid"):
             check_schema({"items": {"enum": list(words())}}, policy["forbid"], "policy.json: forbid")
     except (OSError, ValueError, RecursionError, Unplannable) as problem:
-        raise HostFailure(f"policy.json of this host cannot be understood: {problem}", HINT) from problem
+        raise HostFailure(f"the policy.json of this host cannot be read: {problem}", HINT) from problem
     return policy
 
 
@@ -70,7 +70,7 @@ def check_spool(system: System, root: str) -> None:
 def permit(policy: Policy, word: str, field: str) -> None:
     """Unplannable when `word` is forbidden."""
     if word in policy.get("forbid", []):
-        raise Unplannable(field, word, f"what this host does not forbid; it forbids {words()[word]}", HINT)
+        raise Unplannable(field, word, f"nothing; this host forbids {words()[word]}", HINT)
 
 
 def check(policy: Policy, spec: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def _check_target(policy: Policy, target: dict[str, Any]) -> None:
     _check_below(policy, target["data_dir"], "target.data_dir")
     accounts = policy.get("os_users")
     if accounts is not None and target["os_user"] not in accounts:
-        hint = f"name one of them as PostgreSQL's account on the host's page; {HINT}"
+        hint = f"set one of them as PostgreSQL's account on the host's page; {HINT}"
         raise Unplannable("target.os_user", target["os_user"], ", ".join(accounts) or "none", hint)
     return None
 

@@ -179,7 +179,9 @@ class System:
         argv = ["systemctl", "reboot"] if self.exists("/run/systemd/system") else ["/sbin/reboot"]
         done = self.run(argv)
         if done.code:
-            raise HostFailure(f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it by hand, or plan without")
+            raise HostFailure(
+                f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it manually, or plan without restarts"
+            )
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -326,7 +328,7 @@ class System:
             )
         except OSError as error:
             raise HostFailure(
-                f"{argv[0]} cannot be run: {error.strerror}", "is it installed and executable?"
+                f"{argv[0]} cannot be executed: {error.strerror}", "check that it is installed and executable"
             ) from error
         try:
             out, err = child.communicate(stdin.encode(), timeout=limit_s)

@@ -145,6 +145,6 @@ class Onlooker:
             if isinstance(totals, dict) and totals:
                 replace(self._out / f"{collector.name}.json", protocol.canonical(totals))
         if self._next_proof == FIRST_LOOK_S:
-            short = f"step {self._step} ended before its processes were looked at; the proofs before it stand alone"
+            short = f"step {self._step} ended before its processes were checked; only the earlier proofs exist"
             self._run.log("warning", short)
         self._run.verify("after")

@@ -19,7 +19,12 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "window_s": {"type": "integer", "minimum": 1, "maximum": 60, "description": "1 to 60 seconds"},
-        "within": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "description": "a share, such as 0.02"},
+        "within": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 0.5,
+            "description": "a fraction, such as 0.02",
+        },
     },
     "required": ["window_s", "within"],
     "additionalProperties": False,
@@ -100,12 +105,12 @@ def drift(means: Sequence[float]) -> float:
 def sentence(told: dict[str, Any], unit: str) -> tuple[str, str]:
     """(level of the log, words) for what as_json tells."""
     if told["windows"] < 2:
-        return "warning", f"not steady after {told['after_s']:g} s: it told too few rates to say more"
+        return "warning", f"not steady after {told['after_s']:g} s: it reported too few rates for details"
     rest = told["windows"] - told["left_out"]
     numbers = (
-        f"{told['windows']} windows of {told['window_s']:g} s, the first {told['left_out']} left out (MSER); the mean "
-        f"of the other {rest} is {told['mean']:.6g} {unit}, and over them it drifts by {told['drift']:+.1%} "
-        f"(steady: within {told['within']:.1%}, from {LEAST} windows on, fewer than half left out)"
+        f"{told['windows']} windows of {told['window_s']:g} s, the first {told['left_out']} left out (MSER). Mean "
+        f"of the other {rest}: {told['mean']:.6g} {unit}, drift {told['drift']:+.1%}. (Steady: within "
+        f"{told['within']:.1%}, at least {LEAST} windows, less than half left out)"
     )
     if told["reached"]:
         return "info", f"steady after {told['after_s']:g} s: {numbers}"

@@ -34,27 +34,27 @@ SCHEMA: Record = {
             "type": "string",
             "enum": ["none", "strace", "perf", "bpftrace", "stap"],
             "title": "Tracer",
-            "description": "Attached when the load's connections are there, ended with the load",
+            "description": "Attached when the load has connected, ended with the load",
             "default": "none",
         },
         "backends": {
             "type": "string",
             "enum": ["load", "server"],
             "title": "Traced processes",
-            "description": "load: the backends of the load's connections; server: every process of PostgreSQL",
+            "description": "load: the backends of the load's connections; server: every PostgreSQL process",
             "default": "load",
         },
         "application": {
             "type": "string",
             "pattern": APPLICATION,
             "title": "Traced application_name",
-            "description": "Instead of the load's backends those of connections of this name",
+            "description": "Instead of the load's backends, those with this application name",
         },
         "syscalls": {
             "type": "array",
             "items": {"type": "string", "pattern": r"^[a-z0-9_]{1,40}$"},
             "title": "Traced system calls",
-            "description": "Such as pread64; all of them where none is named. Not for stap",
+            "description": "Such as pread64; default: all. Not for stap",
         },
         "events": {
             "type": "array",
@@ -66,8 +66,8 @@ SCHEMA: Record = {
             "type": "string",
             "maxLength": 100000,
             "title": "Script of bpftrace or stap",
-            "description": "$1, $2 ... are the traced pids. @events and @ns of bpftrace are read as its figures. "
-            "It is code: to save one needs the permission to run commands",
+            "description": "$1, $2 ... are the traced pids. @events and @ns of bpftrace are its figures. Saving a "
+            "script requires the permission to run commands",
         },
     },
     "additionalProperties": False,
@@ -176,7 +176,7 @@ class Tracer:
                 self.run.system.sleep(LOOK_S)
         if not found:
             name = self._named
-            raise WorkloadFailure(f"nobody is connected as {name!r}, so that there is nothing to trace")
+            raise WorkloadFailure(f"no connection has the name {name!r}, so there is nothing to trace")
         return found
 
     @property
@@ -233,16 +233,16 @@ class Tracer:
         run.scene.tracer = None
         self._let_go()
         if not run.system.exists(str(self.out / OUTPUT)):
-            raise self._failure("has told nothing", code)
+            raise self._failure("reported no events", code)
 
     def _let_go(self) -> None:
         for pid in self._traced:
             process = self.run.system.process(pid)
             if process and process.state in "Tt":
                 self.run.system.kill(pid, signal.SIGCONT)
-                self.run.log("warning", f"{self.asked['tool']} left process {pid} stopped; it goes on now")
+                self.run.log("warning", f"{self.asked['tool']} left process {pid} stopped; it was continued")
 
     def _failure(self, what: str, code: Optional[int]) -> WorkloadFailure:
         said = self.run.system.text(str(self.out / SAID))[-2000:]
         tool = self.asked["tool"]
-        return WorkloadFailure(f"{tool} {what}", "what it said is in `stderr`", code=code, stderr=said)
+        return WorkloadFailure(f"{tool} {what}", "`stderr` has its output", code=code, stderr=said)

@@ -41,7 +41,7 @@ _CARELESS = re.compile(
 
 ACCOUNTS = ("proving-load", "postgres")
 APART = 2_000_000_000  # no distribution, container or directory service gives it to anybody
-HINT = "useradd --system --shell /usr/sbin/nologin proving-load, and let it read bin_dir and the data directory"
+HINT = "useradd --system --shell /usr/sbin/nologin proving-load, and allow it to read bin_dir and the data directory"
 
 Execute = Callable[..., None]
 Spawn = Callable[..., Child]
@@ -59,7 +59,7 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
         if candidate and reaches(system, candidate, bin_dir, data_dir):
             return candidate
     if os_user:
-        problem = "cannot execute postgres there or reach the data directory" if candidate else "does not exist"
+        problem = "cannot execute postgres there or access the data directory" if candidate else "does not exist"
         raise HostFailure(f"account {os_user!r} {problem} ({bin_dir}, {data_dir})", "choose another account, or none")
     return _namespace(system, bin_dir, data_dir)
 
@@ -72,10 +72,10 @@ def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
         return apart
     rooted = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
     if system.launcher():
-        words = "no account but root can run PostgreSQL here, and the launcher allows no program of others as root"
+        words = "only root can run PostgreSQL here, and the launcher does not allow other programs as root"
         raise HostFailure(words, HINT)
     if not _starts(system, rooted, bin_dir):
-        raise HostFailure("PostgreSQL refuses to run as root, and user namespaces do not work", HINT)
+        raise HostFailure("PostgreSQL does not run as root, and user namespaces do not work", HINT)
     return rooted
 
 
@@ -178,7 +178,7 @@ class Cluster(Target):
         argv = [str(self.bin_dir / "postgres"), "--single", "-D", str(pgdata), "-c", "exit_on_error=on", "postgres"]
         done = self._run(argv, {}, "".join(f"{line}\n" for line in load_role.statements(self.major)))
         if done.code:
-            raise HostFailure(f"the role of the load cannot be made: {done.stderr.strip()[-500:]}", "read the error")
+            raise HostFailure(f"the role of the load cannot be created: {done.stderr.strip()[-500:]}", "see the error")
 
     @property
     def load_env(self) -> dict[str, str]:
@@ -204,7 +204,7 @@ class Cluster(Target):
         except FileExistsError:
             found = directory.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
-                raise HostFailure(f"{directory} is not a directory of {self.account.name}", "remove it") from None
+                raise HostFailure(f"{directory} does not belong to {self.account.name}", "remove it") from None
 
     def configure(self, conf: dict[str, str]) -> None:
         """Write the include file: the agent's own parameters, then the run's."""
@@ -251,9 +251,9 @@ class Cluster(Target):
         deadline = self._system.mono() + READY_S
         while not self._is_ready(child):
             if child.wait(0.01) is not None:
-                raise HostFailure("PostgreSQL did not start", "read its log", log=_tail(log))
+                raise HostFailure("PostgreSQL did not start", "see its log", log=_tail(log))
             if self._system.mono() > deadline:
-                raise HostFailure(f"PostgreSQL was not ready within {READY_S:g} s", "read its log", log=_tail(log))
+                raise HostFailure(f"PostgreSQL was not ready within {READY_S:g} s", "see its log", log=_tail(log))
 
     def _is_ready(self, child: Child) -> bool:
         if self.major < 10:  # their postmaster.pid does not tell

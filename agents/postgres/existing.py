@@ -95,8 +95,8 @@ class Existing(Owned, Target):
     def _inspect(self, plans: Mapping[str, Plan]) -> Record:
         """The entry "service", on the journal, when all of this may be done. Unplannable or HostFailure otherwise."""
         if not self._target["consent"].get("measure"):
-            hint = "an admin gives it on the host's page"
-            raise Unplannable("target.consent.measure", False, "consent to measure this cluster", hint)
+            hint = "an admin can allow it on the host's page"
+            raise Unplannable("target.consent.measure", False, "permission to measure this cluster", hint)
         self._check_files()
         running = service.postmaster(self._system, str(self.pgdata))
         found = {**self._owner, "was": "running" if running else "stopped"}
@@ -109,8 +109,10 @@ class Existing(Owned, Target):
         self._check_manager(running.pid if running else 0)
         reasons = self._reasons(plans, found)
         if reasons and not self._target["consent"]["restart"]:
-            hint = "an admin gives it on the host's page"
-            raise Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reasons[0]}", hint)
+            hint = "an admin can allow it on the host's page"
+            raise Unplannable(
+                "target.consent.restart", False, f"permission to restart PostgreSQL, because {reasons[0]}", hint
+            )
         self._check_restart(found, bool(reasons))
         self._check_clients(bool(running))
         return self._journal.note("service", **found)
@@ -144,50 +146,52 @@ class Existing(Owned, Target):
         if os.path.lexists(path):
             text = self._system.text(self.conf_file) if stat.S_ISREG(path.lstat().st_mode) else "not a file"
             if text and not text.startswith(HEADER):
-                raise HostFailure(f"{path} is not ours", "remove it, or rename it")
+                raise HostFailure(f"the agent did not create {path}", "remove it, or rename it")
 
     def _check_port(self) -> None:
         if self.port != self._target["port"]:
-            accepted = f"{self.port}, where it listens now"
+            accepted = f"{self.port}, its current port"
             raise Unplannable("target.port", self._target["port"], accepted, "check the host again")
 
     def _look_inside(self) -> Record:
         try:
             state = self.sql(_STATE)
         except WorkloadFailure as failure:
-            hint = f"let {self.user} in by peer in pg_hba.conf: local all {self.user} peer"
+            hint = f"allow peer authentication for {self.user} in pg_hba.conf: local all {self.user} peer"
             raise HostFailure(f"{self.user} cannot connect to {self.pgdata}: {failure.message}", hint) from failure
         self._check_state(state)
         return {"pending": state["pending"], "parameters": self.parameters(list(self._conf))}
 
     def _check_state(self, state: Record) -> None:
         if not state["superuser"]:
-            raise HostFailure(f"{self.user} is no superuser of {self.pgdata}", "the role of the owner's name has to be")
+            raise HostFailure(
+                f"{self.user} is not a superuser of {self.pgdata}", "the role with the owner's name must be one"
+            )
         if os.path.realpath(state["config_file"]) != os.path.realpath(self._target["config_file"]):
-            found = f"{state['config_file']}, which it reads"
+            found = f"{state['config_file']}, the file in use"
             raise Unplannable("target.config_file", self._target["config_file"], found, "check the host again")
         if state["standby"]:
-            raise HostFailure(f"{self.pgdata} is a standby", "measure its primary: nothing can be written here")
+            raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
         self._check_free()
         edited = [f for f in state["files"] if os.stat(f).st_mtime > state["loaded"]]
         if edited:
-            hint = "reload it yourself first: the run would put that in effect"
-            raise HostFailure(f"{edited[0]} was changed after {self.pgdata} has last read it", hint)
+            hint = "reload it yourself first: otherwise the run would apply this change"
+            raise HostFailure(f"{edited[0]} was changed after the last reload of {self.pgdata}", hint)
 
     def _check_free(self) -> None:
         """HostFailure if the cluster has a database or role of the names that a run creates and drops."""
         for kind, is_taken in self.sql(guest.TAKEN, "postgres").items():
             if is_taken:
                 name = {"database": DATABASE, "role": guest.NAME}[kind]
-                raise HostFailure(f"{self.pgdata} has a {kind} {name} already", "drop or rename it: runs use that name")
+                raise HostFailure(f"{self.pgdata} already has a {kind} {name}", "drop or rename it: runs use this name")
 
     def _look_outside(self) -> Record:
         """Of a stopped cluster: what its configuration says, and how a server of our own starting will run."""
         if (self.pgdata / "standby.signal").exists() or (self.pgdata / "recovery.conf").exists():
-            raise HostFailure(f"{self.pgdata} is a standby", "measure its primary: nothing can be written here")
+            raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
         directory = self.parameter("data_directory")
         if os.path.realpath(directory) != str(self.pgdata):
-            raise Unplannable("target.data_dir", str(self.pgdata), f"{directory}, which its configuration names")
+            raise Unplannable("target.data_dir", str(self.pgdata), f"{directory}, the directory in its configuration")
         shown = self.configured(list(self._conf))
         return {"pending": [], "parameters": shown, "cpus": "", "policy": "", "environment": {}, "log": os.devnull}
 
@@ -198,14 +202,14 @@ class Existing(Owned, Target):
             shown = system.run(["systemctl", "show", "-p", "LoadState", "-p", "MainPID", unit]).stdout
             told = dict(line.partition("=")[::2] for line in shown.splitlines())
             if told.get("LoadState") != "loaded" or told.get("MainPID") != str(pid):
-                found = f"the unit that runs it (pid {pid}); of {unit} systemd says {told}"
+                found = f"the unit that runs it (pid {pid}); systemd reports for {unit}: {told}"
                 raise Unplannable("target.unit", unit, found, "check the host again")
             return
         named = re.search(r"([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup")) if pid else None
         if named and system.exists("/run/systemd/system"):
             main = system.run(["systemctl", "show", "-p", "MainPID", "--value", named.group(1)]).stdout.strip()
             if main == str(pid):
-                raise Unplannable("target.unit", "", f"{named.group(1)}, which runs it", "check the host again")
+                raise Unplannable("target.unit", "", f"{named.group(1)}, the unit that runs it", "check the host again")
 
     def _reasons(self, plans: Mapping[str, Plan], entry: Record) -> list[str]:
         """Why the server has to be started anew; none when a reload will do."""
@@ -218,11 +222,11 @@ class Existing(Owned, Target):
     def _check_restart(self, found: Record, restart: bool) -> None:
         """A restart must put nothing in effect but ours, and must be undone to the same."""
         if restart and found["pending"]:
-            hint = "restart it yourself first: the run would put that in effect"
-            raise HostFailure(f"{', '.join(found['pending'])} of {self.pgdata} waits for a restart", hint)
+            hint = "restart it yourself first: otherwise the run would apply this change"
+            raise HostFailure(f"{', '.join(found['pending'])} of {self.pgdata} needs a restart to take effect", hint)
         if restart and not found["unit"] and found["policy"] not in ("", "default"):
             hint = "start it without numactl first"
-            raise HostFailure(f"{self.pgdata} runs under {found['policy']}, which pg_ctl cannot bring back", hint)
+            raise HostFailure(f"{self.pgdata} runs under {found['policy']}, which pg_ctl cannot restore", hint)
 
     def _check_clients(self, running: bool) -> None:
         clients = self.foreign_clients() if running else []
@@ -230,11 +234,11 @@ class Existing(Owned, Target):
             return
         if not self._target["consent"]["disturb_clients"]:
             raise HostFailure(
-                f"{self.pgdata} has clients that are not ours: {'; '.join(clients)}",
-                "end them, or let an admin allow on the host's page that they are disturbed",
+                f"{self.pgdata} has other clients: {'; '.join(clients)}",
+                "disconnect them, or ask an admin to allow disturbing them on the host's page",
                 clients=clients,
             )
-        words = f"clients that are not ours are disturbed, as allowed: {'; '.join(clients)}"
+        words = f"other clients are disturbed, as allowed: {'; '.join(clients)}"
         self._emit("log", {"level": "warning", "message": words})
 
     # In effect
@@ -263,7 +267,7 @@ class Existing(Owned, Target):
     def _reload(self) -> int:
         process = self._service.postmaster()
         if process is None:
-            raise HostFailure(f"{self.pgdata} was running a moment ago and is not now", "see its log")
+            raise HostFailure(f"{self.pgdata} has stopped unexpectedly", "see its log")
         if self._conf:
             self._emit("command", {"purpose": "postgres", "argv": self._service.words("reload"), "env": {}})
             self.reload(process.pid)
@@ -296,7 +300,7 @@ class Existing(Owned, Target):
         shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], self.load_env, "", self.load_account)
         if shown.code:
             line = f"local {DATABASE} {guest.NAME} scram-sha-256"
-            hint = f"add {line} above the other lines of pg_hba.conf and reload it, or make an account {guest.NAME}"
+            hint = f"add {line} above the other lines of pg_hba.conf and reload it, or create an account {guest.NAME}"
             raise HostFailure(f"{guest.NAME} cannot connect to {self.pgdata}: {shown.stderr.strip()}", hint)
 
 
@@ -311,10 +315,10 @@ def owner_of(system: System, target: Record) -> Record:
     except (OSError, KeyError) as error:
         raise Unplannable("target.data_dir", data_dir, f"a data directory ({error})", "check the host again") from error
     if owner.pw_name != target["os_user"] or owner.pw_uid == 0:
-        raise Unplannable("target.os_user", target["os_user"], f"{owner.pw_name}, who owns {data_dir} (never root)")
+        raise Unplannable("target.os_user", target["os_user"], f"{owner.pw_name}, the owner of {data_dir} (never root)")
     if os.geteuid() not in (0, owner.pw_uid):
         raise Unplannable(
-            "target.os_user", owner.pw_name, "a cluster of our own, as the agent is an ordinary user here"
+            "target.os_user", owner.pw_name, "a private cluster, because the agent runs as an ordinary user here"
         )
     names = ("bin_dir", "config_file", "unit", "include")
     groups = [owner.pw_gid, *(g.gr_gid for g in grp.getgrall() if owner.pw_name in g.gr_mem)]

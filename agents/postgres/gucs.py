@@ -32,7 +32,7 @@ def check(system: System, bin_dir: str, conf: Mapping[str, str]) -> None:
         words = _refusal(system, bin_dir, {name: value})
         if words:
             raise _unplannable(system, bin_dir, name, value, words)
-    raise Unplannable("postgresql", own, "parameters that fit together", _refusal(system, bin_dir, own))
+    raise Unplannable("postgresql", own, "parameters that are consistent", _refusal(system, bin_dir, own))
 
 
 def _refusal(system: System, bin_dir: str, conf: Mapping[str, str]) -> str:
@@ -48,9 +48,9 @@ def _refusal(system: System, bin_dir: str, conf: Mapping[str, str]) -> str:
 def _unplannable(system: System, bin_dir: str, name: str, value: str, words: str) -> Unplannable:
     field = f"postgresql.{name}"
     if not words.startswith("unrecognized"):
-        return Unplannable(field, value, f"what this PostgreSQL accepts: {words}")
+        return Unplannable(field, value, f"a value that this PostgreSQL accepts: {words}")
     from difflib import get_close_matches
 
     near = get_close_matches(name, contexts(system, bin_dir), n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "see pg_settings"
-    return Unplannable(field, value, f"parameters that the PostgreSQL in {bin_dir} knows", hint)
+    return Unplannable(field, value, f"parameters of the PostgreSQL in {bin_dir}", hint)

@@ -33,7 +33,7 @@ class Instance:
         shown = self._run([str(self.bin_dir / "postgres"), "--version"], {})
         found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
         if shown.code or not found:
-            raise HostFailure(f"{self.bin_dir}/postgres does not tell its version: {shown.stderr or shown.stdout}")
+            raise HostFailure(f"{self.bin_dir}/postgres does not report its version: {shown.stderr or shown.stdout}")
         return found.group(1)
 
     def tool(self, name: str) -> str:
@@ -124,7 +124,7 @@ class Target(Instance, ABC):
 
     def start_without_huge_pages(self, log: Path) -> int:
         """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
-        accepted = f"a number of pages, as PostgreSQL {self.major} of somebody else's cannot tell its need"
+        accepted = f"a number of pages, because PostgreSQL {self.major} of an existing cluster cannot report its need"
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
 
     def foreign_clients(self) -> list[str]:

@@ -41,7 +41,7 @@ def _told(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> R
     except Failure as failure:
         refused = failure.as_json()
     except OSError as problem:
-        refused = HostFailure(f"{cluster['data_dir']} cannot be asked: {problem}").as_json()
+        refused = HostFailure(f"{cluster['data_dir']} cannot be queried: {problem}").as_json()
     return {"name": cluster["name"], "data_dir": cluster["data_dir"], "settings": settings, "refused": refused}
 
 
@@ -52,20 +52,20 @@ def _ask(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> Re
     try:
         shown = server.sql(_QUERY.format(names=listed))
     except WorkloadFailure as failure:
-        hint = f"let {server.user} in by peer in pg_hba.conf: local all {server.user} peer"
-        raise HostFailure(f"{server.user} cannot ask {cluster['data_dir']}: {failure.message}", hint) from failure
+        hint = f"allow peer authentication for {server.user} in pg_hba.conf: local all {server.user} peer"
+        raise HostFailure(f"{server.user} cannot query {cluster['data_dir']}: {failure.message}", hint) from failure
     if shown["data_dir"] and os.path.realpath(shown["data_dir"]) != os.path.realpath(cluster["data_dir"]):
-        raise HostFailure(f"{shown['data_dir']} answers in place of {cluster['data_dir']}", "check the host again")
+        raise HostFailure(f"{shown['data_dir']} answers instead of {cluster['data_dir']}", "check the host again")
     return {name: shown["settings"].get(name) for name in names if shown["all"] or name in shown["settings"]}
 
 
 def _server(system: System, cluster: Mapping[str, Any]) -> Instance:
     """The cluster as its owner sees it where we are the owner or root, else as we ourselves do."""
     if not cluster["running"]:
-        raise HostFailure(f"{cluster['data_dir']} does not run", "what is in effect shows when it does")
+        raise HostFailure(f"{cluster['data_dir']} is not running", "values in effect are only available while it runs")
     if not cluster["bin_dir"] or cluster["major"] < OLDEST:
-        hint = "name its bin directory in pg_bin_dirs and check the host again"
-        raise HostFailure(f"{cluster['data_dir']} is not of a PostgreSQL {OLDEST} or later that is known here", hint)
+        hint = "add its bin directory to pg_bin_dirs and check the host again"
+        raise HostFailure(f"no installed PostgreSQL {OLDEST} or later matches {cluster['data_dir']}", hint)
     if system.euid() == 0 or system.account(system.euid()) == cluster["owner"]:
         owned = Owned(system, owner_of(system, {**cluster, "os_user": cluster["owner"]}))
         owned.locate()
@@ -91,5 +91,5 @@ def _socket_dir(system: System, cluster: Mapping[str, Any]) -> Path:
         found = system.stat(f"{place}/.s.PGSQL.{cluster['port']}")
         if found and system.account(found.uid) == cluster["owner"]:
             return Path(place)
-    hint = f"register the host with sudo, log in as {cluster['owner']}, or have it listen in {SOCKETS[0]}"
+    hint = f"register the host with sudo, log in as {cluster['owner']}, or add the socket directory {SOCKETS[0]}"
     raise HostFailure(f"no socket of {cluster['data_dir']} was found for port {cluster['port']}", hint)

@@ -21,7 +21,7 @@ READY_S = 30.0
 def write_passfile(path: Path, password: str, account: Account) -> None:
     """A file that libpq reads, for the account alone: a password in the environment is everybody's to see."""
     if not password:
-        raise PlanFailure("no access to the server was given with this job", "submit it with its access")
+        raise PlanFailure("the job contains no access to the server", "submit it with access")
     owned.replace(path, f"*:*:*:*:{password}\n".encode(), account.owner)
 
 
@@ -54,10 +54,12 @@ class Remote(Target):
             self._system.sleep(0.5)
             found = self._ask()
         if not found:
-            hint = "is the port open between the two, and does the address lead there?"
-            raise HostFailure(f"no PostgreSQL for us on {self._address} port {self.port}: {self._said}", hint)
+            hint = "check that the address is right and the port is open between the hosts"
+            raise HostFailure(f"no connection to PostgreSQL at {self._address} port {self.port}: {self._said}", hint)
         if int(found) // 10000 != self.major:
-            raise HostFailure(f"the server is PostgreSQL {found}, its client here {self.version}", "install the same")
+            raise HostFailure(
+                f"the server is PostgreSQL {found}, but its client here is {self.version}", "install the same version"
+            )
         return None
 
     def _ask(self) -> str:

@@ -61,30 +61,32 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
     """Unplannable when a job cannot have the part in a run that its spec gives it."""
     kind, serve = (spec["target"] or {}).get("kind", ""), spec.get("serve")
     if serve and kind not in ("private", "standby"):
-        raise Unplannable("serve", kind, "a private cluster: an existing one is its owner's to open to others")
+        raise Unplannable("serve", kind, "a private cluster: runs do not open an existing cluster to other hosts")
     if kind == "standby" and not serve:
-        raise Unplannable("serve", None, "how long the standby waits to be told that it is not needed any more")
+        raise Unplannable("serve", None, "time after which the standby ends without a sign of the server")
     if serve and kind == "private" and not {"listen", "port"} <= serve.keys():
         raise Unplannable("serve", serve, "an address to listen on, and a port")
     if kind in OTHERS and spec.get("dataset"):
-        raise Unplannable("dataset", spec["dataset"], "none: the server has it")
+        raise Unplannable("dataset", spec["dataset"], "none: the server defines it")
     if (serve or kind in OTHERS) and any(step["kind"] == REBOOT for step in spec["steps"]):
-        raise Unplannable("steps", REBOOT, "no restart in a run over several hosts: the others would wait in vain")
+        raise Unplannable("steps", REBOOT, "no restart in a run over several hosts")
     for step in spec["steps"] if kind == "remote" else []:
         if step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].traces(step["options"]):
             tool = step["options"]["tracer"]["tool"]
-            raise Unplannable(f"steps.{step['name']}.tracer", tool, "none: the backends are on the server's host")
+            raise Unplannable(f"steps.{step['name']}.tracer", tool, "none: the backends run on the server's host")
     for name, plan in plans.items() if kind in OTHERS else []:
         remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql)
         if remote or plan.initdb:
-            raise Unplannable(f"settings.{name}", spec["settings"][name], "nothing here; it is for the server's host")
+            raise Unplannable(
+                f"settings.{name}", spec["settings"][name], "nothing here; it applies only to the server's host"
+            )
     _check_replication(kind, bool(serve and serve.get("standbys")), configuration(plans))
 
 
 def _check_replication(kind: str, followed: bool, conf: dict[str, str]) -> None:
     names = conf.get(LATE[0], "").strip()
     if kind == "private" and names and not followed:
-        accepted = "nothing without standbys: every commit would wait for them for ever"
+        accepted = "nothing without standbys: every commit would wait forever"
         raise Unplannable(f"postgresql.{LATE[0]}", names, accepted, "choose hosts for standbys")
     if not followed:
         return

@@ -72,7 +72,7 @@ class Owned(Instance):
         lines = self._system.text(f"{self.pgdata}/postmaster.pid").splitlines()
         if len(lines) < 5 or not lines[4]:
             raise HostFailure(
-                f"{self.pgdata} has no unix socket", "set unix_socket_directories: the load goes through it"
+                f"{self.pgdata} has no Unix socket", "set unix_socket_directories: the load connects through it"
             )
         self.port, self.socket_dir = int(lines[3]), Path(lines[4])
 

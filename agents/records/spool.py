@@ -276,7 +276,7 @@ class Spool:
             os.chmod(self.root, 0o700)
         except OSError as error:
             raise HostFailure(
-                f"the spool {self.root} cannot be used: {error.strerror}", "give another --spool"
+                f"the spool {self.root} cannot be used: {error.strerror}", "use another --spool"
             ) from error
 
     def _check_owner(self) -> None:
@@ -296,8 +296,8 @@ class Spool:
         except OSError as error:
             (self.root / "reserve.bin").unlink()
             raise HostFailure(
-                f"the spool {self.root} has no room for its reserve of {RESERVE_BYTES >> 20} MiB: {error.strerror}",
-                "free some space, or give another --spool",
+                f"the spool {self.root} has no space for its reserve of {RESERVE_BYTES >> 20} MiB: {error.strerror}",
+                "free some space, or use another --spool",
             ) from error
         finally:
             os.close(fd)
@@ -346,8 +346,8 @@ class Spool:
         highest = self.epoch()
         if epoch < highest:
             raise HostFailure(
-                f"epoch {epoch} is older than {highest}, which this host has seen",
-                "another server (or worker) holds the lease now; let it submit",
+                f"epoch {epoch} is older than {highest}, the newest on this host",
+                "another server or worker has the lease now and must submit it",
             )
         if epoch > highest:
             replace(self.root / "epoch", str(epoch).encode())
@@ -368,7 +368,7 @@ class Spool:
     def need(self, run: str) -> Job:
         job = self.job(run)
         if job is None:
-            raise PlanFailure(f"run {run} is not known here", "submit it, or look whether it was purged")
+            raise PlanFailure(f"run {run} does not exist here", "submit it, or check whether it was purged")
         return job
 
     def unsealed(self) -> list[Job]:

@@ -18,7 +18,7 @@ SCHEMA: dict[str, Any] = {
             "type": "number",
             "minimum": 30,
             "maximum": 86400,
-            "description": "30 to 86400 seconds until the host is back; after that the run is given up",
+            "description": "30 to 86400 seconds until the host must be back",
         }
     },
     "additionalProperties": False,
@@ -77,4 +77,4 @@ def leave(run: Run, index: int) -> NoReturn:
         if run.job.cancelled:
             raise Cancelled("the run was cancelled")
         system.sleep(GONE_S)
-    raise HostFailure(f"the host did not go down within {limit_of(step):g} s", "look at its console")
+    raise HostFailure(f"the host did not go down within {limit_of(step):g} s", "check its console")

@@ -183,7 +183,7 @@ def _interrupted(job: Job, system: System, undone: Undone, given_up: str) -> Rec
     first = (job.states() or [{"boot_id": system.boot_id()}])[0]
     died = "the host was restarted" if first["boot_id"] != system.boot_id() else "its process on the host died"
     reason = given_up or died
-    error: dict[str, Any] = Failure("the run did not end by itself: " + reason, "start it again").as_json()
+    error: dict[str, Any] = Failure("the run was interrupted: " + reason, "start it again").as_json()
     error.update(blame="host", unproven=undone.unproven)
     return {"outcome": "interrupted", "error": error}
 
@@ -211,14 +211,14 @@ def _words(record: Record, of: Record) -> str:
     if record["entry"] == "dropped":
         return f"dropped the database {of['name']}"
     if record["entry"] == "stopped":
-        return "stopped the server that ran with the run's values"
+        return "stopped the server that ran with the values of the run"
     if record["entry"] == "owned":
-        return f"gave back the cluster in {of['data_dir']}, {of['was']} as before"
+        return f"restored the cluster in {of['data_dir']}; it is {of['was']} as before"
     if record.get("by") == "restart":
         return f"{of['key']} reads {_short(record['found'])} since the host was restarted"
     if record["conflict"]:
-        return f"left {of['key']} alone: somebody else made it {_short(record['found'])}"
-    return f"{of['key']} is {_short(record['found'])} again"
+        return f"left {of['key']} unchanged: another user or program set it to {_short(record['found'])}"
+    return f"{of['key']} is restored to {_short(record['found'])}"
 
 
 def _short(value: Any) -> str:

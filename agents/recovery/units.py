@@ -143,16 +143,16 @@ def _write(spool: Spool, agent: str) -> None:
 def _check(spool: Spool, agent: str) -> None:
     if state(spool, agent) == "unavailable":
         raise PlanFailure(
-            "units need root and a systemd that is PID 1", "without them the next contact does their work"
+            "units need root and a systemd that is PID 1", "without them, the next contact restores the host"
         )
     if agent == "source":
-        raise PlanFailure("units need the agent as one file", "install from the agent that the server has sent")
+        raise PlanFailure("units require the agent as a single file", "install from the agent that the server sent")
     for path in (str(spool.root), spool.system.launcher() or sys.executable):
         if not PLAIN.match(path):
-            raise PlanFailure(f"{path!r} cannot stand in a unit", "use letters, digits, dot, dash, underscore and /")
+            raise PlanFailure(f"{path!r} is not accepted in a unit", "use letters, digits, dot, dash, underscore and /")
     other = re.search(r" --spool (\S+) ", spool.system.text(str(DIRECTORY / RUN)))
     if other and other.group(1) != str(spool.root):
-        raise PlanFailure(f"units are installed for the spool {other.group(1)}", "uninstall these first")
+        raise PlanFailure(f"units are already installed for the spool {other.group(1)}", "uninstall these first")
 
 
 def refresh(spool: Spool, agent: str) -> None:
@@ -169,7 +169,7 @@ def uninstall(spool: Spool) -> list[str]:
         return []
     busy = [job.run for job in spool.unsealed()]
     if busy:
-        raise PlanFailure(f"run {', '.join(busy)} is under way on this host", "cancel it, or wait for its end")
+        raise PlanFailure(f"run {', '.join(busy)} is active on this host", "cancel it, or wait until it ends")
     _systemctl(spool.system, "disable", "--now", *ENABLED)
     gone = [*(DIRECTORY / name for name in TEXTS), spool.root / "agent.pyz"]
     for path in gone:
@@ -187,7 +187,7 @@ def start(spool: Spool, job: Job, lock: int, agent: str) -> None:
     _systemctl(spool.system, "start", "--no-block", unit)
     if not _came_up(spool.system, job, records):
         words = spool.system.run(["journalctl", "--no-pager", "-o", "cat", "-n", "20", "-u", unit]).stdout.strip()
-        last = words.splitlines()[-1:] or ["it said nothing"]
+        last = words.splitlines()[-1:] or ["without a message"]
         raise HostFailure(f"{unit} did not start the run: {last[0]}", f"see journalctl -u {unit}", journal=words)
 
 

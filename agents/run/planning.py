@@ -53,7 +53,7 @@ TARGETS: dict[str, Any] = {
             "unit": {
                 "type": "string",
                 "pattern": r"^([A-Za-z0-9_][A-Za-z0-9:_.\\@-]*\.service)?$",
-                "description": "a service of systemd; empty for one that pg_ctl started",
+                "description": "a systemd service; empty for a server that pg_ctl started",
             },
             "include": {"type": "string", "pattern": r"^(/.*/(zz_)?proving_ground\.conf)?$", "description": "our file"},
             "consent": {
@@ -152,14 +152,16 @@ def _plan(setting: Setting, facts: Record, wanted: Any) -> Plan:
     try:
         return setting.plan(facts, wanted)
     except KeyError as error:
-        hint = f"check the host: its facts are older than this setting and do not tell {error}"
+        hint = f"check the host: its facts are older than this setting and lack {error}"
         raise Unplannable(setting.name, wanted, "a host with newer facts", hint) from error
 
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
     needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
     if needs_root and facts["level"] != "root":
-        raise Unplannable(name, needs_root[0], "this setting needs level root; the agent is an ordinary user here")
+        raise Unplannable(
+            name, needs_root[0], "this setting requires level root; the agent runs as an ordinary user here"
+        )
 
 
 def _check_conf(plans: dict[str, Plan]) -> None:
@@ -167,7 +169,7 @@ def _check_conf(plans: dict[str, Plan]) -> None:
     for name, plan in plans.items():
         for parameter, value in plan.conf.items():
             if parameter in owner:
-                raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} sets it already")
+                raise Unplannable(f"{name}.{parameter}", value, f"nothing; {owner[parameter]} already sets it")
             owner[parameter] = name
 
 
@@ -187,7 +189,7 @@ def plan_steps(spec: Spec) -> None:
     names = [step["name"] for step in spec["steps"]]
     for step in spec["steps"]:
         if names.count(step["name"]) > 1 or step["name"] == STEP:
-            raise Unplannable("steps.name", step["name"], f"a name of its own for each step, and not {STEP}")
+            raise Unplannable("steps.name", step["name"], f"a distinct name for each step, other than {STEP}")
         if step["kind"] == REBOOT:
             check(reboot.SCHEMA, step["options"], REBOOT)
             continue
@@ -197,7 +199,7 @@ def plan_steps(spec: Spec) -> None:
         check(workload.schema, step["options"], workload.kind)
         workload.check(step["options"])
         if "until" in step and not (workload.ends_when_steady and step.get("role") == WARM):
-            accepted = "a step of role warm whose tool tells a rate while it runs"
+            accepted = "a step with role warm and a tool that reports rates while it runs"
             raise Unplannable(f"steps.{step['name']}.until", step["until"], accepted)
         for named in workload.paths(step["options"]):
             field = f"{workload.kind}.{named.option}"
@@ -206,7 +208,7 @@ def plan_steps(spec: Spec) -> None:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
         ours = (spec["target"] or {}).get("kind") in ("private", "remote")
         if workload.needs_directory and not ours and not step["options"].get("directory"):
-            raise Unplannable(f"{workload.kind}.directory", None, "a directory, as there is no private cluster's")
+            raise Unplannable(f"{workload.kind}.directory", None, "a directory, because there is no private cluster")
     check_order(spec["steps"])
 
 
@@ -217,7 +219,7 @@ def check_order(steps: list[Record]) -> None:
         wanted = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
         if wanted is not None and earlier.get(wanted) != step["kind"]:
             same = [name for name, kind in earlier.items() if kind == step["kind"]]
-            accepted = f"a step of {step['kind']} before {step['name']}: {', '.join(same) or 'there is none'}"
+            accepted = f"an earlier {step['kind']} step than {step['name']}: {', '.join(same) or 'there is none'}"
             raise Unplannable(f"steps.{step['name']}.rate_of", wanted, accepted)
         earlier[step["name"]] = step["kind"]
 
@@ -240,7 +242,7 @@ def plan_dataset(spec: Spec) -> None:
     check(data.schema, wanted["options"], STEP)
     data.check(wanted["options"])
     if not spec["target"]:
-        raise Unplannable("target", None, "a target: a data set lives in PostgreSQL")
+        raise Unplannable("target", None, "a target: a data set needs PostgreSQL")
     if wanted.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
         raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 
@@ -254,7 +256,7 @@ def check_data(spec: Spec) -> None:
     for step in spec["steps"]:
         wanted = WORKLOADS[step["kind"]].dataset if step["kind"] in WORKLOADS else ""
         if wanted and found != wanted:
-            raise Unplannable("dataset.kind", found, f"{wanted}: step {step['name']} works on its tables")
+            raise Unplannable("dataset.kind", found, f"{wanted}: step {step['name']} uses its tables")
 
 
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
@@ -265,14 +267,14 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
     for name, plan in plans.items():
         wanted = spec["settings"][name]
         if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
-            raise Unplannable(f"settings.{name}", wanted, "a target, for it acts on PostgreSQL")
+            raise Unplannable(f"settings.{name}", wanted, "a target, because it applies to PostgreSQL")
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, wanted, plan)
 
 
 def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:
     if plan.initdb:
-        raise Unplannable(f"settings.{name}", wanted, "a private cluster: an existing one was made long ago")
+        raise Unplannable(f"settings.{name}", wanted, "a private cluster: it applies only to a new cluster")
     if plan.conf and not target["include"]:
         line = "include_if_exists 'proving_ground.conf'"
         raise Unplannable(
@@ -282,16 +284,20 @@ def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan:
             f"add the line {line} at its end, reload, and check the host again",
         )
     if plan.server_prefix and target["unit"] and not plan.unit:
-        raise Unplannable(f"settings.{name}", wanted, f"what systemd can say to {target['unit']}; this it cannot")
+        raise Unplannable(
+            f"settings.{name}",
+            wanted,
+            f"an action that systemd supports for {target['unit']}; it does not support this one",
+        )
     if plan.server_prefix and not target["consent"]["restart"]:
         raise _no_consent(name)
     if plan.server_prefix and target["unit"] and facts["level"] != "root":
-        raise Unplannable(name, wanted, "level root, to restart a service; the agent is an ordinary user here")
+        raise Unplannable(name, wanted, "level root, to restart a service; the agent runs as an ordinary user here")
 
 
 def _no_consent(reason: str) -> Unplannable:
-    hint = "an admin gives it on the host's page"
-    return Unplannable("target.consent.restart", False, f"consent to restart PostgreSQL, for {reason}", hint)
+    hint = "an admin can allow it on the host's page"
+    return Unplannable("target.consent.restart", False, f"permission to restart PostgreSQL, because {reason}", hint)
 
 
 def check_spec(facts: Record, spec: Spec) -> None:
@@ -307,7 +313,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check_data(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
     if restarts and facts["level"] != "root":
-        raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent is an ordinary user here")
+        raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent runs as an ordinary user here")
     if restarts and not (spec["target"] or {}).get("consent", {"restart": True})["restart"]:
         raise _no_consent(f"step {restarts[0]}, which restarts the host")
     _check_tracer(spec, plans)

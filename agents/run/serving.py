@@ -81,7 +81,7 @@ class Serving:
     def _let_in(self) -> None:
         password = self._run.job.access.get("password", "")
         if not password:
-            raise PlanFailure("no password for the others was given with this job", "submit it with its access")
+            raise PlanFailure("the job contains no password for the other hosts", "submit it with access")
         self._cluster.sql(f"alter role {USER} password '{verifier(password, os.urandom(16))}'")
         for name in self._names:
             # Removed with the run, when its server is down: a slot that stays behind would keep all WAL for ever.
@@ -126,7 +126,7 @@ class Serving:
             run.check()
             self._check_alive()
             if elapsed > self._wanted["limit_s"]:
-                raise Interrupted(f"nobody said within {self._wanted['limit_s']:g} s that it is over", "start it again")
+                raise Interrupted(f"the end was not confirmed within {self._wanted['limit_s']:g} s", "start it again")
             run.system.sleep(min(LOOK_S, max(0.01, onlooker.look(elapsed) - elapsed)))
         onlooker.ended(run.system.mono() - begin)
         onlooker.finish()
@@ -198,11 +198,11 @@ class Serving:
         deadline = self._run.system.mono() + TAKE_S
         while self._cluster.sql("select to_json(current_setting('synchronous_standby_names'))") != wanted:
             if self._run.system.mono() > deadline:
-                raise NotApplied("postgresql (synchronous_standby_names)", wanted, "what it was before the reload")
+                raise NotApplied("postgresql (synchronous_standby_names)", wanted, "the value before the reload")
             self._run.system.sleep(0.05)
 
     def _check_alive(self) -> None:
         pid = self._run.scene.postmaster
         process = self._run.system.process(pid) if pid else None
         if not process or not process.alive:
-            raise HostFailure("PostgreSQL ended while others used it", "read its log, out/postgresql.log")
+            raise HostFailure("PostgreSQL ended while other hosts used it", "see its log, out/postgresql.log")

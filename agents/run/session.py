@@ -131,7 +131,7 @@ class Session:
         if self.job.cancelled:
             raise Cancelled("the run was cancelled")
         if self._stop:
-            raise Interrupted("the agent was told to stop (SIGTERM)", "start the run again")
+            raise Interrupted("the agent received SIGTERM", "start the run again")
         if self.spool.full:
             raise HostFailure(f"no space left for {self.job.path}", "free some space in the spool and start again")
 
@@ -225,7 +225,7 @@ class Session:
         """End PostgreSQL as its administrator would, its data on disk."""
         for entry in reversed(self.journal.open_processes()):
             if not end(self.system, entry):
-                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "look at its log")
+                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "see its log")
             self.journal.ended(entry)
 
     def _run_steps(self) -> None:
@@ -308,7 +308,7 @@ class Session:
     def _look_for_others(self) -> None:
         clients = self.cluster.foreign_clients() if self.cluster else []
         if clients:
-            self.log("warning", f"clients that are not ours disturbed step {self._step}: {'; '.join(clients)}")
+            self.log("warning", f"other clients disturbed step {self._step}: {'; '.join(clients)}")
 
     # Proofs
 
@@ -413,5 +413,5 @@ def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:
         return {"outcome": "ok", "error": None}
     if isinstance(failure, Cancelled):
         return {"outcome": "cancelled", "error": None}
-    failure = failure or HostFailure("the host could not be put back: " + "; ".join(undone.unproven))
+    failure = failure or HostFailure("the host could not be restored: " + "; ".join(undone.unproven))
     return {"outcome": failure.outcome, "error": {**failure.as_json(), "unproven": undone.unproven}}

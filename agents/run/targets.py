@@ -30,7 +30,7 @@ def make(run: Run, plans: Mapping[str, Plan]) -> Target:
     owned.make_directories(target["data_dir"])
     run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
     if run.account.wrapper and run.account.user is None:
-        run.log("warning", f"PostgreSQL and the load run with root's rights over files: {HINT}")
+        run.log("warning", f"PostgreSQL and the load run with root's file permissions: {HINT}")
     return {"private": _private, "standby": _standby, "remote": _remote}[target["kind"]](run, plans)
 
 

@@ -23,42 +23,42 @@ _QUEUE = {
             "type": "string",
             "pattern": "^[a-z0-9_-]{1,40}$",
             "title": "Scheduler",
-            "description": "One that the kernel offers for the device: none, mq-deadline, kyber, bfq",
+            "description": "A scheduler that the kernel offers for the device: none, mq-deadline, kyber, bfq",
         },
         "nr_requests": {
             "type": "integer",
             "minimum": 4,
             "maximum": 65536,
             "title": "Requests in the queue",
-            "description": "nr_requests: with scheduler none no more than the device takes at once",
+            "description": "nr_requests: with scheduler none, at most the device's own limit",
         },
         "read_ahead_kb": {
             "type": "integer",
             "minimum": 0,
             "maximum": 1048576,
             "title": "Read-ahead (kB)",
-            "description": "What is read ahead of a sequential reader; a multiple of 4 kB",
+            "description": "Read ahead for sequential reads; a multiple of 4 kB",
         },
         "rq_affinity": {
             "type": "integer",
             "minimum": 0,
             "maximum": 2,
-            "title": "Completion on the asking cpu",
-            "description": "rq_affinity: 0 anywhere, 1 a cpu of its group, 2 the very cpu",
+            "title": "Completion on the requesting CPU",
+            "description": "rq_affinity: 0 any CPU, 1 a CPU of its group, 2 the same CPU",
         },
         "nomerges": {
             "type": "integer",
             "minimum": 0,
             "maximum": 2,
             "title": "No merging of requests",
-            "description": "nomerges: 0 merge, 1 only the simplest, 2 never",
+            "description": "nomerges: 0 merge, 1 simple merges only, 2 never",
         },
         "wbt_lat_usec": {
             "type": "integer",
             "minimum": 0,
             "maximum": 1000000,
             "title": "Write-back throttling (us)",
-            "description": "wbt_lat_usec: latency of reads that background writes must not exceed; 0 does not throttle",
+            "description": "wbt_lat_usec: read latency that background writes must not exceed; 0 off",
         },
     },
     "additionalProperties": False,
@@ -69,8 +69,8 @@ class BlockDevice(Setting):
     name = "block_device"
     title = "Block devices"
     help = "Scheduler, read-ahead and queue of the device below the data, or of named devices (restored afterwards)"
-    unit = "as told for each"
-    risk = "changes the input and output of every user of the device while the run lasts"
+    unit = "see each field"
+    risk = "changes I/O for all users of the device during the run"
     level = "root"
     schema = {
         "type": "object",
@@ -121,7 +121,7 @@ def _check_device(known: dict[str, Any], name: str, queue: dict[str, Any]) -> No
         )
     schedulers = known[name]["schedulers"]
     if "scheduler" in queue and queue["scheduler"] not in schedulers:
-        accepted = ", ".join(schedulers) or "nothing, as it has no scheduler"
+        accepted = ", ".join(schedulers) or "nothing, because it has no scheduler"
         raise Unplannable(f"block_device.{name}.scheduler", queue["scheduler"], accepted)
 
 
@@ -151,8 +151,8 @@ def below(system: System, path: str) -> str:
     number = _number(path)
     device = system.link(f"/sys/dev/block/{number}")
     if not device:
-        found = f"{path} on device {number}, which is none"
-        raise NotApplied("block_device.data", "a block device", found, "name the device instead of data")
+        found = f"{path} on device {number}, which is not a block device"
+        raise NotApplied("block_device.data", "a block device", found, "use the name of the device instead of data")
     return _whole(system, os.path.basename(device))
 
 
@@ -182,14 +182,14 @@ def _check_once(writes: list[Write]) -> None:
     for write in writes:
         if values.setdefault(write.key, write.wanted) != write.wanted:
             found = f"{write.wanted} for the same file"
-            hint = "data and a named device are the same one: keep one of them"
+            hint = "data and a named device are the same device: keep one of them"
             raise NotApplied("block_device", f"{write.key} = {values[write.key]}", found, hint)
 
 
 def _check_file(system: System, write: Write) -> None:
     choices = system.text(write.key)
     if not choices:
-        raise NotApplied("block_device", f"{write.key} = {write.wanted}", "no such file on this kernel")
+        raise NotApplied("block_device", f"{write.key} = {write.wanted}", "this kernel has no such file")
     if write.key.endswith("/scheduler") and write.wanted not in choices.replace("[", "").replace("]", "").split():
         raise NotApplied("block_device", f"{write.key} = {write.wanted}", f"a device with {choices}")
 

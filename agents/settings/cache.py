@@ -25,7 +25,7 @@ class Cache(Setting):
     name = "cache"
     title = "Cache state"
     help = "Starts PostgreSQL with no data in memory, or loads tables and indexes into it before the load"
-    risk = "cold drops the page cache of the whole host, once: everybody reads from disk again"
+    risk = "cold drops the page cache of the whole host once: all programs read from disk again"
     level = "user"
     schema = {
         "type": "object",
@@ -36,22 +36,22 @@ class Cache(Setting):
                 "enum": ["cold", "warm", "reloaded"],
                 "title": "State",
                 "description": "Cold: drop the page cache while PostgreSQL is down (root). Data that the run then "
-                "creates or reads are in memory again. Warm: pg_prewarm after the data are prepared. Reloaded: "
-                "cold, then warm",
+                "creates or reads are in memory again. Warm: pg_prewarm after the data are prepared. Reloaded: cold, "
+                "then warm",
             },
             "relations": {
                 "type": "string",
                 "maxLength": 2000,
                 "pattern": rf"^{_NAME}(, *{_NAME})*$",
                 "title": "Relations to load",
-                "description": "For warm: tables and indexes with commas between; without it all of the user's",
+                "description": "For warm: tables and indexes separated by commas; default: all of the user",
             },
             "before": {
                 "type": "string",
                 "enum": ["run", "step"],
                 "title": "Before",
-                "description": "run: once. step: again before each measured step, while PostgreSQL runs: its shared "
-                "buffers stay as they are",
+                "description": "run: once. step: again before each measured step while PostgreSQL runs; its shared "
+                "buffers are kept",
                 "default": "run",
             },
         },
@@ -68,7 +68,7 @@ class Cache(Setting):
             raise Unplannable("cache.relations", relations, "no relations with state cold, which drops everything")
         if state in _DROPPED and facts["level"] != "root":
             raise Unplannable(
-                "cache.state", state, f"warm; {state} needs level root and the agent is an ordinary user here"
+                "cache.state", state, f"warm; {state} requires level root, and the agent runs as an ordinary user here"
             )
         loads = [f"select pg_prewarm('{name}')" for name in _names(relations)] or [_EACH]
         drops = ["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"]

@@ -20,7 +20,7 @@ _TRACER = {
 class CpuAffinity(Setting):
     name = "cpu_affinity"
     title = "CPU affinity"
-    help = "Pins PostgreSQL, and separately the load generator, to chosen cpus with taskset"
+    help = "Pins PostgreSQL, and separately the load generator, to chosen CPUs with taskset"
     unit = "cpu list"
     risk = "none: ends with the processes"
     tools = ("taskset",)
@@ -73,7 +73,7 @@ def _meant(wanted: Any, side: str) -> str:
     if wanted[side] != SAME:
         return str(wanted[side])
     if SAME not in wanted:
-        raise Unplannable(f"cpu_affinity.{side}", SAME, "a list of cpus, as PostgreSQL is not given any")
+        raise Unplannable(f"cpu_affinity.{side}", SAME, "a list of CPUs, because PostgreSQL has none")
     return str(wanted[SAME])
 
 
@@ -87,8 +87,8 @@ def _cpus(facts: Facts, side: str, text: str) -> str:
     for known, words in (("online", "online"), ("allowed", "allowed to this account")):
         missing = set(chosen) - set(cpulist.parse(cpus[known]))
         if missing or not chosen:
-            accepted = f"cpus that are {words}: {cpus[known]}"
-            raise Unplannable(field, text, accepted, f"cpu {cpulist.render(missing) or '(none)'} is not {words}")
+            accepted = f"CPUs that are {words}: {cpus[known]}"
+            raise Unplannable(field, text, accepted, f"CPU {cpulist.render(missing) or '(none)'} is not {words}")
     return cpulist.render(chosen)
 
 

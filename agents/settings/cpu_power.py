@@ -19,9 +19,9 @@ _PREFERENCE = "energy_performance_preference"
 class CpuPower(Setting):
     name = "cpu_power"
     title = "CPU frequency and idle states"
-    help = "Governor, boost and energy preference of all cpus, and a limit on the latency of idle states (restored)"
+    help = "Governor, boost and energy preference of all CPUs, and a limit on the latency of idle states (restored)"
     unit = "us for the latency"
-    risk = "more power and heat for the whole host while the run lasts"
+    risk = "more power and heat for the whole host during the run"
     level = "root"
     schema = {
         "type": "object",
@@ -31,7 +31,7 @@ class CpuPower(Setting):
                 "type": "string",
                 "pattern": "^[a-z_]{1,40}$",
                 "title": "Governor",
-                "description": "scaling_governor of every cpu, such as performance, powersave, schedutil",
+                "description": "scaling_governor of all CPUs, such as performance, powersave, schedutil",
             },
             "boost": {
                 "type": "boolean",
@@ -42,14 +42,14 @@ class CpuPower(Setting):
                 "type": "string",
                 "enum": list(PREFERENCES),
                 "title": "Energy preference",
-                "description": "energy_performance_preference of every cpu, where its driver has one",
+                "description": "energy_performance_preference of all CPUs, if the driver has one",
             },
             "latency_us": {
                 "type": "integer",
                 "minimum": 0,
                 "maximum": 1000000,
                 "title": "Longest wake-up latency (us)",
-                "description": "Idle states that take longer to leave are not entered (PM QoS); 0 none but polling",
+                "description": "Idle states with a longer wake-up latency are not used (PM QoS); 0: polling only",
             },
         },
         "additionalProperties": False,
@@ -90,7 +90,7 @@ def latency(system: System) -> int:
 def _policies(facts: Facts, field: str, value: Any) -> list[dict[str, Any]]:
     policies: list[dict[str, Any]] = facts["cpus"]["frequency"]["policies"]
     if not policies:
-        hint = "this kernel controls no frequencies; a virtual machine's are its host's"
+        hint = "this kernel does not control frequencies; on a virtual machine, its host does"
         raise Unplannable(f"cpu_power.{field}", value, "nothing", hint)
     return policies
 
@@ -99,7 +99,7 @@ def _governor(facts: Facts, governor: str) -> list[Write]:
     writes = []
     for policy in _policies(facts, "governor", governor):
         if governor not in policy["governors"]:
-            accepted = f"{', '.join(policy['governors'])} on cpu {policy['cpus']}"
+            accepted = f"{', '.join(policy['governors'])} on CPU {policy['cpus']}"
             raise Unplannable("cpu_power.governor", governor, accepted)
         for cpu in cpulist.parse(policy["cpus"]):
             path = f"{CPUS}/cpu{cpu}/cpufreq"
@@ -113,7 +113,7 @@ def _boost(facts: Facts, on: bool) -> Write:
     frequency = facts["cpus"]["frequency"]
     if "boost" not in frequency:
         raise Unplannable(
-            "cpu_power.boost", on, "nothing", "this kernel shows no boost; a virtual machine's is its host's"
+            "cpu_power.boost", on, "nothing", "this kernel has no boost; on a virtual machine, its host controls it"
         )
     if frequency.get("pstate") in ("active", "passive"):
         return Write(f"{CPUS}/intel_pstate/no_turbo", "0" if on else "1")
@@ -124,7 +124,7 @@ def _preference(facts: Facts, preference: str) -> list[Write]:
     policies = _policies(facts, "preference", preference)
     lacking = [policy["cpus"] for policy in policies if "preference" not in policy]
     if lacking:
-        hint = f"the driver of cpu {lacking[0]} has no {_PREFERENCE}"
+        hint = f"the driver of CPU {lacking[0]} has no {_PREFERENCE}"
         raise Unplannable("cpu_power.preference", preference, "nothing", hint)
     cpus = [cpu for policy in policies for cpu in cpulist.parse(policy["cpus"])]
     return [Write(f"{CPUS}/cpu{cpu}/cpufreq/{_PREFERENCE}", preference) for cpu in cpus]

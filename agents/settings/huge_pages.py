@@ -24,9 +24,9 @@ _KB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
 class HugePages(Setting):
     name = "huge_pages"
     title = "Huge pages"
-    help = "Shared memory in huge pages, and a pool in the kernel that is large enough (restored afterwards)"
+    help = "Shared memory in huge pages, and a sufficient pool in the kernel (restored afterwards)"
     unit = "pages of one size"
-    risk = "takes memory from everybody else while the run lasts"
+    risk = "takes memory from other programs during the run"
     level = "root"
     schema = {
         "type": "object",
@@ -36,7 +36,7 @@ class HugePages(Setting):
             "pool": {
                 "type": ["integer", "string"],
                 "title": "Pages in the kernel's pool",
-                "description": "auto (adds what this PostgreSQL needs), or an exact number of pages (may shrink it)",
+                "description": "auto (adds what this PostgreSQL needs), or an exact number of pages (can shrink it)",
                 "pattern": r"^(auto|\d+)$",
                 "minimum": 0,
                 "default": "auto",
@@ -50,7 +50,7 @@ class HugePages(Setting):
             "nodes": {
                 "type": "string",
                 "title": "Nodes",
-                "description": "Nodes (0-1 or all) that share the pool evenly; by default the kernel chooses",
+                "description": "Nodes (0-1 or all) that share the pool evenly; default: the kernel chooses",
                 "pattern": r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$",
             },
             "per_node": {
@@ -93,7 +93,7 @@ class HugePages(Setting):
         if not plan.writes:
             return plan
         if "size" in wanted and scene.major < 14:
-            accepted = f"the kernel's default size, as PostgreSQL {scene.major} has no huge_page_size (14 or later has)"
+            accepted = f"the kernel's default size, because PostgreSQL {scene.major} has no huge_page_size (since 14)"
             raise Unplannable("huge_pages.size", wanted["size"], accepted)
         size = _size(scene.facts, wanted)
         kb, nodes = size["kb"], _nodes(size, wanted)
@@ -123,7 +123,7 @@ def _off(wanted: Any) -> Plan:
 def _size(facts: Facts, wanted: Any) -> dict[str, Any]:
     """The kernel's pools of the wanted size, or of its default: {"kb", "total", "free", "per_node": {node: pages}}."""
     if not facts["huge_pages"]["default_kb"]:
-        raise Unplannable("huge_pages.use", wanted["use"], "off, as this kernel has no huge pages")
+        raise Unplannable("huge_pages.use", wanted["use"], "off, because this kernel has no huge pages")
     known = {size["kb"]: size for size in facts["huge_pages"]["sizes"]}
     kb = _kb(wanted["size"]) if "size" in wanted else facts["huge_pages"]["default_kb"]
     if kb not in known:
@@ -242,7 +242,7 @@ def _check_need(everywhere: _Pool, reserved: int, needed: int, more: int) -> Non
             "huge_pages",
             f"{needed} free pages for this shared_buffers",
             f"a pool of {everywhere.total + more} pages",
-            "ask for a larger pool, or auto",
+            "use a larger pool, or auto",
         )
 
 
@@ -254,6 +254,6 @@ def _check_memory(pool: _Pool, target: int) -> None:
         raise NotApplied(
             "huge_pages",
             f"{target} pages of {pool.kb} kB{where} ({more_kb // 1024} MB more)",
-            f"{pool.total} pages, and {pool.available_kb // 1024} MB available, which allow {allowed} pages",
-            "the kernel was not asked: it would have taken every free page from the host",
+            f"{pool.total} pages; {pool.available_kb // 1024} MB available, which allow {allowed} pages",
+            "not attempted: the kernel would have taken every free page from the host",
         )

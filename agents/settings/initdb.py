@@ -21,7 +21,7 @@ class Initdb(Setting):
     title = "New cluster (initdb)"
     help = "Page checksums, WAL segment size, locale and encoding of the private cluster, one cluster for each choice"
     unit = "WAL segments in MB"
-    risk = "disk space: each combination of these is a cluster of its own, which is kept"
+    risk = "disk space: each combination creates a cluster, which is kept"
     tools = ("initdb",)
     schema = {
         "type": "object",

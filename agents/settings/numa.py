@@ -26,7 +26,7 @@ _NODES = r"^(all|\d+(-\d+)?(,\d+(-\d+)?)*)$"
 class Numa(Setting):
     name = "numa"
     title = "NUMA policy"
-    help = "Starts PostgreSQL under numactl with a memory policy, bound to the cpus of nodes, or both"
+    help = "Starts PostgreSQL under numactl with a memory policy, bound to the CPUs of nodes, or both"
     unit = "policy and node list"
     risk = "none: ends with the processes (weights are restored)"
     tools = ("numactl",)
@@ -39,7 +39,7 @@ class Numa(Setting):
                 "title": "Memory policy",
                 "enum": ["default", *_POLICIES],
                 "default": "default",
-                "description": "numactl's own words; default lets the kernel allocate where a process runs",
+                "description": "policies of numactl; default lets the kernel allocate on the node of the process",
             },
             "nodes": {
                 "type": "string",
@@ -49,14 +49,17 @@ class Numa(Setting):
             },
             "cpunodebind": {
                 "type": "string",
-                "title": "Cpus of nodes",
+                "title": "CPUs of nodes",
                 "pattern": _NODES,
-                "description": "Run on the cpus of these nodes only (0-1 or all), whatever the memory policy",
+                "description": "Run only on the CPUs of these nodes (0-1 or all), with any memory policy",
             },
             "weights": {
                 "type": "object",
                 "title": "Weights of nodes",
-                "description": "Pages in turn on each node, for weighted-interleave; needs level root and Linux 6.9",
+                "description": (
+                    "Number of consecutive pages on each node, for weighted-interleave; requires level root and "
+                    "Linux 6.9"
+                ),
                 "propertyNames": {"pattern": r"^\d+$", "description": "the number of a NUMA node"},
                 "additionalProperties": {
                     "type": ["integer", "string"],
@@ -89,7 +92,7 @@ class Numa(Setting):
             options.append(f"--cpunodebind={cpulist.render(bound)}")
             unit["CPUAffinity"] = cpulist.render(numa_proofs.cpus_of(facts, bound))
         if options and not facts["tools"].get("numactl"):
-            raise Unplannable("numa.policy", policy, "default, as numactl is not installed", "install numactl")
+            raise Unplannable("numa.policy", policy, "default, because numactl is not installed", "install numactl")
         writes = _weights(facts, policy, wanted.get("weights", {}))
         return Plan(writes=writes, server_prefix=["numactl", *options] if options else [], unit=unit)
 
@@ -99,9 +102,8 @@ class Numa(Setting):
             raise Unplannable(
                 "numa.weights",
                 wanted["weights"],
-                "no weights: this kernel chooses them until the first is set, and could not be told to choose again, "
-                "as it has no table of bandwidths",
-                f"give that up by hand (echo false > {auto}); then weights can be set and put back",
+                "no weights: this kernel chooses them, and cannot return to that because it has no table of bandwidths",
+                f"switch that off manually (echo false > {auto}); then weights can be set and restored",
             )
         return plan
 
@@ -162,7 +164,7 @@ def _options(facts: Facts, policy: str, nodes: list[int]) -> list[str]:
     newer = policy in ("preferred-many", "weighted-interleave")
     if newer and facts["tools"].get("numactl") and option not in facts["tools"]["numactl"].get("options", []):
         raise Unplannable(
-            "numa.policy", policy, f"what this numactl knows; it has no {option}", "install a newer numactl"
+            "numa.policy", policy, f"a policy that this numactl supports; it has no {option}", "install a newer numactl"
         )
     return [f"{option}={cpulist.render(nodes)}" if nodes else option]
 
@@ -170,7 +172,7 @@ def _options(facts: Facts, policy: str, nodes: list[int]) -> list[str]:
 def _weights(facts: Facts, policy: str, weights: dict[str, Any]) -> list[Write]:
     known = facts["numa"].get("weights", {})
     if policy == "weighted-interleave" and not known:
-        raise Unplannable("numa.policy", policy, "interleave; weights came with Linux 6.9, and this kernel has none")
+        raise Unplannable("numa.policy", policy, "interleave; weights need Linux 6.9, and this kernel has none")
     if weights and policy != "weighted-interleave":
         raise Unplannable("numa.weights", weights, f"no weights with {policy}")
     if set(weights) - set(known):

@@ -108,9 +108,7 @@ def sample(processes: list[Process], most: int) -> list[Process]:
 
 def _unread(look: _Look) -> Proof:
     found = f"no numa_maps of {look.of} process(es) could be read"
-    return Proof(
-        "memory policy", "what numa_maps says of every process", found, False, {"source": "/proc/PID/numa_maps"}
-    )
+    return Proof("memory policy", "numa_maps of every process", found, False, {"source": "/proc/PID/numa_maps"})
 
 
 def _policy(look: _Look, policy: str, nodes: list[int]) -> Proof:
@@ -149,7 +147,7 @@ def _placement(look: _Look, policy: str, nodes: list[int]) -> Proof:
     }
     if policy == "membind":
         evidence.update(kb_outside=ours, tolerated_kb_outside=outside["file"])
-    wanted = {"membind": f"none outside node {cpulist.render(nodes)}"}.get(policy, f"as {policy} places it")
+    wanted = {"membind": f"none outside node {cpulist.render(nodes)}"}.get(policy, f"as placed by {policy}")
     found = ", ".join(f"node {node}: {kb}" for node, kb in kinds["shared"].items())
     private = f"; private outside: {outside['private']}" if ours and outside["private"] else ""
     return Proof("shared memory by node (kB)", wanted, found + private, ours == 0, evidence)

@@ -39,17 +39,17 @@ _BOOL = {"on": "on", "true": "on", "yes": "on", "1": "on", "off": "off", "false"
 class PostgreSQL(Setting):
     name = "postgresql"
     title = "PostgreSQL parameters"
-    help = "Parameters of postgresql.conf in a file of our own that the cluster includes, e.g. shared_buffers, work_mem"
+    help = "Parameters of postgresql.conf in a separate file that the cluster includes, e.g. shared_buffers, work_mem"
     unit = "as in postgresql.conf"
-    risk = "none on a private cluster; an existing one is reloaded, or restarted where a parameter needs it"
+    risk = "none on a private cluster; an existing one is reloaded, or restarted if a parameter requires it"
     schema = {
         "type": "object",
         "title": "PostgreSQL parameters",
-        "description": "Name and value as in postgresql.conf; values may carry units (1GB, 30s)",
+        "description": "Name and value as in postgresql.conf; values can have units (1GB, 30s)",
         "propertyNames": {
             "type": "string",
             "pattern": f"^{QUOTABLE.pattern}$",
-            "description": "a parameter's name in lower case, such as shared_buffers",
+            "description": "a parameter name in lower case, such as shared_buffers",
         },
         "additionalProperties": {
             "type": ["string", "number", "boolean"],
@@ -93,7 +93,7 @@ def _refuse(name: str, value: Any) -> None:
     if name in ELSEWHERE:
         raise Unplannable(field, value, f"nothing here; use {ELSEWHERE[name]}")
     if name in OURS:
-        raise Unplannable(field, value, "nothing; where a cluster lives and listens is not for a profile")
+        raise Unplannable(field, value, "nothing; a profile cannot set where a cluster is located or listens")
     if name in CODE:
         raise Unplannable(field, value, "nothing; this parameter would run code")
     if name == "shared_preload_libraries":
@@ -135,7 +135,7 @@ def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Pro
     lines = [line for line in shown["file"] or [] if line["name"] == name and line["file"] == conf_file]
     if row is None:
         return Proof(
-            name, wanted, "no such parameter", False, {"source": "pg_settings, pg_file_settings", "file": lines}
+            name, wanted, "unknown parameter", False, {"source": "pg_settings, pg_file_settings", "file": lines}
         )
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]

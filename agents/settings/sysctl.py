@@ -21,9 +21,9 @@ FAST_SWAP = (5, 8)  # the kernel from which swappiness goes to 200
 class Sysctl(Setting):
     name = "sysctl"
     title = "Kernel parameters"
-    help = "Parameters of sysctl for memory, scheduler and network, from a list with ranges (restored afterwards)"
-    unit = "as told for each"
-    risk = "changes memory management, scheduling or network of the whole host while the run lasts"
+    help = "Kernel parameters (sysctl) for memory, scheduler and network, from a list with ranges (restored afterwards)"
+    unit = "see each field"
+    risk = "changes memory management, scheduling or network of the whole host during the run"
     level = "root"
     schema = sysctls.schema()
 
@@ -77,7 +77,7 @@ def _check(facts: Facts, knob: Knob, value: Any, asked: dict[str, Any]) -> None:
             field, value, f"either {knob.name} or {knob.rival}", "the kernel keeps one and clears the other"
         )
     if knob.rival.startswith("vm.dirty") and {facts["sysctls"].get(n) for n in (knob.name, knob.rival)} == {"0"}:
-        raise Unplannable(field, value, "a host on which one of the two is not 0, as it could not be put back")
+        raise Unplannable(field, value, "a host on which one of the two is not 0, because it could not be restored")
     if knob.numbers > 1:
         _check_numbers(field, knob, value)
     if knob.words_in and value not in facts["sysctls"].get(knob.words_in, "").split():
@@ -88,7 +88,7 @@ def _check(facts: Facts, knob: Knob, value: Any, asked: dict[str, Any]) -> None:
 def _check_numbers(field: str, knob: Knob, value: str) -> None:
     numbers = [int(part) for part in value.split()]
     if numbers != sorted(numbers) or not knob.low <= numbers[0] <= numbers[-1] <= knob.high:
-        accepted = f"{knob.numbers} numbers from {knob.low} to {knob.high}, none less than the one before"
+        accepted = f"{knob.numbers} numbers from {knob.low} to {knob.high}, in ascending order"
         raise Unplannable(field, value, accepted)
 
 
@@ -147,6 +147,6 @@ def _check_promises(scene: Scene, asked: dict[str, Any]) -> None:
         raise NotApplied(
             "sysctl",
             f"vm.overcommit_memory = 2 with {limit} kB to promise",
-            f"{promised} kB promised already",
-            f"the kernel was not asked, as no process could start: allow {int(promised / PROMISED)} kB or more",
+            f"{promised} kB already committed",
+            f"not attempted, because no process could start: allow {int(promised / PROMISED)} kB or more",
         )

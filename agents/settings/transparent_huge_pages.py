@@ -19,8 +19,8 @@ class TransparentHugePages(Setting):
     name = "transparent_huge_pages"
     title = "Transparent huge pages"
     help = "The kernel's choices for transparent huge pages, and the pace of khugepaged (restored afterwards)"
-    unit = "as told for each"
-    risk = "changes memory management for every process while the run lasts"
+    unit = "see each field"
+    risk = "changes memory management for all processes during the run"
     level = "root"
     schema = {
         "type": "object",
@@ -30,19 +30,19 @@ class TransparentHugePages(Setting):
                 "type": "string",
                 "enum": ["always", "madvise", "never"],
                 "title": "enabled",
-                "description": "For memory of a process alone; PostgreSQL's backends, not its shared memory",
+                "description": "For private memory of processes: PostgreSQL's backends, not its shared memory",
             },
             "defrag": {
                 "type": "string",
                 "enum": ["always", "defer", "defer+madvise", "madvise", "never"],
                 "title": "defrag",
-                "description": "Whether a process waits for memory to be put together",
+                "description": "Whether a process waits for memory compaction",
             },
             "shmem_enabled": {
                 "type": "string",
                 "enum": ["always", "within_size", "advise", "never", "deny", "force"],
                 "title": "shmem_enabled",
-                "description": "For shared memory, of which PostgreSQL's is the largest part",
+                "description": "For shared memory, mainly that of PostgreSQL",
             },
             "khugepaged": {
                 "type": "object",
@@ -51,31 +51,31 @@ class TransparentHugePages(Setting):
                     "defrag": {
                         "type": "boolean",
                         "title": "khugepaged/defrag",
-                        "description": "Whether it puts memory together",
+                        "description": "Whether it compacts memory",
                     },
                     "pages_to_scan": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": 10000000,
                         "title": "khugepaged/pages_to_scan (pages)",
-                        "description": "How many it looks at before it sleeps",
+                        "description": "Number of pages scanned before it sleeps",
                     },
                     "scan_sleep_millisecs": {
                         **_MS,
                         "title": "khugepaged/scan_sleep_millisecs (ms)",
-                        "description": "How long it sleeps between two scans",
+                        "description": "Time between two scans",
                     },
                     "alloc_sleep_millisecs": {
                         **_MS,
                         "title": "khugepaged/alloc_sleep_millisecs (ms)",
-                        "description": "How long it sleeps when there was no huge page to have",
+                        "description": "Time to sleep when no huge page was available",
                     },
                     "max_ptes_none": {
                         "type": "integer",
                         "minimum": 0,
                         "maximum": 511,
                         "title": "khugepaged/max_ptes_none (pages)",
-                        "description": "How many unused small pages one huge page may take in",
+                        "description": "Maximum of unused small pages in one huge page",
                     },
                 },
                 "additionalProperties": False,

@@ -100,7 +100,7 @@ class Histogram:
             if not 0 <= found.low <= found.high < 1 << 64:
                 raise ValueError(f"min {found.low} and max {found.high}")
         if found.count != sum(found.buckets.values()) or min(found.buckets.values(), default=1) < 1:
-            raise ValueError(f"{told['count']} values are told, and other numbers are in the buckets")
+            raise ValueError(f"the buckets contain {told['count']} values and further numbers")
         if any(not 0 <= bucket <= LARGEST for bucket in found.buckets):
             raise ValueError(f"a bucket outside 0 to {LARGEST}")
         return found

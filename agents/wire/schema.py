@@ -72,7 +72,7 @@ def _check_object(schema: Schema, value: dict[str, Any], field: str) -> None:
 
 def _check_text(schema: Schema, value: str, field: str) -> None:
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        raise Unplannable(field, value, schema.get("description") or f"text like {schema['pattern']}")
+        raise Unplannable(field, value, schema.get("description") or f"text that matches {schema['pattern']}")
     if len(value) > schema.get("maxLength", len(value)):
         raise Unplannable(field, value[:80] + "...", f"at most {schema['maxLength']} characters")
 

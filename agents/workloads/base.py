@@ -159,7 +159,7 @@ class Workload(ABC):
         for name, first in self.since.items():
             default = self.schema["properties"][name].get("default")
             if major < first and options.get(name, default) != default:
-                accepted = f"PostgreSQL {first} or newer; {self.kind} of {major} lacks it"
+                accepted = f"PostgreSQL {first} or later; {self.kind} of {major} lacks it"
                 raise Unplannable(f"{self.kind}.{name}", options[name], accepted)
 
     def follows(self, options: Options) -> Optional[str]:

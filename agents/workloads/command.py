@@ -17,7 +17,7 @@ _LINES = {"type": "string", "maxLength": 100000}
 class Command(Workload):
     kind = "command"
     title = "Command"
-    help = "A program of your own; what it prints is read by regular expressions. Needs the permission to run commands"
+    help = "Your own program; regular expressions read its output. Requires the permission to run commands"
     metrics: dict[str, Metric] = {}
     schema = {
         "type": "object",
@@ -27,25 +27,25 @@ class Command(Workload):
                 "type": "string",
                 "pattern": r"^[^\s\x00-\x1f-][^\x00-\x1f]{0,1000}$",
                 "title": "Program",
-                "description": "An absolute path, or a name on the PATH of the host. No shell is between",
+                "description": "An absolute path, or a name on the PATH of the host. It runs without a shell",
             },
             "arguments": {
                 **_LINES,
                 "title": "Arguments",
-                "description": "One a line, passed as they are: no quotes, nothing expanded",
+                "description": "One per line, passed unchanged: no quotes, no expansion",
             },
             "patterns": {
                 **_LINES,
                 "title": "Figures in its output",
-                "description": "One regular expression a line; each named group is a figure, such as "
-                "(?P<tps>[0-9.]+) transactions; what matches last counts",
+                "description": "One regular expression per line; each named group is a figure, such as "
+                "(?P<tps>[0-9.]+) transactions. The last match counts",
             },
             "figures": {**FIGURES, "title": "Units and directions of the figures"},
             "limit_s": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": int(7 * DAY_S),
-                "title": "Seconds that it may take",
+                "title": "Time limit (s)",
                 "default": 3600,
             },
         },
@@ -57,10 +57,10 @@ class Command(Workload):
         named = {name for line in patterns(options) for name in _groups(line)}
         told = set(options.get("figures", {}))
         for name in sorted(named - told):
-            accepted = f"unit and better of {name}, which a pattern names"
+            accepted = f"unit and better of {name}, a figure of a pattern"
             raise Unplannable(f"command.figures.{name}", None, accepted)
         for name in sorted(told - named):
-            raise Unplannable(f"command.figures.{name}", options["figures"][name], "figures that a pattern names")
+            raise Unplannable(f"command.figures.{name}", options["figures"][name], "figures of a pattern")
 
     def figures(self, options: Options) -> dict[str, Metric]:
         return declared(options)
@@ -84,7 +84,7 @@ def _groups(line: str) -> list[str]:
     try:
         compiled: Optional[re.Pattern[str]] = re.compile(line)
     except re.error as error:
-        raise Unplannable("command.patterns", line, f"a regular expression of Python's ({error})") from error
+        raise Unplannable("command.patterns", line, f"a regular expression of Python ({error})") from error
     if not compiled or not compiled.groupindex:
         raise Unplannable("command.patterns", line, "a pattern with a named group, such as (?P<tps>[0-9.]+)")
     return list(compiled.groupindex)

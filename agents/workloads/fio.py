@@ -82,14 +82,14 @@ class Fio(Workload):
                 "type": "string",
                 "pattern": _PATH,
                 "title": "Directory",
-                "description": "An allowed directory on the storage to test, in which the step makes one of its own; "
-                "without it, the host's cluster directory",
+                "description": "An allowed directory on the storage to test, in which the step creates its own; "
+                "default: the host's cluster directory",
             },
             "filename": {
                 "type": "string",
                 "pattern": _PATH,
                 "title": "File or device (filename)",
-                "description": "An allowed path, which loses what it holds; without it, files in the directory",
+                "description": "An allowed path, which loses its contents; default: files in the directory",
             },
             "rw": {
                 "type": "string",
@@ -102,10 +102,10 @@ class Fio(Workload):
             "iodepth": {"type": "integer", "minimum": 1, "maximum": 65536, "title": "Queue depth (iodepth)"},
             "numjobs": {"type": "integer", "minimum": 1, "maximum": 4096, "title": "Jobs (numjobs)"},
             "ioengine": {"type": "string", "enum": list(ENGINES), "title": "Engine (ioengine)", "default": "psync"},
-            "direct": {"type": "boolean", "title": "Past the page cache (direct)"},
+            "direct": {"type": "boolean", "title": "Bypass the page cache (direct)"},
             "runtime_s": {"type": "integer", "minimum": 1, "title": "Seconds (runtime, time_based)"},
-            "ramp_s": {"type": "integer", "minimum": 0, "title": "Unmeasured seconds before (ramp_time)"},
-            "rwmixread": {"type": "integer", "minimum": 0, "maximum": 100, "title": "% reads of mixes (rwmixread)"},
+            "ramp_s": {"type": "integer", "minimum": 0, "title": "Unmeasured ramp-up in seconds (ramp_time)"},
+            "rwmixread": {"type": "integer", "minimum": 0, "maximum": 100, "title": "Reads of mixes in % (rwmixread)"},
             "fsync": {"type": "integer", "minimum": 0, "title": "fsync every ... writes"},
             "fdatasync": {"type": "integer", "minimum": 0, "title": "fdatasync every ... writes"},
             "group_reporting": {"type": "boolean", "title": "One result for all jobs (group_reporting)"},

@@ -45,15 +45,15 @@ PATHS = ("filename", "directory")
 # Keys that people have in their files, and why they cannot stay.
 REFUSED = {
     **dict.fromkeys(("exec_prerun", "exec_postrun"), "it runs a program"),
-    "include": "it reads another file: write its lines here",
-    **dict.fromkeys(("read_iolog", "write_iolog", "merge_blktrace_file"), "it replays or writes a trace of its own"),
-    **dict.fromkeys(("opendir", "filename_format", "lockfile"), "it chooses files by itself; say filename"),
-    "ioscheduler": "it changes the device: the setting block_device does, and puts it back",
-    "allow_mounted_write": "what is mounted is never written",
+    "include": "it reads another file: include its lines here",
+    **dict.fromkeys(("read_iolog", "write_iolog", "merge_blktrace_file"), "it replays or writes a trace"),
+    **dict.fromkeys(("opendir", "filename_format", "lockfile"), "it chooses files automatically; use filename"),
+    "ioscheduler": "it changes the device: use the setting block_device, which is restored",
+    "allow_mounted_write": "a mounted device is never written",
     **dict.fromkeys(
         ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "log_avg_msec", "log_hist_msec",
          "per_job_logs", "log_unix_epoch", "log_max_value", "log_offset", "log_compression", "log_entries"),
-        "logs of every second are written and kept anyway: leave it out",
+        "per-second logs are always written: remove it",
     ),
 }  # fmt: skip
 ALIASES = {
@@ -153,7 +153,7 @@ def read(text: str) -> JobFile:
             shared[key] = value
     job = JobFile(tuple(sections))
     if not job.jobs:
-        raise Unplannable(FIELD, text[:80], "a section besides [global], for each is a job")
+        raise Unplannable(FIELD, text[:80], "a section besides [global], for each job")
     return job
 
 
@@ -173,7 +173,7 @@ def _checked(said: str) -> tuple[str, str]:
     if key not in HARMLESS and key not in PATHS:
         raise Unplannable(FIELD, said, "sections, comments and keys that run no program and name no other file")
     if re.search(r"[$`\\\x00-\x1f]", value) or (equals and not value):
-        raise Unplannable(FIELD, said, "a value as it is: fio would expand this one")
+        raise Unplannable(FIELD, said, "a literal value: fio would expand this one")
     _check_value(said, key, value)
     return key, value if equals else ""
 

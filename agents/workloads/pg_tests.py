@@ -15,7 +15,7 @@ BIN_DIR = {
     "type": "string",
     "pattern": r"^/[^\x00-\x1f]*$",
     "title": "PostgreSQL's programs",
-    "description": "The bin directory of an installed PostgreSQL; without it, that of the newest",
+    "description": "The bin directory of an installed PostgreSQL; default: the newest",
 }
 SYNC = ("open_datasync", "fdatasync", "fsync", "fsync_writethrough", "open_sync")
 # Lines of its report by table, as the server's parser names them.
@@ -31,7 +31,7 @@ LINES = (
 class PgTestFsync(Workload):
     kind = "pg_test_fsync"
     title = "pg_test_fsync"
-    help = "How long each way to make a write durable takes on a file system"
+    help = "Duration of each way to make a write durable on a file system"
     tools = ("pg_test_fsync",)
     bundled = True
     needs_directory = True
@@ -53,8 +53,8 @@ class PgTestFsync(Workload):
                 "type": "string",
                 "pattern": PATH,
                 "title": "Directory",
-                "description": "An allowed directory on the storage to test, in which the step makes one of its own; "
-                "without it, the host's cluster directory",
+                "description": "An allowed directory on the storage to test, in which the step creates its own; "
+                "default: the host's cluster directory",
             },
             "secs_per_test": {
                 "type": "integer",
@@ -88,7 +88,7 @@ class PgTestFsync(Workload):
 class PgTestTiming(Workload):
     kind = "pg_test_timing"
     title = "pg_test_timing"
-    help = "What one look at the clock costs, which EXPLAIN ANALYZE and track_io_timing pay often"
+    help = "Cost of one clock reading, which EXPLAIN ANALYZE and track_io_timing need often"
     tools = ("pg_test_timing",)
     bundled = True
     metrics = {

@@ -76,7 +76,7 @@ class PgBench(Workload):
             "builtins": {
                 "type": "object",
                 "title": "Several builtins (-b)",
-                "description": f"Their weights, such as select-only = 9. Known are {', '.join(BUILTINS)}",
+                "description": f"Their weights, such as select-only = 9. Accepted: {', '.join(BUILTINS)}",
                 "propertyNames": {"type": "string", "enum": list(BUILTINS)},
                 "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000000},
             },
@@ -85,13 +85,13 @@ class PgBench(Workload):
                 "maxLength": LONGEST_SCRIPT,
                 "format": "pgbench",
                 "title": "Custom script (-f)",
-                "description": "Instead of a builtin; needs the permission to run commands; \\shell is refused",
+                "description": "Instead of a builtin; requires the permission to run commands; \\shell is refused",
             },
             "scripts": {
                 "type": "array",
                 "title": "Several custom scripts (-f)",
                 "format": "pgbench",
-                "description": "Alone or beside several builtins",
+                "description": "Alone or with several builtins",
                 "items": {
                     "type": "object",
                     "properties": {
@@ -122,37 +122,39 @@ class PgBench(Workload):
                 "title": "Transactions per client (-t)",
                 "description": "Instead of a duration",
             },
-            "connect": {"type": "boolean", "title": "Connect anew for each transaction (-C)", "default": False},
+            "connect": {"type": "boolean", "title": "Reconnect for each transaction (-C)", "default": False},
             "rate": {
                 "type": "number",
                 "minimum": 0.001,
                 "maximum": 100000000,
                 "title": "Transactions per second (-R)",
-                "description": "An open loop: transactions begin at random moments, whether the last has ended or not",
+                "description": "Open loop: transactions start at random times, whether or not the last one has ended",
             },
             "rate_share": {
                 "type": "number",
                 "minimum": 0.001,
                 "maximum": 2,
                 "title": "Share of an earlier step's rate (-R)",
-                "description": "Such as 0.5 of what the step named below has reached in the same run",
+                "description": "Such as 0.5 of the rate that the step below reached in the same run",
             },
             "rate_of": {
                 "type": "string",
                 "pattern": r"^[a-z0-9][a-z0-9_-]{0,39}$",
-                "title": "The step whose rate that is a share of",
+                "title": "Step with the reference rate",
             },
             "latency_limit_ms": {
                 "type": "number",
                 "minimum": 0.001,
                 "title": "Latency limit (-L)",
                 "unit": "ms",
-                "description": "Slower transactions count as late; with a rate, those late already are skipped",
+                "description": (
+                    "Slower transactions count as late; with a rate, transactions that are already late are skipped"
+                ),
             },
             "max_tries": {
                 "type": "integer",
                 "minimum": 0,
-                "title": "Tries of a transaction (--max-tries)",
+                "title": "Attempts per transaction (--max-tries)",
                 "description": "After serialization failures and deadlocks; 0 for no limit. From PostgreSQL 15 on",
                 "default": 1,
             },
@@ -173,7 +175,7 @@ class PgBench(Workload):
                 "type": "string",
                 "enum": ["none", "reduced"],
                 "title": "Log of each transaction (-l)",
-                "description": "reduced: histograms made on the host, for percentiles exact to 1 %",
+                "description": "reduced: histograms created on the host, with percentiles exact to 1 %",
                 "default": "none",
             },
             "sampling_rate": {
@@ -185,8 +187,8 @@ class PgBench(Workload):
             "aggregate_interval_s": {
                 "type": "integer",
                 "minimum": 1,
-                "title": "Log sums of so many seconds (--aggregate-interval)",
-                "description": "Instead of a log of each transaction; kept as it is",
+                "title": "Interval of aggregated logs, seconds (--aggregate-interval)",
+                "description": "Instead of a log of each transaction; kept unchanged",
                 "unit": "s",
             },
             "progress_s": {"type": "integer", "minimum": 0, "title": "Progress every ... s (-P)", "default": 1},
@@ -195,7 +197,7 @@ class PgBench(Workload):
                 "minimum": 0,
                 "maximum": 2**64 - 1,
                 "title": "Random seed (--random-seed)",
-                "description": "Without it, the agent draws one for each run and tells it",
+                "description": "Default: the agent draws one for each run and records it",
             },
             "define": {
                 "type": "object",
@@ -291,9 +293,9 @@ class PgBench(Workload):
         share, step = options["rate_share"], options["rate_of"]
         reached = rate_in((stage.earlier(step) / "stdout").read_text(errors="replace"))
         if reached is None:
-            raise WorkloadFailure(f"step {step} told no tps of which to run {share:g}", "see its stdout")
+            raise WorkloadFailure(f"step {step} reported no tps to derive a rate of {share:g} from", "see its stdout")
         rate: float = round(reached * share, 3)
-        stage.log("info", f"the rate is {rate:g} tps: {share:g} of the {reached:g} tps that step {step} has reached")
+        stage.log("info", f"the rate is {rate:g} tps: {share:g} of the {reached:g} tps of step {step}")
         return rate
 
     def _logs(self, options: Options, stage: Stage) -> Optional[LogFiles]:

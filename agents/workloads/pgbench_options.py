@@ -69,7 +69,7 @@ def check(options: Options) -> None:
         if one in options and other not in options:
             raise _refused(one, options[one], f"only together with {other}")
     if options.get("max_tries") == 0 and "transactions" in options and "latency_limit_ms" not in options:
-        raise _refused("max_tries", 0, "a number, as neither time_s nor latency_limit_ms ends the tries")
+        raise _refused("max_tries", 0, "a number, because neither time_s nor latency_limit_ms ends the attempts")
     _check_log(options)
 
 
@@ -81,12 +81,12 @@ def _check_scripts(options: Options) -> None:
     seen: set[str] = set()
     for name, text, _ in texts(options):
         if name in seen:
-            raise _refused("scripts", name, "a name of its own for each script")
+            raise _refused("scripts", name, "a distinct name for each script")
         seen.add(name)
         _check_text(name, text)
     weights = [weight for _, weight in builtins(options)] + [weight for _, _, weight in texts(options)]
     if not sum(weights):
-        raise _refused("scripts" if texts(options) else "builtins", 0, "a weight above 0 for one of them at least")
+        raise _refused("scripts" if texts(options) else "builtins", 0, "a weight above 0 for at least one of them")
 
 
 def _check_text(name: str, text: str) -> None:

@@ -25,7 +25,7 @@ def version(program: str, bench: Bench) -> int:
     shown = bench.run([program, "--version"], {})
     found = _VERSION.search(shown.stdout)
     if not found:
-        raise WorkloadFailure(f"{program} does not tell its version: {shown.stdout or shown.stderr}")
+        raise WorkloadFailure(f"{program} does not report its version: {shown.stdout or shown.stderr}")
     return int(found.group(1))
 
 

@@ -36,7 +36,11 @@ SAMPLES: dict[str, Columns] = {
         **columns(
             "execution time",
             "ms",
-            {"execution_ms": "of the statement", "planning_ms": "of its plan", "elapsed_ms": "as the client saw it"},
+            {
+                "execution_ms": "of the statement",
+                "planning_ms": "of its plan",
+                "elapsed_ms": "as measured by the client",
+            },
             better="lower",
             shown=True,
         ),
@@ -50,7 +54,7 @@ SAMPLES: dict[str, Columns] = {
 class Sql(Workload):
     kind = "sql"
     title = "SQL"
-    help = "A query several times with EXPLAIN (ANALYZE), or statements that prepare, warm and reset"
+    help = "A query executed several times with EXPLAIN (ANALYZE), or statements that prepare, warm and reset"
     tools = ("psql",)
     needs_postgres = True
     metrics = {
@@ -71,13 +75,13 @@ class Sql(Workload):
             "query": {
                 **_TEXT,
                 "title": "Query",
-                "description": "One statement, explained and executed as often as is said below",
+                "description": "One statement, explained and executed as often as specified below",
             },
             "statements": {
                 **_TEXT,
                 "title": "Statements",
-                "description": "Instead of a query: executed once, each by itself, such as create table, "
-                "select pg_prewarm('t'), select pg_stat_reset()",
+                "description": "Instead of a query: executed once, each separately, such as create table, select "
+                "pg_prewarm('t'), select pg_stat_reset()",
             },
             "times": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Executions", "default": 3},
             "before": {
@@ -88,7 +92,7 @@ class Sql(Workload):
             "explain": {
                 "type": "boolean",
                 "title": "EXPLAIN (ANALYZE)",
-                "description": "off: the query itself, timed by psql with all its rows, which are thrown away",
+                "description": "off: the query itself, timed by psql with all its rows, which are discarded",
                 "default": True,
             },
             **{
@@ -104,15 +108,15 @@ class Sql(Workload):
             },
             "figures": {
                 **FIGURES,
-                "title": "Columns that are figures",
+                "title": "Columns with figures",
                 "description": "Instead of timing the query: it is executed once, and these columns of its only row "
-                "are kept, such as heap_blks_read of pg_statio_user_tables",
+                "are stored, such as heap_blks_read of pg_statio_user_tables",
             },
             "timeout_s": {
                 "type": "number",
                 "minimum": 0.001,
                 "maximum": 7 * DAY_S,
-                "title": "Seconds that each statement may take (statement_timeout)",
+                "title": "Time limit of each statement in seconds (statement_timeout)",
             },
             "tracer": tracer.SCHEMA,
         },
@@ -127,7 +131,7 @@ class Sql(Workload):
         if len(given) != 1:
             raise Unplannable("sql.query", options.get("query"), "either a query or statements")
         if given == ["query"] and len(statements(options["query"])) != 1:
-            raise Unplannable("sql.query", options["query"][:80], "one statement; more of them go into statements")
+            raise Unplannable("sql.query", options["query"][:80], "one statement; use statements for several")
         if given == ["statements"]:
             _alone(options, ("statements", "timeout_s", "tracer"), "nothing beside statements, which are not explained")
         elif options.get("figures"):
@@ -202,7 +206,7 @@ def explained(options: Options, major: int) -> list[str]:
     missing = [name for name, since in SINCE.items() if major < since]
     asked = next((name for name in missing if options.get(name) not in (None, False, "none")), None)
     if asked:
-        hint = f"it needs PostgreSQL {SINCE[asked]}: leave it out, or choose another server"
+        hint = f"it requires PostgreSQL {SINCE[asked]}: remove it, or choose another server"
         raise HostFailure(f"EXPLAIN of PostgreSQL {major} has no {asked.upper()}", hint)
     chosen = {name: options.get(name, on) for name, on in ON.items() if name not in missing}
     words = ["analyze", *(f"{name} {'on' if on else 'off'}" for name, on in chosen.items())]

@@ -37,7 +37,7 @@ SAMPLES: dict[str, Columns] = {
         **columns("tps", "tps", {"tps": "transactions"}, better="higher", shown=True),
         **columns("qps", "qps", {"qps": "queries"}, better="higher"),
         **columns(
-            "latency", "ms", {"latency_ms": "the percentile asked for, of the interval"}, better="lower", shown=True
+            "latency", "ms", {"latency_ms": "the requested percentile, of the interval"}, better="lower", shown=True
         ),
         **columns("errors", "errors/s", {"errors_per_s": "ignored errors"}, better="lower"),
         **columns("threads", "threads", {"threads": "client threads"}, gauge=True),
@@ -48,7 +48,7 @@ SAMPLES: dict[str, Columns] = {
 class Sysbench(Workload):
     kind = "sysbench"
     title = "sysbench"
-    help = "oltp_* of sysbench, or your own Lua, such as TPC-C; a closed loop unless a rate is given"
+    help = "oltp_* of sysbench, or your own Lua, such as TPC-C; a closed loop unless a rate is set"
     tools = ("sysbench",)
     needs_postgres = True
     metrics = {
@@ -74,14 +74,14 @@ class Sysbench(Workload):
                 "type": "string",
                 "enum": ["run", "prepare", "cleanup"],
                 "title": "Command",
-                "description": "prepare makes the tables anew: what cleanup would remove is removed first",
+                "description": "prepare creates the tables again: it first removes what cleanup would remove",
                 "default": "run",
             },
             "test": {"type": "string", "enum": list(BUILTIN), "title": "Test", "default": "oltp_read_only"},
             "directory": {
                 "type": "string",
                 "pattern": PATH,
-                "title": "Directory of your own Lua",
+                "title": "Directory of your Lua scripts",
                 "description": "An allowed directory of the host, in which the script is started",
             },
             "script": {
@@ -92,11 +92,11 @@ class Sysbench(Workload):
             },
             "threads": {"type": "integer", "minimum": 1, "maximum": 10000, "title": "Threads", "default": 1},
             "time_s": {"type": "integer", "minimum": 1, "title": "Seconds", "default": 10},
-            "events": {"type": "integer", "minimum": 1, "title": "Events in all", "description": "Instead of seconds"},
+            "events": {"type": "integer", "minimum": 1, "title": "Total events", "description": "Instead of seconds"},
             "rate": {"type": "integer", "minimum": 1, "title": "Transactions per second (rate)"},
             "tables": {"type": "integer", "minimum": 1, "maximum": 10000, "title": "Tables", "default": 1},
             "table_size": {"type": "integer", "minimum": 1, "title": "Rows of each table", "default": 10000},
-            "report_interval_s": {"type": "integer", "minimum": 0, "title": "Report every ... s", "default": 1},
+            "report_interval_s": {"type": "integer", "minimum": 0, "title": "Report interval (s)", "default": 1},
             "percentile": {"type": "integer", "minimum": 0, "maximum": 100, "title": "Percentile", "default": 95},
             "histogram": {"type": "boolean", "title": "Latency histogram", "default": False},
             "rand_type": {
@@ -104,7 +104,7 @@ class Sysbench(Workload):
                 "enum": ["uniform", "gaussian", "special", "pareto", "zipfian"],
                 "title": "Random numbers (rand-type)",
             },
-            "rand_seed": {"type": "integer", "minimum": 0, "title": "Seed of them (rand-seed)"},
+            "rand_seed": {"type": "integer", "minimum": 0, "title": "Seed of random numbers"},
             "more": {
                 "type": "object",
                 "title": "Options of the script",
@@ -117,7 +117,7 @@ class Sysbench(Workload):
                 "minimum": 0.1,
                 "maximum": 100,
                 "title": "New orders, % of the script's transactions",
-                "description": "Of TPC-C: tpmC is 60 x their rate. 100 where the script counts only new orders",
+                "description": "For TPC-C: tpmC is 60 x their rate. 100 if the script counts only new orders",
             },
             "tracer": tracer.SCHEMA,
         },
@@ -138,7 +138,7 @@ class Sysbench(Workload):
         tracer.check(self.kind, options)
         if ("directory" in options) != ("script" in options):
             missing = "script" if "directory" in options else "directory"
-            raise Unplannable(f"sysbench.{missing}", None, "both a directory and a script of it, or neither")
+            raise Unplannable(f"sysbench.{missing}", None, "both a directory and a script in it, or neither")
         for one, other in (("script", "test"), ("events", "time_s")):
             if one in options and other in options:
                 raise Unplannable(f"sysbench.{one}", options[one], f"either {one} or {other}")
@@ -146,7 +146,7 @@ class Sysbench(Workload):
             # sysbench takes a-b for a_b.
             plain = name.replace("_", "-").lower()
             if _RESERVED.match(plain) or plain in {*_BOTH.values(), *_RUN.values(), "table-size", "time", "histogram"}:
-                raise Unplannable(f"sysbench.more.{name}", options["more"][name], "options that the script defines")
+                raise Unplannable(f"sysbench.more.{name}", options["more"][name], "options defined by the script")
 
     def code(self, options: Options) -> dict[str, str]:
         """Its own Lua, and options that its scripts put into SQL, such as create_table_options."""

@@ -194,7 +194,7 @@ class LogFiles:
     @property
     def told(self) -> str:
         """What reading has cost, for the run's log."""
-        cpu = f"{self._beside_s:.2f} s of cpu beside the load, {self._after_s:.2f} s after it"
+        cpu = f"{self._beside_s:.2f} s of CPU during the load, {self._after_s:.2f} s after it"
         return f"the log of transactions is reduced: {self.reduction.lines} lines, {cpu}"
 
     def look(self, elapsed_s: float) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Wait(Workload):
     kind = "wait"
     title = "Wait"
-    help = "Lets time pass between two steps; what looks on goes on looking, and nothing is measured"
+    help = "Waits between two steps; collectors continue, and nothing is measured"
     metrics: dict[str, Metric] = {}
     measures = False
     schema = {

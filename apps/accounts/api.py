@@ -19,7 +19,7 @@ from common.errors import ProvingError
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     days = serializers.IntegerField(write_only=True, default=90, min_value=1, max_value=366)
-    secret = serializers.CharField(read_only=True, default="", help_text="only in the answer that creates the token")
+    secret = serializers.CharField(read_only=True, default="", help_text="only in the response that creates the token")
 
     class Meta:
         model = ApiToken
@@ -58,7 +58,7 @@ class TokenViewSet(
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
-    email = serializers.EmailField(write_only=True, required=False, help_text="where the link is mailed")
+    email = serializers.EmailField(write_only=True, required=False, help_text="the address that receives the link")
 
     class Meta:
         model = User
@@ -73,7 +73,7 @@ class UserChangeSerializer(UserSerializer):
 
 class InviteSerializer(UserSerializer):
     email = serializers.EmailField(write_only=True)
-    link = serializers.CharField(read_only=True, default="", help_text="where this server sends no mail; works once")
+    link = serializers.CharField(read_only=True, default="", help_text="if this server sends no mail; works once")
 
     class Meta(UserSerializer.Meta):
         fields = ["id", "username", "email", "role", "link"]
@@ -119,15 +119,15 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 class MyTeamSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
-    role = serializers.ChoiceField(choices=Role.choices, help_text="there; the token's where that is less")
+    role = serializers.ChoiceField(choices=Role.choices, help_text="role in the team; that of the token if it is lower")
 
 
 class MeSerializer(serializers.Serializer[Any]):
     username = serializers.CharField()
-    role = serializers.ChoiceField(choices=Role.choices, help_text="the token's role where that is less")
+    role = serializers.ChoiceField(choices=Role.choices, help_text="role of the user; that of the token if it is lower")
     may_run_commands = serializers.BooleanField()
-    teams = MyTeamSerializer(many=True, help_text="of which one is a member")
-    token = TokenSerializer(allow_null=True, help_text="the token that asked; null in a session")
+    teams = MyTeamSerializer(many=True, help_text="teams of the user")
+    token = TokenSerializer(allow_null=True, help_text="the token of the request; null in a session")
 
 
 class MeViewSet(viewsets.ViewSet):

@@ -13,8 +13,8 @@ from apps.accounts.team import teams
 
 
 class TokenForm(forms.Form):
-    name = forms.CharField(max_length=80, help_text="what will use it, for example: nightly CI")
-    role = forms.ChoiceField(choices=Role.choices, help_text="never more than your own, in the house or in a team")
+    name = forms.CharField(max_length=80, help_text="its purpose, for example: nightly CI")
+    role = forms.ChoiceField(choices=Role.choices, help_text="at most your own role, in the instance or in a team")
     days = forms.IntegerField(initial=90, min_value=1, max_value=366, label="Valid for (days)")
 
 
@@ -23,7 +23,10 @@ class OfTeam(forms.Form):
 
     writes: ClassVar[Role] = Role.TUNER
     team = forms.ModelChoiceField(
-        Team.objects.none(), required=False, empty_label="everybody's", help_text="its roles say who changes it"
+        Team.objects.none(),
+        required=False,
+        empty_label="everybody's",
+        help_text="the roles in the team define who can change it",
     )
 
     def offer_teams(self, user: User) -> Self:
@@ -42,13 +45,13 @@ class OfTeam(forms.Form):
 
 
 class ChannelForm(forms.Form):
-    name = forms.CharField(max_length=63, help_text="how it is called here, for example: on call")
+    name = forms.CharField(max_length=63, help_text="a name, for example: on call")
     address = forms.CharField(max_length=500)
     events = forms.MultipleChoiceField(
         choices=[(kind, f"{title[:1].upper()}{title[1:]}") for kind, title in KINDS.items()],
         widget=forms.CheckboxSelectMultiple,
         required=False,
-        label="Tell of",
+        label="Events",
     )
 
     def __init__(self, kind: str, *args: Any, **kwargs: Any) -> None:

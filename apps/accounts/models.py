@@ -47,7 +47,7 @@ class User(AbstractUser):
 
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
     may_run_commands = models.BooleanField(
-        default=False, help_text="write and start workloads that execute programs or scripts of the user's own"
+        default=False, help_text="create and start workloads that execute programs or scripts of the user"
     )
 
     limit: Role = Role.ADMIN
@@ -136,7 +136,7 @@ class Owned(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="%(class)ss",
-        help_text="whose it is; null: everybody's, where the role in the house counts",
+        help_text="owning team; null: none, so instance roles apply",
     )
 
     class Meta:
@@ -196,7 +196,7 @@ class IdempotentRequest(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
     path = models.CharField(max_length=500)
-    digest = models.CharField(max_length=64, help_text="of the body")
+    digest = models.CharField(max_length=64, help_text="digest of the body")
     status = models.PositiveSmallIntegerField(null=True)
     content_type = models.CharField(max_length=100, blank=True)
     body = models.BinaryField(default=b"")
@@ -249,9 +249,9 @@ class Channel(models.Model):
     name = models.CharField(max_length=63, unique=True)
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="channels")
     kind = models.CharField(max_length=7, choices=Kind)
-    address = models.CharField(max_length=500, help_text="a mail address, or the URL that is posted to")
+    address = models.CharField(max_length=500, help_text="a mail address, or the URL of a webhook")
     secret_encrypted = models.TextField(blank=True, editable=False)
-    events: Any = models.JSONField(default=list, blank=True, help_text="kinds of events that it tells of")
+    events: Any = models.JSONField(default=list, blank=True, help_text="kinds of events to send")
     active = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -297,7 +297,7 @@ class Delivery(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     next_try_at = models.DateTimeField(null=True, default=timezone.now)
-    status = models.PositiveIntegerField(null=True, help_text="what the receiver of a webhook answered last")
+    status = models.PositiveIntegerField(null=True, help_text="last answer of the receiver of a webhook")
     error = models.TextField(blank=True)
     ended_at = models.DateTimeField(null=True)
 

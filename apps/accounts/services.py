@@ -19,7 +19,7 @@ from common.errors import PlanError, RoleError
 def user_of(request: HttpRequest | Request) -> User:
     """The user behind a request that passed authentication; its role is the token's where a token was used."""
     if not isinstance(request.user, User):
-        raise RoleError("login", "nobody is logged in", hint="log in, or send a token")
+        raise RoleError("login", "not logged in", hint="log in, or send a token")
     return request.user
 
 
@@ -49,7 +49,11 @@ def _who(team: Team) -> str:
     """Who can give a role in it."""
     admins = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True)
     names = ", ".join(admins.order_by("user__username").values_list("user__username", flat=True))
-    return f"an admin of the team gives it: {names}" if names else "it has no admin: one of the house gives it"
+    return (
+        f"an admin of the team can change it: {names}"
+        if names
+        else "the team has no admin: an instance admin can change it"
+    )
 
 
 def require_commands(user: User, action: str, field: str) -> None:
@@ -92,12 +96,14 @@ def issue_token(
     """
     require_somewhere(user, role, "issue token")
     if not name.strip():
-        raise PlanError("name", "a token needs a name", hint="say what will use it, for example: nightly CI")
+        raise PlanError("name", "a token needs a name", hint="state its purpose, for example: nightly CI")
     if not 1 <= days <= 366:
         raise PlanError("days", f"{days} is not between 1 and 366")
     if within and timezone.now() + timedelta(days=days) > within.expires_at:
-        hint = "ask for fewer days, or log in with your password"
-        raise PlanError("days", f"{days} days outlast the token that asks: {within.expires_at:%F %T} UTC", hint=hint)
+        hint = "choose fewer days, or log in with your password"
+        raise PlanError(
+            "days", f"{days} days exceed the validity of the current token: {within.expires_at:%F %T} UTC", hint=hint
+        )
     token, secret = ApiToken.issue(user, name.strip(), role, days)
     audit(user, "token.issue", token, after={"role": role.value, "expires_at": token.expires_at.isoformat()})
     return token, secret
@@ -109,15 +115,15 @@ def revoke_token(token: ApiToken, *, by: User) -> None:
     if token.user_id != by.pk:
         require(by, Role.ADMIN, "revoke token")
     if not by.limit.includes(Role(token.role)):
-        raise beyond_token(by, "revoke token", f"{token.name!r} may do what needs {token.role}")
+        raise beyond_token(by, "revoke token", f"{token.name!r} has only the role {token.role}")
     audit(by, "token.revoke", token)
     token.delete()
 
 
 def beyond_token(by: User, action: str, why: str) -> RoleError:
     """The refusal of what the user may do, and the token that asks may not."""
-    hint = "log in with your password, or use a token of that role"
-    return RoleError(action, f"the token that asks has the role {by.limit.value}; {why}", hint=hint)
+    hint = "log in with your password, or use a token with that role"
+    return RoleError(action, f"the current token has the role {by.limit.value}; {why}", hint=hint)
 
 
 @transaction.atomic
@@ -125,7 +131,7 @@ def create_admin(name: str, *, reset: bool = False) -> User:
     """An admin without a password. `reset` makes one of an existing user; PlanError where it exists without that."""
     user = User.objects.select_for_update().filter(username=name).first()
     if user and not reset:
-        raise PlanError("name", f"{name!r} exists", hint="choose another name, or give --reset")
+        raise PlanError("name", f"{name!r} exists", hint="choose another name, or use --reset")
     before = {"role": user.role, "is_active": user.is_active} if user else None
     user = user or User(username=name)
     user.role, user.is_active = Role.ADMIN, True

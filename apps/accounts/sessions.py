@@ -79,7 +79,7 @@ def end(session: Session, *, by: User) -> None:
     """Log it out, wherever it is; of one's own only, which the caller's query sees to. A session may do all that its
     user may, so a token that may do less ends none."""
     if by.narrowed:
-        raise beyond_token(by, "end session", f"a session has every role of {by}")
+        raise beyond_token(by, "end session", f"a session has all roles of {by}")
     session.delete()
     audit(by, "session.end", session, before={"address": session.address, "agent": session.agent})
 

@@ -10,8 +10,10 @@ from rest_framework.response import Response
 
 
 class VersionSerializer(serializers.Serializer[dict[str, str]]):
-    version = serializers.CharField(help_text="of the server; a `proving` of the same series fits: 0.2 for 0.2.x")
-    commit = serializers.CharField(help_text="that the server was built from; empty where it is not known")
+    version = serializers.CharField(
+        help_text="version of the server; compatible with a `proving` of the same series: 0.2 for 0.2.x"
+    )
+    commit = serializers.CharField(help_text="commit of the server's build; empty if unknown")
 
 
 class VersionViewSet(viewsets.ViewSet):

@@ -69,7 +69,7 @@ def token_add(request: HttpRequest) -> HttpResponse:
             wanted = form.cleaned_data
             role = Role(wanted["role"])
             if not user.may_somewhere(role):
-                raise PlanError("role", f"{role.value} is more than your own role {user.role}, and than any in a team")
+                raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
             _, secret = services.issue_token(user, wanted["name"], role, days=wanted["days"])
             form = TokenForm(initial={"role": user.role})
         except PlanError as error:
@@ -104,7 +104,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
 def session_end(request: HttpRequest, public: UUID) -> HttpResponse:
     user = services.user_of(request)
     session = get_object_or_404(sessions.of(user), public=public)
-    attempt(request, lambda: sessions.end(session, by=user), "That browser is logged out.")
+    attempt(request, lambda: sessions.end(session, by=user), "That session is logged out.")
     return redirect("account")
 
 
@@ -112,7 +112,9 @@ def session_end(request: HttpRequest, public: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 def session_end_others(request: HttpRequest) -> HttpResponse:
     user = services.user_of(request)
-    attempt(request, lambda: sessions.end_others(user, request.session.session_key), "Only this browser is logged in.")
+    attempt(
+        request, lambda: sessions.end_others(user, request.session.session_key), "All other sessions are logged out."
+    )
     return redirect("account")
 
 

@@ -15,7 +15,7 @@ def send(task: str, *args: str, after_s: float = 0) -> None:
     try:
         current_app.send_task(task, args, retry=False, countdown=after_s or None)
     except (OperationalError, OSError) as error:
-        log.warning("no broker for %s %s: %s; the next beat will find it", task, args, error)
+        log.warning("no broker for %s %s: %s; the next beat will pick it up", task, args, error)
 
 
 def is_at_once() -> bool:

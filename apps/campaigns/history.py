@@ -53,7 +53,7 @@ def _created(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _runs(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    return f"{after['runs']} runs were planned" + (f". {after['unchecked']}" if after.get("unchecked") else "")
+    return f"{after['runs']} runs planned" + (f". {after['unchecked']}" if after.get("unchecked") else "")
 
 
 def _reason(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -80,10 +80,10 @@ WORDS = {
     "campaign.create": ("was created", _created),
     "campaign.start": ("was started", _runs),
     "campaign.pause": ("was paused", _reason),
-    "campaign.resume": ("was resumed", lambda before, after: f"had paused: {_reason(before, after)}"),
+    "campaign.resume": ("was resumed", lambda before, after: f"was paused: {_reason(before, after)}"),
     "campaign.stop": ("was stopped", _reason),
     "campaign.cancel": ("was cancelled", _nothing),
-    "campaign.retry": ("retries what failed", _retried),
+    "campaign.retry": ("retries failed runs", _retried),
     "campaign.rename": ("was renamed", _renamed),
     "campaign.archive": ("was archived", _nothing),
     "campaign.unarchive": ("was unarchived", _nothing),
@@ -93,5 +93,5 @@ WORDS = {
     "schedule.pause": ("had its schedule paused", _nothing),
     "schedule.resume": ("had its schedule resumed", _nothing),
     "schedule.delete": ("had its schedule deleted", _nothing),
-    "run.cancel": ("had a run cancelled", lambda before, after: f"run {after['run']}" if "run" in after else ""),
+    "run.cancel": ("cancelled a run", lambda before, after: f"run {after['run']}" if "run" in after else ""),
 }

@@ -33,11 +33,11 @@ def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
     """The row, locked. PlanError where its state does not allow the action."""
     locked = Campaign.objects.select_for_update().get(pk=campaign.pk)
     if locked.kind != Campaign.Kind.COMPARISON:
-        raise PlanError("kind", f"{locked} is no comparison, which alone can be {action}")
+        raise PlanError("kind", f"{locked} is not a comparison; only comparisons can be {action}")
     if locked.archived_at:
         raise PlanError("state", f"{locked} is archived", hint="unarchive it first")
     if locked.state not in states:
-        hint = f"only one that is {' or '.join(states)} can be {action}"
+        hint = f"only a campaign that is {' or '.join(states)} can be {action}"
         raise PlanError("state", f"{locked} is {locked.state}", hint=hint)
     return locked
 
@@ -79,7 +79,7 @@ def _run_again(campaign: Campaign) -> None:
 def clone_campaign(campaign: Campaign, *, by: User, **changes: Any) -> Campaign:
     """A new draft with every choice of this one but `changes`, which are fields of services.create_campaign."""
     if campaign.kind != Campaign.Kind.COMPARISON:
-        raise PlanError("kind", f"{campaign} is no comparison, which alone can be cloned")
+        raise PlanError("kind", f"{campaign} is not a comparison; only comparisons can be cloned")
     same = {name: getattr(campaign, name) for name in CHOICES}
     same |= {"name": f"{campaign.name[:113]} (copy)", "further_hosts": list(campaign.further_hosts.all())}
     return services.create_campaign(by=by, cloned_from=campaign, **(same | changes))
@@ -119,7 +119,7 @@ def failed_runs(campaign: Campaign) -> Any:
 def _retriable(campaign: Campaign, run: Run) -> Run:
     ended_badly = run.state == Run.State.ENDED and run.outcome != Run.Outcome.OK
     if run.campaign_id != campaign.pk or not ended_badly or run.retries.exists():
-        hint = "one of this campaign that ended, but not ok, and was not retried yet"
+        hint = "accepted: a run of this campaign that was not successful and was not retried"
         raise PlanError("runs", f"{run} cannot be retried", hint=hint)
     return run
 
@@ -158,9 +158,11 @@ def extend_campaign(
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "extended")
     more = repetitions or (locked.repetitions if levels else 0)
     if more < 1:
-        raise PlanError("repetitions", f"{more} blocks extend nothing", hint="1 or more, or name levels to add")
+        raise PlanError(
+            "repetitions", f"{more} is not a number of repetitions", hint="accepted: 1 or more, or new levels"
+        )
     if levels and locked.design not in GROWS:
-        words = f"the combinations of this design ({locked.get_design_display()}) were chosen from the levels it has"
+        words = f"the combinations of this design ({locked.get_design_display()}) were chosen from its existing levels"
         raise PlanError("levels", words, hint="add repetitions, or clone the campaign and add the level there")
     before = {"repetitions": locked.repetitions, "factors": locked.factors, "budget_h": locked.budget_h}
     done = _blocks(locked)
@@ -189,7 +191,7 @@ def _with_levels(factors: list[dict[str, Any]], added: Mapping[str, list[dict[st
     known = [factor["name"] for factor in factors]
     for name in added:
         if name not in known:
-            raise PlanError(f"levels.{name}", f"no factor is called {name!r}", hint="one of " + ", ".join(known))
+            raise PlanError(f"levels.{name}", f"factor {name!r} does not exist", hint="one of " + ", ".join(known))
     return [{**factor, "levels": [*factor["levels"], *added.get(factor["name"], [])]} for factor in factors]
 
 

@@ -67,7 +67,7 @@ def create_campaign(
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
-        raise PlanError("workload", f"{workload} was imported: nothing can run it", hint="choose another workload")
+        raise PlanError("workload", f"{workload} was imported, so it cannot run", hint="choose another workload")
     collectors = list(USUAL) if sources is None else sources
     _check_collector(steps.metric(workload.steps, metric).name, collectors)
     campaign = Campaign(
@@ -190,8 +190,8 @@ def _specs(campaign: Campaign, planned: Sequence[plan.Planned], host: Host) -> l
 
 def _check_released(host: Host) -> None:
     if host.state == Host.State.QUARANTINED:
-        hint = "look at it and release it on its page"
-        raise PlanError("host", f"{host} is in quarantine: {host.state_reason}", hint=hint)
+        hint = "check the host and release it on its page"
+        raise PlanError("host", f"{host} is quarantined: {host.state_reason}", hint=hint)
 
 
 def enqueue(campaign: Campaign, planned: Sequence[plan.Planned], by: User) -> None:
@@ -200,7 +200,7 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned], by: User) -> No
     _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if not draft.update(state=Campaign.State.RUNNING, started_at=timezone.now(), started_by=by):
-        raise PlanError("state", f"{campaign} was started before", hint="create a new campaign to run it again")
+        raise PlanError("state", f"{campaign} was already started", hint="create a new campaign to repeat it")
     add_runs(campaign, planned)
     campaign.refresh_from_db()
     halts.arm_hosts(campaign)
@@ -250,7 +250,7 @@ def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
     if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
         raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
     if campaign.ended_at:
-        raise PlanError("state", f"{campaign} is {campaign.state}", hint="nothing of it waits in a queue")
+        raise PlanError("state", f"{campaign} is {campaign.state}", hint="none of its runs is queued")
     before, campaign.priority = campaign.priority, priority
     Campaign.objects.filter(pk=campaign.pk).update(priority=priority)
     about = {"before": {"priority": before}, "after": {"id": str(campaign.pk), "priority": priority}}
@@ -264,7 +264,7 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
     open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
         raise PlanError(
-            "state", f"{campaign} is {campaign.state}", hint="only a draft, a running or a paused one can be cancelled"
+            "state", f"{campaign} is {campaign.state}", hint="only a draft, running or paused campaign can be cancelled"
         )
     for run in campaign.runs.exclude(state=Run.State.ENDED).select_related("host"):
         cancel(run)
@@ -279,7 +279,7 @@ def cancel_run(run: Run, *, by: User) -> None:
     """Cancel one run; its campaign goes on."""
     require(by, Role.OPERATOR, "cancel run", on=run.campaign)
     if not cancel(run):
-        raise PlanError("state", f"{run} has ended", hint="nothing is left to cancel")
+        raise PlanError("state", f"{run} has ended", hint="there is nothing to cancel")
     queue.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     after = {"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1}

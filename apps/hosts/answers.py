@@ -161,10 +161,10 @@ def facts(subject: object, said: Any) -> dict[str, Any]:
         raise _error(subject, "facts", wrong)
     for name, kind in _SECTIONS.items():
         if (name in found and not isinstance(found[name], kind)) or (name in _NEEDED and name not in found):
-            raise _error(subject, "facts", f"{name} is not what it should be: {found.get(name)!r:.80}")
+            raise _error(subject, "facts", f"{name} has the wrong type: {found.get(name)!r:.80}")
     for name in (name for name, kind in _SECTIONS.items() if kind is list and name in found):
         if not all(isinstance(each, dict) for each in found[name]):
-            raise _error(subject, "facts", f"{name} is no list of objects")
+            raise _error(subject, "facts", f"{name} is not a list of objects")
     for name, cpus in _cpulists(found):
         _check_cpulist(subject, name, cpus)
     _check_use(subject, found)
@@ -187,7 +187,7 @@ def _check_cpulist(subject: object, name: str, text: Any) -> None:
     try:
         cpulist.parse(text)
     except (ValueError, AttributeError) as error:
-        raise _error(subject, "facts", f"{name} is no list of cpus: {text!r:.80}") from error
+        raise _error(subject, "facts", f"{name} is not a list of CPUs: {text!r:.80}") from error
 
 
 def _check_use(subject: object, found: dict[str, Any]) -> None:
@@ -204,7 +204,7 @@ def _check_use(subject: object, found: dict[str, Any]) -> None:
 
 
 def _error(subject: object, verb: str, words: str) -> RefusedError:
-    hint = "the agent there may be damaged, or somebody answers in its place"
-    error = RefusedError(subject, f"sent an answer that breaks the rules: {verb}: {words}"[:500], hint=hint)
+    hint = "the agent there may be damaged, or another program answers in its place"
+    error = RefusedError(subject, f"sent an invalid answer: {verb}: {words}"[:500], hint=hint)
     error.verb = verb
     return error

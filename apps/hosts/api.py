@@ -61,7 +61,7 @@ def _newest(history: QuerySet[Facts]) -> int:
 
 
 class TroubleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
-    open = filters.BooleanFilter("closed_at", lookup_expr="isnull", help_text="only what nobody has seen to yet")
+    open = filters.BooleanFilter("closed_at", lookup_expr="isnull", help_text="only unresolved ones")
 
     class Meta:
         model = Trouble
@@ -88,7 +88,7 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
 
 class HostFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
-    label = filters.CharFilter(method="with_label", help_text="hosts that carry it")
+    label = filters.CharFilter(method="with_label", help_text="hosts with this label")
 
     class Meta:
         model = Host
@@ -240,7 +240,9 @@ class HostViewSet(
         return self._consent(consents.withdraw, request)
 
     @extend_schema(
-        parameters=[OpenApiParameter("number", OpenApiTypes.INT, description="an earlier set; the newest by default")],
+        parameters=[
+            OpenApiParameter("number", OpenApiTypes.INT, description="an earlier version; default: the newest")
+        ],
         responses=FactsSerializer,
     )
     @action(detail=True, filterset_class=None)

@@ -20,12 +20,14 @@ class PathSerializer(serializers.Serializer[Any]):
 
 
 class NewPathSerializer(PathSerializer):
-    kind = serializers.ChoiceField(choices=AllowedPath.Kind.choices, help_text="a file or device is overwritten")
+    kind = serializers.ChoiceField(
+        choices=AllowedPath.Kind.choices, help_text="whether a file or device is overwritten"
+    )
 
 
 class AllowedPathSerializer(PathSerializer):
-    kind = serializers.CharField(help_text="clusters for the host's cluster directory, which is always allowed")
-    lies_on = serializers.CharField(help_text="file system and device, as the facts have them")
+    kind = serializers.CharField(help_text="clusters: the host's cluster directory, which is always allowed")
+    lies_on = serializers.CharField(help_text="file system and device, from the facts")
     given_by = serializers.CharField(
         source="given.given_by.username", default=None, allow_null=True, help_text="null: always allowed"
     )

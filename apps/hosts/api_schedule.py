@@ -30,7 +30,7 @@ class HealthSerializer(serializers.Serializer[Any]):
     check = serializers.CharField()
     ok = serializers.BooleanField()
     found = serializers.CharField()
-    wanted = serializers.CharField(help_text="empty: it is told only")
+    wanted = serializers.CharField(help_text="limit; empty: information only")
 
 
 class ReservationSerializer(serializers.ModelSerializer[Reservation]):

@@ -35,7 +35,7 @@ def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
     """One act for one thing: to measure a cluster, to restart it, or to measure while others are connected to it."""
     require(by, Role.ADMIN, f"allow to {_word(may)}", on=host)
     if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
-        raise PlanError("data_dir", f"{data_dir!r} is no cluster of {host}", hint="check the host again")
+        raise PlanError("data_dir", f"{data_dir!r} is not a cluster of {host}", hint="check the host again")
     _, new = ClusterConsent.objects.get_or_create(host=host, data_dir=data_dir, may=may, defaults={"given_by": by})
     if new:
         audit(by, f"cluster.allow_{may}", host, after={"data_dir": data_dir})
@@ -47,7 +47,7 @@ def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
     require(by, Role.ADMIN, f"forbid to {_word(may)}", on=host)
     given = host.consents.filter(data_dir=data_dir, may=may).first()
     if given is None:
-        raise PlanError("data_dir", f"nobody has allowed to {_word(may)} {data_dir!r} of {host}")
+        raise PlanError("data_dir", f"no admin has allowed to {_word(may)} {data_dir!r} of {host}")
     audit(by, f"cluster.forbid_{may}", host, before={"data_dir": data_dir, "given_by": str(given.given_by)})
     given.delete()
 
@@ -61,17 +61,17 @@ def check(host: Host, target: Mapping[str, Any] | None) -> None:
         raise not_measured(host, target["data_dir"])
     for may, carried in target["consent"].items():
         if carried and not given[may]:
-            hint = "an admin allows it on the host's page; then start the campaign again"
-            raise PlanError("target", f"it is not allowed any more to {_word(may)} {target['data_dir']}", hint=hint)
+            hint = "an admin can allow it on the host's page; then start the campaign again"
+            raise PlanError("target", f"the permission to {_word(may)} {target['data_dir']} was revoked", hint=hint)
 
 
 def not_measured(host: Host, data_dir: str) -> PlanError:
     """The refusal of a cluster that nobody has allowed to measure."""
-    hint = f"an admin allows it on the page of {host}; or use a private cluster"
-    return PlanError("target", f"nobody has allowed to measure {data_dir} of {host}", hint=hint)
+    hint = f"an admin can allow it on the page of {host}; or use a private cluster"
+    return PlanError("target", f"no admin has allowed campaigns to measure {data_dir} of {host}", hint=hint)
 
 
 def _word(may: str) -> str:
     if may not in May.values:
-        raise PlanError("may", f"{may!r} is nothing to allow", hint="one of " + ", ".join(May.values))
+        raise PlanError("may", f"{may!r} is not a permission", hint="one of " + ", ".join(May.values))
     return May(may).label

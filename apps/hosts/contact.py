@@ -63,7 +63,7 @@ def discover_all(
 
 
 def _not_now(run: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    refused = {"message": f"settings of run {run} are in effect there", "hint": "ask again when it has ended"}
+    refused = {"message": f"settings of run {run} are still in effect there", "hint": "try again when it has ended"}
     clusters = [{name: each[name] for name in ("name", "data_dir")} for each in asked["clusters"]]
     return [{**each, "settings": {}, "refused": refused} for each in clusters]
 
@@ -169,7 +169,7 @@ def release_host(host: Host) -> None:
 @transaction.atomic
 def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
     did = [f"run {status['run']}: {words}" for status in recovered for words in status.get("did") or ["restored"]]
-    left = f"still not restored after run {', '.join(dirty)}; see that run's manifest in {host.spool_dir}/jobs/"
+    left = f"still not restored after run {', '.join(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
     state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
     Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
     mended = host.troubles.filter(kind=Trouble.Kind.DIRTY, closed_at=None).exclude(run__in=dirty)

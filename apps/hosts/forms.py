@@ -22,13 +22,13 @@ def words(typed: str) -> list[str]:
 
 class HostForm(OfTeam):
     writes: ClassVar[Role] = Role.ADMIN
-    name = forms.CharField(max_length=63, help_text="how it is called here: a-z, 0-9, dot, dash, underscore")
+    name = forms.CharField(max_length=63, help_text="a name: a-z, 0-9, dot, dash, underscore")
     labels = forms.CharField(
-        required=False, max_length=1000, help_text="words by which decisions name it, such as oltp rack=b2"
+        required=False, max_length=1000, help_text="labels that decisions can use, such as oltp rack=b2"
     )
     address = forms.CharField(max_length=253, help_text="host name or IP address")
     port = forms.IntegerField(initial=22, min_value=1, max_value=65535)
-    user = forms.CharField(max_length=32, initial="proving", label="Account", help_text="that we log in as over SSH")
+    user = forms.CharField(max_length=32, initial="proving", label="Account", help_text="login name for SSH")
     identity = forms.ModelChoiceField(Identity.objects.all(), label="SSH key", empty_label=None)
     jump = forms.ModelChoiceField(
         Host.objects.all(), required=False, label="Jump host", empty_label="none: connect directly"
@@ -40,13 +40,13 @@ class HostForm(OfTeam):
     )
     launcher = forms.BooleanField(
         required=False,
-        label="Start the agent by proving-agent",
+        label="Start the agent through proving-agent",
         help_text="recommended with sudo: verifies the server's signature; install it on the host first",
     )
     may_reboot = forms.BooleanField(
         required=False,
         label="Campaigns may restart it",
-        help_text="planned restarts between runs; only where a person or a console can help when it does not come back",
+        help_text="planned restarts between runs; only if someone can reach its console in case it does not come back",
     )
     python = forms.CharField(max_length=200, initial="/usr/bin/python3", help_text="on the host, 3.9 or newer")
     spool_dir = forms.CharField(
@@ -59,23 +59,26 @@ class HostForm(OfTeam):
         max_length=200,
         initial="/var/lib/proving-ground/clusters",
         label="Cluster directory",
-        help_text="private clusters live here: choose the device that you want measured",
+        help_text="location of private clusters: choose the device that you want to measure",
     )
     os_user = forms.CharField(
-        max_length=32, required=False, label="PostgreSQL's account", help_text="runs the clusters where we are root"
+        max_length=32,
+        required=False,
+        label="PostgreSQL's account",
+        help_text="runs the clusters if the agent runs as root",
     )
     pg_bin_dirs = forms.CharField(
         required=False,
         label="Further PostgreSQL bin directories",
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
-        help_text="one a line; the usual places are searched anyway",
+        help_text="one per line, in addition to the usual places",
     )
 
     pg_data_dirs = forms.CharField(
         required=False,
         label="Further data directories",
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
-        help_text="of PostgreSQL clusters that are there already, one a line; most are found anyway",
+        help_text="of existing PostgreSQL clusters, one per line; most are found automatically",
     )
 
     def offer_teams(self, user: User) -> Self:
@@ -84,7 +87,9 @@ class HostForm(OfTeam):
         assert isinstance(jump, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         assert isinstance(identity, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         jump.queryset = Host.objects.filter(teams.reach(user, Role.OPERATOR)).exclude(state=Host.State.ARCHIVE)
-        identity.help_text = "" if user.of_house else "that opens no host of others; an admin of the house makes keys"
+        identity.help_text = (
+            "" if user.of_house else "that does not open hosts of other teams; an instance admin creates keys"
+        )
         identity.queryset = Identity.objects.exclude(hosts__in=Host.objects.exclude(teams.reach(user, Role.ADMIN)))
         return super().offer_teams(user)
 
@@ -137,5 +142,5 @@ class IdentityForm(forms.Form):
         required=False,
         label="Private key",
         widget=forms.Textarea(attrs={"rows": 6, "class": "mono", "spellcheck": "false", "autocomplete": "off"}),
-        help_text="leave empty and a new ed25519 pair is made; it is stored encrypted and never shown again",
+        help_text="leave empty to create a new ed25519 pair. It is stored encrypted and never shown again",
     )

@@ -38,7 +38,7 @@ def judge(told: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: 
         *(_space(each, limits) for each in told["space"]),
         _clock(at, limits),
         _left(hello["dirty"], "values that were not restored", "nothing"),
-        _left(hello["conflicts"], "values left to somebody else", ""),
+        _left(hello["conflicts"], "conflicts with values of other users", ""),
         _units(hello["units"]),
         *([_heat(told["celsius"], limits)] if told["celsius"] is not None else []),
         _row("restart of the host", True, "is due" if told["restart_due"] else "not due", ""),
@@ -52,15 +52,17 @@ def _row(check: str, ok: bool, found: str, wanted: str) -> Row:
 
 def _space(space: Mapping[str, Any], limits: Limits) -> Row:
     free = space["free_kb"]
-    found = "cannot be told" if free is None else f"{free / MIB:,.0f} MiB"
+    found = "unknown" if free is None else f"{free / MIB:,.0f} MiB"
     enough = free is None or free >= limits.free_mib * MIB
-    return _row(f"free space for {space['path']}", enough, found, f"{limits.free_mib:,} MiB or more")
+    return _row(f"free space for {space['path']}", enough, found, f"at least {limits.free_mib:,} MiB")
 
 
 def _clock(at: Clock, limits: Limits) -> Row:
     side = "ahead of" if at.ahead_s > 0 else "behind"
-    found = f"{abs(at.ahead_s):.2f} s {side} the server's, within {at.error_s:.2f} s"
-    return _row("clock", abs(at.ahead_s) - at.error_s <= limits.clock_s, found, f"at most {limits.clock_s:g} s apart")
+    found = f"{abs(at.ahead_s):.2f} s {side} the server's clock, within {at.error_s:.2f} s"
+    return _row(
+        "clock", abs(at.ahead_s) - at.error_s <= limits.clock_s, found, f"at most {limits.clock_s:g} s difference"
+    )
 
 
 def _left(runs: Sequence[str], what: str, wanted: str) -> Row:

@@ -43,8 +43,8 @@ def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
     held = Lease.objects.filter(machine_id=machine_id, run=run)
     highest = held.values_list("epoch", flat=True).get() + LEAP
     if above > highest:
-        hint = "remove the file epoch of the host's spool directory if no run is under way there"
-        raise HostError("epoch", f"the host says that it has seen {above}; at most {highest} is possible", hint=hint)
+        hint = "remove the file epoch in the host's spool directory if no run is active there"
+        raise HostError("epoch", f"the host reports an epoch of {above}; at most {highest} is possible", hint=hint)
     held.filter(epoch__lte=above).update(epoch=above + 1)
     return held.values_list("epoch", flat=True).get()
 

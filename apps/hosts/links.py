@@ -80,7 +80,7 @@ def _sound(kept: _Kept | None, host: Host) -> ssh.Link | None:
     try:
         kept.link.greet(host, GREET_S)
     except ProvingError as error:
-        log.info("the kept link to %s is of no use: %s", host, error)
+        log.info("the open connection to %s cannot be used: %s", host, error)
         kept.link.close()
         return None
     return kept.link
@@ -91,8 +91,8 @@ def _opened(host: Host) -> ssh.Link:
     turns = _turns[host.state == Host.State.UNREACHABLE]
     ssh.lend_database()
     if not turns.acquire(timeout=TURN_S):
-        words = f"no turn to connect within {TURN_S:g} s: {AT_ONCE} connections are opened at a time"
-        raise HostError(host, words, hint="we will try again; another dispatcher would open as many more")
+        words = f"no free connection slot within {TURN_S:g} s; {AT_ONCE} connections open at a time"
+        raise HostError(host, words, hint="the server will try again; more dispatchers open more connections")
     try:
         return ssh.Link(host).open()
     finally:

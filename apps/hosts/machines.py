@@ -48,10 +48,15 @@ def _others(host: Host, key: HostKey, machine_id: str) -> list[str]:
 def _refusal(key: HostKey, machine_id: str, others: list[str]) -> tuple[str, str]:
     """(what is wrong, what to do)."""
     if others:
-        hint = "give a cloned machine its own /etc/machine-id; if it is one machine, an instance admin accepts it"
-        return f"says machine-id {machine_id}, which belongs to {', '.join(others)} with another host key", hint
-    words = f"says machine-id {machine_id}; it was {key.machine_id} when its host key was approved"
-    return words, "if the machine was reinstalled or replaced, an admin accepts the new machine-id on the host's page"
+        hint = (
+            "give a cloned machine its own /etc/machine-id; if it is the same machine, an instance admin can accept it"
+        )
+        return f"reports machine-id {machine_id}, which belongs to {', '.join(others)} with another host key", hint
+    words = f"reports machine-id {machine_id}; it was {key.machine_id} when its host key was approved"
+    return (
+        words,
+        "if the machine was reinstalled or replaced, an admin can accept the new machine-id on the host's page",
+    )
 
 
 @transaction.atomic
@@ -61,11 +66,11 @@ def accept(host: Host, *, by: User) -> None:
     require(by, Role.ADMIN, "accept machine-id", on=host)
     key, claimed = host.pinned_key, host.claimed_machine_id
     if key is None or not claimed:
-        raise PlanError("host", f"{host} said no machine-id that has to be accepted", hint="check the host first")
+        raise PlanError("host", f"{host} has no machine-id to accept", hint="check the host first")
     others = _others(host, key, claimed)
     if others and not (by.of_house and by.may(Role.ADMIN)):
         words = f"machine-id {claimed} belongs to {', '.join(others)} with another host key"
-        raise RoleError("accept machine-id", words, hint="ask an admin of the instance")
+        raise RoleError("accept machine-id", words, hint="ask an instance admin")
     before = {"machine_id": key.machine_id}
     HostKey.objects.filter(pk=key.pk).update(machine_id=claimed)
     Host.objects.filter(pk=host.pk).update(claimed_machine_id="")

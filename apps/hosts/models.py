@@ -52,7 +52,7 @@ class SigningKey(models.Model):
     """A key that signs agents for hosts with the launcher. The private half is encrypted at rest."""
 
     class State(models.TextChoices):
-        NEXT = "next", "next: to be trusted by hosts before it is used"
+        NEXT = "next", "next: hosts must trust it before it is used"
         CURRENT = "current"
         RETIRED = "retired"
 
@@ -100,22 +100,23 @@ class Host(Owned):
         READY = "ready", "ready"
         UNREACHABLE = "unreachable", "unreachable"
         UNFIT = "unfit", "unfit: a health check failed"
-        QUARANTINED = "quarantined", "quarantined: someone has to look"
-        ARCHIVE = "archive", "archive: known by imported results only"
+        QUARANTINED = "quarantined", "quarantined: an admin has to check it"
+        ARCHIVE = "archive", "archive: exists only in imported results"
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
     labels = ArrayField(
         models.CharField(max_length=63, validators=[LABEL]),
         default=list,
         blank=True,
-        help_text="words by which decisions name it, such as oltp or rack=b2",
+        help_text="labels that decisions can use, such as oltp or rack=b2",
     )
     address = models.CharField(max_length=253, blank=True, help_text="host name or IP address")
     port = models.PositiveIntegerField(default=22)
-    user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="the account we log in as")
+    user = models.CharField(max_length=32, blank=True, validators=[ACCOUNT], help_text="login name for SSH")
     sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
     launcher = models.BooleanField(
-        default=False, help_text="start the agent by /usr/local/sbin/proving-agent, which verifies our signature"
+        default=False,
+        help_text="start the agent through /usr/local/sbin/proving-agent, which verifies the server's signature",
     )
     identity = models.ForeignKey(Identity, null=True, blank=True, on_delete=models.PROTECT, related_name="hosts")
     jump = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, help_text="jump host")
@@ -132,18 +133,22 @@ class Host(Owned):
     claimed_machine_id = models.CharField(
         max_length=64, blank=True, editable=False, help_text="refused until an admin accepts it"
     )
-    level = models.CharField(max_length=4, blank=True, help_text="root or user, as the agent told")
-    supervisor = models.CharField(max_length=8, blank=True, help_text="of its runs: systemd or detached")
-    units = models.CharField(max_length=11, blank=True, help_text="of systemd: current, outdated, absent, unavailable")
+    level = models.CharField(max_length=4, blank=True, help_text="root or user, as reported by the agent")
+    supervisor = models.CharField(max_length=8, blank=True, help_text="supervision of its runs: systemd or detached")
+    units = models.CharField(
+        max_length=11, blank=True, help_text="systemd units: current, outdated, absent, unavailable"
+    )
     agent_digest = models.CharField(max_length=64, blank=True)
-    agent_version = models.CharField(max_length=32, blank=True, help_text="of the server that sent the agent")
+    agent_version = models.CharField(max_length=32, blank=True, help_text="version of the server that sent the agent")
     last_contact_at = models.DateTimeField(null=True, blank=True)
     windows: Any = models.JSONField(
         default=list,
         blank=True,
-        help_text='when runs may begin: [{"days": [0-6, 0 is Monday], "from", "to"}]; [] always',
+        help_text='maintenance windows: [{"days": [0-6, 0 is Monday], "from", "to"}]; [] always',
     )
-    time_zone = models.CharField(max_length=63, default="UTC", help_text="of the windows, such as Europe/Athens")
+    time_zone = models.CharField(
+        max_length=63, default="UTC", help_text="time zone of the windows, such as Europe/Athens"
+    )
     health: Any = models.JSONField(default=list, blank=True, help_text='[{"check", "ok", "found", "wanted"}]')
     health_checked_at = models.DateTimeField(null=True, blank=True)
     check_requested_at = models.DateTimeField(null=True, blank=True)
@@ -201,7 +206,7 @@ class Reservation(models.Model):
     reason = models.CharField(max_length=200)
     until = models.DateTimeField()
     made_at = models.DateTimeField(auto_now_add=True)
-    ended_at = models.DateTimeField(null=True, blank=True, help_text="when somebody gave it up before its time")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="when it was given up early")
     ended_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -238,9 +243,9 @@ class AllowedPath(models.Model):
     """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
 
     class Kind(models.TextChoices):
-        DIRECTORY = "directory", "directory: new files below it, removed with the run"
-        FILE = "file", "file: loses what it holds"
-        DEVICE = "device", "block device: loses what it holds"
+        DIRECTORY = "directory", "directory: new files in it, removed with the run"
+        FILE = "file", "file: loses its contents"
+        DEVICE = "device", "block device: loses its contents"
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="allowed_paths")
     path = models.CharField(max_length=1000, validators=[STORAGE])
@@ -291,8 +296,8 @@ class Facts(models.Model):
     number = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
     data: Any = models.JSONField()
-    taken_at = models.DateTimeField(default=timezone.now, help_text="when it was first found so")
-    seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found so")
+    taken_at = models.DateTimeField(default=timezone.now, help_text="when it was first found")
+    seen_at = models.DateTimeField(default=timezone.now, help_text="when it was last found")
 
     class Meta:
         ordering = ["-number"]
@@ -307,18 +312,18 @@ class Trouble(models.Model):
     """What a run left on a host that a person should know of; open until somebody has seen to it."""
 
     class Kind(models.TextChoices):
-        CONFLICT = "conflict", "changed by somebody else, and left alone"
-        DIRTY = "dirty", "not put back"
+        CONFLICT = "conflict", "changed by another user or program, and left unchanged"
+        DIRTY = "dirty", "not restored"
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="troubles")
     run = models.UUIDField(help_text="the run that left it")
     kind = models.CharField(max_length=8, choices=Kind)
     keys: Any = models.JSONField(default=list, help_text='[{"key", "original", "ours", "found"}]')
-    problems: Any = models.JSONField(default=list, help_text="what else stands in the way, in the agent's words")
+    problems: Any = models.JSONField(default=list, help_text="other obstacles, as reported by the agent")
     opened_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
-    resolution = models.TextField(blank=True, help_text="how it was closed: what was put back, or who looked")
+    resolution = models.TextField(blank=True, help_text="how it was resolved: by restoring, or by whom")
 
     class Meta:
         ordering = ["-opened_at", "-id"]
@@ -333,9 +338,9 @@ class Lease(models.Model):
     """The right to run on one physical machine: one row per machine-id, however many names it has."""
 
     machine_id = models.CharField(max_length=64, primary_key=True)
-    run = models.UUIDField(null=True, unique=True, help_text="the run that holds the machine")
-    epoch = models.PositiveBigIntegerField(default=0, help_text="grows with each acquisition")
+    run = models.UUIDField(null=True, unique=True, help_text="the run that uses the machine")
+    epoch = models.PositiveBigIntegerField(default=0, help_text="increases with each acquisition")
     expires_at = models.DateTimeField(null=True, help_text="expiry moves supervision, never the machine")
 
     def __str__(self) -> str:
-        return f"{self.machine_id} held by {self.run or 'nobody'} (epoch {self.epoch})"
+        return f"{self.machine_id} used by {self.run or 'no run'} (epoch {self.epoch})"

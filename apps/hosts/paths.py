@@ -61,7 +61,7 @@ def allow(host: Host, path: str, kind: str, *, by: User) -> None:
     require(by, Role.ADMIN, "allow paths", on=host)
     _check(path, kind)
     if host.allowed_paths.filter(path=path).exists():
-        raise PlanError("path", f"{path} is allowed already", hint="take it back first to allow it as something else")
+        raise PlanError("path", f"{path} is already allowed", hint="revoke it first to allow it as another kind")
     allowed = AllowedPath(host=host, path=path, kind=kind, given_by=by)
     save(allowed)
     audit(by, "path.allow", host, after={"path": path, "kind": kind})
@@ -69,14 +69,18 @@ def allow(host: Host, path: str, kind: str, *, by: User) -> None:
 
 def _check(path: str, kind: str) -> None:
     if kind not in Kind.values:
-        raise PlanError("kind", f"{kind!r} is nothing to allow", hint="one of " + ", ".join(Kind.values))
+        raise PlanError("kind", f"{kind!r} is not a kind of path", hint="one of " + ", ".join(Kind.values))
     if path != normpath(path) or path.startswith("//"):
-        raise PlanError("path", f"{path!r} is not its own shortest name", hint="without .., doubled slashes, a last /")
+        raise PlanError(
+            "path", f"{path!r} is not in its shortest form", hint="remove .., doubled slashes and a trailing /"
+        )
     system = path in NEVER or path.startswith(INSIDE_NEVER)
     if system or (path.startswith("/dev/") and kind != Kind.DEVICE and not path.startswith("/dev/shm/")):  # noqa: S108
-        raise PlanError("path", f"{path} belongs to the system", hint="a directory of its own on the storage to test")
+        raise PlanError("path", f"{path} belongs to the system", hint="use a separate directory on the storage to test")
     if kind == Kind.DEVICE and not path.startswith("/dev/"):
-        raise PlanError("path", f"{path} is no device", hint="such as /dev/disk/by-id/nvme-..., which stays the same")
+        raise PlanError(
+            "path", f"{path} is not a device", hint="accepted: a stable name such as /dev/disk/by-id/nvme-..."
+        )
 
 
 @transaction.atomic
@@ -95,5 +99,5 @@ def check(host: Host, wanted: Iterable[Mapping[str, str]]) -> None:
     given = of(host)
     for each in wanted:
         if each not in given:
-            hint = "an admin allows it on the host's page; then start the campaign again"
-            raise PlanError("allowed_paths", f"{each['path']} is not allowed any more on {host}", hint=hint)
+            hint = "an admin can allow it on the host's page; then start the campaign again"
+            raise PlanError("allowed_paths", f"{each['path']} is no longer allowed on {host}", hint=hint)

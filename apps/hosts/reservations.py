@@ -35,7 +35,7 @@ def reserve(host: Host, until: datetime, reason: str, *, by: User) -> Reservatio
     _check_times(now, until)
     earlier = in_force(host, now)
     if earlier and earlier.by_id != by.pk:
-        hint = f"ask {earlier.by}, or an admin, to give it up"
+        hint = f"ask {earlier.by} or an admin to give it up"
         raise PlanError("host", f"{earlier}: {earlier.reason}", hint=hint)
     _in_force(host, now).update(ended_at=now, ended_by=by)
     made = Reservation(host=host, by=by, reason=reason.strip(), until=until)
@@ -47,9 +47,9 @@ def reserve(host: Host, until: datetime, reason: str, *, by: User) -> Reservatio
 
 def _check_times(now: datetime, until: datetime) -> None:
     if until <= now:
-        raise PlanError("until", f"{until:%Y-%m-%d %H:%M} UTC has passed", hint="a time to come")
+        raise PlanError("until", f"{until:%Y-%m-%d %H:%M} UTC is in the past", hint="choose a time in the future")
     if until > now + timedelta(days=MOST_DAYS):
-        hint = f"at most {MOST_DAYS} days; it can be made anew before it ends"
+        hint = f"at most {MOST_DAYS} days; you can renew it before it ends"
         raise PlanError("until", f"{until:%Y-%m-%d %H:%M} UTC is too far ahead", hint=hint)
 
 

@@ -19,7 +19,7 @@ class IdentitySerializer(serializers.ModelSerializer[Identity]):
         required=False,
         trim_whitespace=False,
         max_length=20_000,
-        help_text="an unencrypted OpenSSH or PEM key to use; without it we make a pair. Never shown again",
+        help_text="an unencrypted OpenSSH or PEM key; without it, the server creates a pair. Never shown again",
     )
 
     class Meta:
@@ -34,9 +34,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         r"^([a-z_][a-z0-9_-]{0,31}\$?)?$",
         max_length=32,
         error_messages={"invalid": ACCOUNT.message},
-        help_text="the account we log in as",
+        help_text="login name for SSH",
     )
-    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="22 by default")
+    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, help_text="default: 22")
     pg_bin_dirs = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="further PostgreSQL bin directories"
     )
@@ -44,16 +44,18 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         child=serializers.CharField(), required=False, help_text="further data directories of clusters"
     )
     labels = serializers.ListField(
-        child=serializers.CharField(max_length=63), required=False, help_text="words by which decisions name it"
+        child=serializers.CharField(max_length=63), required=False, help_text="labels that decisions can use"
     )
     fingerprint = serializers.CharField(
-        read_only=True, allow_null=True, help_text="of the approved host key; null before"
+        read_only=True, allow_null=True, help_text="of the approved host key; null before approval"
     )
 
     windows = serializers.ListField(
-        child=WindowSerializer(), required=False, help_text="when runs may begin; [] always. A window may end next day"
+        child=WindowSerializer(),
+        required=False,
+        help_text="when runs may start; [] always. A window may cross midnight",
     )
-    guard_command = serializers.CharField(read_only=True, help_text="puts everything back on the host's own shell")
+    guard_command = serializers.CharField(read_only=True, help_text="restores the host from a shell on the host")
 
     class Meta:
         model = Host
@@ -78,9 +80,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
-            "jump": {"help_text": "id of the host that we connect through"},
+            "jump": {"help_text": "id of the jump host"},
             "address": {"required": True, "allow_blank": False},
-            "identity": {"required": True, "help_text": "id of the SSH key; null for a host of imported results only"},
+            "identity": {"required": True, "help_text": "id of the SSH key; null only for a host of imported results"},
         }
         read_only_fields = [
             *("state", "state_reason", "machine_id", "level", "supervisor", "units", "agent_version"),
@@ -92,7 +94,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 class HostDetailSerializer(HostSerializer):
     facts = serializers.DictField(read_only=True, help_text="the newest; {} before the first check")
     health = HealthSerializer(many=True, read_only=True)
-    reservation = serializers.SerializerMethodField(help_text="in force; null where there is none")
+    reservation = serializers.SerializerMethodField(help_text="the active one; null if there is none")
 
     class Meta(HostSerializer.Meta):
         fields = [*HostSerializer.Meta.fields, "facts", "health", "reservation"]
@@ -112,7 +114,9 @@ class HostKeySerializer(serializers.ModelSerializer[HostKey]):
 
 
 class FingerprintSerializer(serializers.Serializer[Any]):
-    fingerprint = serializers.CharField(help_text="the offered key's, as ssh-keygen -l prints it on the host")
+    fingerprint = serializers.CharField(
+        help_text="fingerprint of the offered key, as printed by ssh-keygen -l on the host"
+    )
 
 
 class PathsSerializer(serializers.Serializer[Any]):
@@ -122,9 +126,9 @@ class PathsSerializer(serializers.Serializer[Any]):
 class RecoveredSerializer(serializers.Serializer[Any]):
     run = serializers.UUIDField()
     state = serializers.CharField()
-    outcome = serializers.CharField(help_text="empty where the run goes on")
-    clean = serializers.BooleanField(allow_null=True, help_text="false: the host is not as it was")
-    did = serializers.ListField(child=serializers.CharField(), help_text="what was ended and put back, in words")
+    outcome = serializers.CharField(help_text="empty if the run continues")
+    clean = serializers.BooleanField(allow_null=True, help_text="false: the host is not restored")
+    did = serializers.ListField(child=serializers.CharField(), help_text="what was ended and restored, in words")
 
 
 class RestoredSerializer(serializers.Serializer[Any]):
@@ -133,12 +137,12 @@ class RestoredSerializer(serializers.Serializer[Any]):
 
 class ConsentSerializer(serializers.Serializer[Any]):
     data_dir = serializers.CharField(help_text="of one of the host's clusters")
-    may = serializers.ChoiceField(choices=ClusterConsent.May.choices, help_text="each is an act of its own")
+    may = serializers.ChoiceField(choices=ClusterConsent.May.choices, help_text="each permission is separate")
 
 
 class ClusterConsentSerializer(serializers.Serializer[Any]):
     measure = serializers.CharField(
-        source="measure.given_by.username", default=None, allow_null=True, help_text="who allowed it"
+        source="measure.given_by.username", default=None, allow_null=True, help_text="the admin who allowed it"
     )
     restart = serializers.CharField(source="restart.given_by.username", default=None, allow_null=True)
     disturb_clients = serializers.CharField(source="disturb_clients.given_by.username", default=None, allow_null=True)
@@ -151,13 +155,13 @@ class ClusterSerializer(serializers.Serializer[Any]):
     port = serializers.IntegerField()
     running = serializers.BooleanField()
     owner = serializers.CharField()
-    unit = serializers.CharField(help_text="service of systemd; empty for one that pg_ctl started")
-    include = serializers.CharField(help_text="the file that a run may write; empty: its configuration includes none")
+    unit = serializers.CharField(help_text="systemd service; empty for a server that pg_ctl started")
+    include = serializers.CharField(help_text="the file that a run can write; empty: its configuration includes none")
     consent = ClusterConsentSerializer()
 
 
 class FactsSerializer(serializers.ModelSerializer[Facts]):
-    data = serializers.DictField(help_text="as the agent read it")  # type: ignore[assignment]  # the field
+    data = serializers.DictField(help_text="as read by the agent")  # type: ignore[assignment]  # the field
 
     class Meta:
         model = Facts
@@ -178,10 +182,10 @@ class FactsPairSerializer(serializers.Serializer[Any]):
 
 
 class FactChangeSerializer(serializers.Serializer[changes.Change]):
-    path = serializers.CharField(help_text="such as kernel.release or block_devices.vda.scheduler")
-    before = serializers.JSONField(allow_null=True, help_text="null: not told")
-    after = serializers.JSONField(allow_null=True, help_text="null: not told")
-    weighty = serializers.BooleanField(help_text="runs before and after it are not alike")
+    path = serializers.CharField(help_text="name of the fact, such as kernel.release or block_devices.vda.scheduler")
+    before = serializers.JSONField(allow_null=True, help_text="null: unknown")
+    after = serializers.JSONField(allow_null=True, help_text="null: unknown")
+    weighty = serializers.BooleanField(help_text="runs before and after it are not comparable")
 
 
 class FactsDiffSerializer(serializers.Serializer[Any]):
@@ -193,7 +197,7 @@ class FactsDiffSerializer(serializers.Serializer[Any]):
 class TroubleSerializer(serializers.ModelSerializer[Trouble]):
     host_name = serializers.CharField(source="host.name", read_only=True)
     keys = serializers.ListField(child=serializers.DictField(), help_text="key, original, ours, found")
-    problems = serializers.ListField(child=serializers.CharField(), help_text="what else stands in the way")
+    problems = serializers.ListField(child=serializers.CharField(), help_text="other obstacles")
     closed_by = serializers.CharField(source="closed_by.username", default=None, allow_null=True)
 
     class Meta:

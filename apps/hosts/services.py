@@ -69,7 +69,7 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
     before, way = _public(host), _way(host)
     for name, value in fields.items():
         setattr(host, name, value)
-    require(by, Role.ADMIN, "give host to a team", on=host)
+    require(by, Role.ADMIN, "transfer host to a team", on=host)
     if _way(host) != way:
         _check_way(host, by)
     host.labels = sorted(set(host.labels))
@@ -92,7 +92,7 @@ def remove_host(host: Host, *, by: User) -> None:
     require(by, Role.ADMIN, "remove host", on=host)
     referring = _referring(host)
     if referring:
-        hint = "what was measured there stays; reserve it, or give it windows, to keep runs away"
+        hint = "its results are kept; use a reservation or maintenance windows to keep runs away"
         raise PlanError("host", f"{host} is named by {', '.join(referring)}", hint=hint)
     audit(by, "host.remove", host, before=_public(host))
     host.delete()
@@ -111,8 +111,8 @@ def fetch_host_key(host: Host, *, by: User) -> HostKey:
     """Ask the host for its key and remember it as offered; trusting it is a person's act."""
     require(by, Role.ADMIN, "fetch host key", on=host)
     if host.state == Host.State.ARCHIVE:
-        hint = "give it an address, an account and an SSH key first"
-        raise PlanError("host", f"{host} is known by imported results only", hint=hint)
+        hint = "set its address, account and SSH key first"
+        raise PlanError("host", f"{host} exists only in imported results", hint=hint)
     key = ssh.fetch_host_key(host)
     known = host.host_keys.filter(key=key).exclude(state=HostKey.State.RETIRED).first()
     if known:
@@ -131,7 +131,7 @@ def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
     _check_way(host, by)
     offered = host.host_keys.filter(fingerprint=fingerprint, state=HostKey.State.OFFERED).first()
     if offered is None:
-        raise PlanError("fingerprint", f"{fingerprint!r} was not offered by {host}", hint="fetch the host key first")
+        raise PlanError("fingerprint", f"{host} did not offer {fingerprint!r}", hint="fetch the host key first")
     host.host_keys.filter(state=HostKey.State.PINNED).update(state=HostKey.State.RETIRED)
     offered.state, offered.approved_by, offered.approved_at = HostKey.State.PINNED, by, timezone.now()
     offered.save()
@@ -166,7 +166,7 @@ def request_check(host: Host, *, by: User) -> None:
     """Have a worker connect and read the facts soon."""
     require(by, Role.OPERATOR, "check host", on=host)
     if host.pinned_key is None:
-        raise PlanError("host", f"the host key of {host} is not approved", hint="fetch it, compare it, approve it")
+        raise PlanError("host", f"the host key of {host} is not approved", hint="fetch, compare and approve it")
     Host.objects.filter(pk=host.pk).update(check_requested_at=timezone.now())
     transaction.on_commit(lambda: waking.send("hosts.check", str(host.pk)))
 
@@ -193,11 +193,11 @@ def dismiss(trouble: Trouble, *, by: User) -> Trouble:
     """Somebody has seen the conflict and leaves the value as it is; what is dirty is released, never dismissed."""
     require(by, Role.OPERATOR, "dismiss conflict", on=trouble.host)
     if trouble.kind == Trouble.Kind.DIRTY:
-        hint = "put the host right, then release it"
-        raise PlanError("trouble", f"{trouble.host} is not as before: that cannot be dismissed", hint=hint)
+        hint = "restore the host, then release it"
+        raise PlanError("trouble", f"{trouble.host} is not restored: that cannot be dismissed", hint=hint)
     open_ones = Trouble.objects.filter(pk=trouble.pk, closed_at=None)
-    if not open_ones.update(closed_at=timezone.now(), closed_by=by, resolution=f"{by} has seen it"):
-        raise PlanError("trouble", f"closed already: {trouble.resolution}")
+    if not open_ones.update(closed_at=timezone.now(), closed_by=by, resolution=f"dismissed by {by}"):
+        raise PlanError("trouble", f"already resolved: {trouble.resolution}")
     audit(by, "trouble.dismiss", trouble.host, before={"run": str(trouble.run), "keys": trouble.keys})
     trouble.refresh_from_db()
     return trouble
@@ -213,7 +213,7 @@ def _check_way(host: Host, by: User) -> None:
         require(by, Role.OPERATOR, "connect through", on=host.jump)
         if host.jump.state == Host.State.ARCHIVE:
             hint = "choose a host that is reached over SSH"
-            raise PlanError("jump", f"{host.jump} holds imported results only and cannot be reached", hint=hint)
+            raise PlanError("jump", f"{host.jump} exists only in imported results and cannot be reached", hint=hint)
     if host.identity:
         require(by, Role.ADMIN, "use SSH key", on=host.identity)
 
@@ -221,7 +221,7 @@ def _check_way(host: Host, by: User) -> None:
 def _check_address(host: Host) -> None:
     for field in ("address", "user", "identity"):
         if not getattr(host, field):
-            raise PlanError(field, "a host that is contacted needs it", hint="address, user and identity")
+            raise PlanError(field, "required for a host that the server contacts", hint="address, user and identity")
     if host.jump_id is None and host.address:
         try:
             addresses.resolve(host.address)

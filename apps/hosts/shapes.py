@@ -61,15 +61,17 @@ def text(most: int = MAX_TEXT, pattern: str = "") -> Shape:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or len(value) > most:
-            return f"{_shown(value)} is no text of at most {most} characters"
-        return "" if not pattern or wanted.fullmatch(value) else f"{_shown(value)} is no text like {pattern}"
+            return f"{_shown(value)} is not text of at most {most} characters"
+        return "" if not pattern or wanted.fullmatch(value) else f"{_shown(value)} does not match {pattern}"
 
     return check
 
 
 def word(*choices: str) -> Shape:
     def check(value: Any) -> str:
-        return "" if isinstance(value, str) and value in choices else f"{_shown(value)} is none of {', '.join(choices)}"
+        return (
+            "" if isinstance(value, str) and value in choices else f"{_shown(value)} is not one of {', '.join(choices)}"
+        )
 
     return check
 
@@ -77,7 +79,7 @@ def word(*choices: str) -> Shape:
 def whole(low: int = 0, most: int = MAX_BIGINT) -> Shape:
     def check(value: Any) -> str:
         fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= most
-        return "" if fine else f"{_shown(value)} is no integer from {low} to {most}"
+        return "" if fine else f"{_shown(value)} is not an integer from {low} to {most}"
 
     return check
 
@@ -85,7 +87,7 @@ def whole(low: int = 0, most: int = MAX_BIGINT) -> Shape:
 def number(low: float = -1e300, most: float = 1e300) -> Shape:
     def check(value: Any) -> str:
         fine = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= most
-        return "" if fine else f"{_shown(value)} is no number from {low:g} to {most:g}"
+        return "" if fine else f"{_shown(value)} is not a number from {low:g} to {most:g}"
 
     return check
 
@@ -110,7 +112,7 @@ def many(shape: Shape, most: int) -> Shape:
             return (
                 f"{len(value):,} entries, at most {most:,}"
                 if isinstance(value, list)
-                else f"{_shown(value)} is no list"
+                else f"{_shown(value)} is not a list"
             )
         return next((f"[{place}]: {wrong}" for place, each in enumerate(value) if (wrong := shape(each))), "")
 
@@ -125,7 +127,7 @@ def table(shape: Shape, most: int, name: int = 200) -> Shape:
             return (
                 f"{len(value):,} names, at most {most:,}"
                 if isinstance(value, dict)
-                else f"{_shown(value)} is no object"
+                else f"{_shown(value)} is not an object"
             )
         if any(len(each) > name for each in value):
             return f"a name has more than {name} characters"
@@ -140,7 +142,7 @@ def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None
 
     def check(value: Any) -> str:
         if not isinstance(value, dict):
-            return f"{_shown(value)} is no object"
+            return f"{_shown(value)} is not an object"
         if missing := [name for name in needed if name not in value]:
             return f"{missing[0]} is missing"
         if closed and (others := value.keys() - shapes.keys()):

@@ -35,7 +35,7 @@ def current_key() -> SigningKey:
 def prepare_next_key() -> SigningKey:
     """A key that signs nothing yet, so that hosts can trust it before it is used. PlanError where one is waiting."""
     if SigningKey.objects.filter(state=SigningKey.State.NEXT).exists():
-        raise PlanError("key", "the next key was made before", hint="see --show; use it with --use-next")
+        raise PlanError("key", "the next key already exists", hint="see --show; use it with --use-next")
     return _make(SigningKey.State.NEXT)
 
 
@@ -44,7 +44,7 @@ def use_next_key() -> SigningKey:
     """The next key becomes the current one. Hosts that do not trust it refuse agents from now on."""
     following = SigningKey.objects.select_for_update().filter(state=SigningKey.State.NEXT).first()
     if following is None:
-        raise PlanError("key", "there is no next key", hint="make one with --next, and add it on each host first")
+        raise PlanError("key", "there is no next key", hint="create one with --next, and add it on each host first")
     SigningKey.objects.filter(state=SigningKey.State.CURRENT).update(state=SigningKey.State.RETIRED)
     following.state = SigningKey.State.CURRENT
     following.save(update_fields=["state"])

@@ -96,7 +96,7 @@ def _hop(host: Host) -> Hop:
     pinned = host.pinned_key
     if pinned is None or host.identity is None:
         raise UnreachableError(
-            host, "its host key is not approved", hint="open the host's page, compare and approve it"
+            host, "its host key is not approved", hint="open the page of the host, compare and approve it"
         )
     private = vault.decrypt(host.identity.private_key_encrypted)
     return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
@@ -127,7 +127,7 @@ async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
         except (OSError, asyncssh.Error) as error:
             raise _unreachable(host, error) from error
     if key is None:
-        raise HostError(host, "showed no host key", hint="is it an SSH server?")
+        raise HostError(host, "offered no host key", hint="check that it is an SSH server")
     return str(key.export_public_key().decode().strip())
 
 
@@ -179,7 +179,7 @@ class Link:
     def greet(self, host: Host, timeout_s: float) -> None:
         """Ask for `hello` again, after a pause. AgentError or HostError when the link is broken, or leads elsewhere."""
         if way(host) != self._way:
-            raise HostError(host, "was changed since the connection was opened", hint="we will connect again")
+            raise HostError(host, "was changed since the connection was opened", hint="the server will connect again")
         self.host = host
         self.hello = self.call("hello", timeout_s=timeout_s)
 
@@ -214,7 +214,9 @@ class Link:
             async with asyncio.timeout(OPEN_S):
                 return await doing
         except TimeoutError as error:
-            raise HostError(self.host, f"no agent within {OPEN_S:g} s", hint="it may be busy or asleep") from error
+            raise HostError(
+                self.host, f"no answer of the agent within {OPEN_S:g} s", hint="it may be busy or asleep"
+            ) from error
         except (OSError, asyncssh.Error) as error:  # it went down just now
             raise _unreachable(self.host, error) from error
 
@@ -239,7 +241,7 @@ class Link:
         theirs = self.hello["protocol"]
         if theirs != protocol.VERSION:
             agent = f"its agent {self.hello.get('version') or 'without a version'} speaks protocol {theirs}"
-            server = f"this server, version {settings.VERSION}, speaks protocol {protocol.VERSION}"
+            server = f"this server, version {settings.VERSION}, uses protocol {protocol.VERSION}"
             store = launcher.STORE if self.host.launcher else f"{self.host.spool_dir}/agent"
             hint = f"remove {store} on the host; the next contact sends the right agent"
             raise AgentError(self.host, f"{agent}; {server}", hint=hint)
@@ -265,14 +267,17 @@ class Link:
         else:
             path = f"{self.host.spool_dir}/agent/{digest}.pyz"
             command = self._command(self.host.python, "-I", "-c", PUSH, path, digest)
-            hint = f"is {self.host.spool_dir} writable for {self.host.user}, and {self.host.python} 3.9 or newer?"
+            hint = (
+                f"check that {self.host.user} can write to {self.host.spool_dir}, "
+                f"and that {self.host.python} is 3.9 or newer"
+            )
         async with asyncio.timeout(CALL_S):
             process = await self._connection.create_process(command, encoding=None, stdout=asyncssh.DEVNULL)
             process.stdin.write(data)
             process.stdin.write_eof()
             said = await _words(process)
         if process.exit_status != 0:
-            raise HostError(self.host, f"the agent could not be put in place: {said}", hint=hint)
+            raise HostError(self.host, f"the agent could not be installed: {said}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
         self._calls, self.sound = self._calls + 1, False
@@ -287,7 +292,9 @@ class Link:
                 self.host, f"no answer to {verb} within {timeout_s:g} s", hint="it may be asleep"
             ) from error
         except (OSError, asyncssh.Error, protocol.WireError, ValueError, RecursionError) as error:
-            raise AgentError(f"agent on {self.host}", f"{verb}: {error}", hint="we will connect again") from error
+            raise AgentError(
+                f"agent on {self.host}", f"{verb}: {error}", hint="the server will connect again"
+            ) from error
         if answer.get("ok") is not True:
             self.sound = True
             raise _failure(self.host, answer.get("error"))
@@ -302,7 +309,7 @@ class Link:
                 raise AgentError(f"agent on {self.host}", await self._last_words())
             for message in self._reader.feed(data):
                 if not isinstance(message, dict):
-                    raise protocol.WireError("an answer is no object")
+                    raise protocol.WireError("an answer is not an object")
                 if message.get("id") == number:
                     return message
 
@@ -355,14 +362,19 @@ async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
 
 def _unreachable(host: Host, error: Exception) -> UnreachableError:
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        hint = "if the host was reinstalled, fetch and approve its new key; if not, somebody is in between"
-        return UnreachableError(host, "its host key is not the one that was approved", hint=hint)
+        hint = (
+            "if the host was reinstalled, fetch and approve its new key; otherwise another machine may intercept "
+            "the connection"
+        )
+        return UnreachableError(host, "its host key differs from the approved one", hint=hint)
     if isinstance(error, asyncssh.PermissionDenied):
-        hint = f"put the public key of {host.identity} into ~{host.user}/.ssh/authorized_keys"
-        return UnreachableError(host, f"refused to let {host.user} in", hint=hint)
+        hint = f"add the public key of {host.identity} to ~{host.user}/.ssh/authorized_keys"
+        return UnreachableError(host, f"refused the login of {host.user}", hint=hint)
     if isinstance(error, TimeoutError):
-        return UnreachableError(host, f"no SSH connection within {CONNECT_S:g} s", hint="is it up, and the port open?")
-    return UnreachableError(host, f"no SSH connection: {error}", hint="is it up, and the port open?")
+        return UnreachableError(
+            host, f"no SSH connection within {CONNECT_S:g} s", hint="check that it is up and the port is open"
+        )
+    return UnreachableError(host, f"no SSH connection: {error}", hint="check that it is up and the port is open")
 
 
 BLAMED: dict[str, type[ProvingError]] = {
@@ -379,4 +391,4 @@ def _failure(host: Host, failure: Any) -> ProvingError:
     kind = BLAMED.get(str(failure.get("blame")), AgentError)
     said = (str(failure.get(name) or "")[:MAX_WORDS] for name in ("subject", "message", "hint"))
     subject, message, hint = map(plain, said)
-    return kind(subject or host, message or "failed without a word", hint=hint)
+    return kind(subject or host, message or "failed without a message", hint=hint)

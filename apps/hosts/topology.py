@@ -151,10 +151,10 @@ def numbering(facts: Facts) -> str:
     if sockets < 2:
         return ""
     if moves == sockets - 1:
-        return "Cpus are numbered socket by socket."
+        return "CPUs are numbered socket by socket."
     if moves == len(order) - 1:
-        return "Cpus are numbered across sockets: neighbours by number are on different sockets."
-    return "Cpus are numbered socket by socket, first one thread of each core, then the others."
+        return "CPUs are numbered across sockets: neighbours by number are on different sockets."
+    return "CPUs are numbered socket by socket, first one thread of each core, then the others."
 
 
 def parse(cpulist: str) -> set[int]:

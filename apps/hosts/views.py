@@ -31,7 +31,7 @@ TROUBLES = 50
 RESERVED = timedelta(hours=2)  # proposed
 USER_CANNOT = (
     "allocate huge pages",
-    "change transparent huge pages, kernel parameters, block devices and cpu power",
+    "change transparent huge pages, kernel parameters, block devices and CPU power",
     "drop the page cache",
     "stop services",
     "restart the host",
@@ -105,7 +105,7 @@ def _changes(old: Facts, new: Facts) -> list[changes.Change]:
 @needs(Role.ADMIN, somewhere=True)
 def host_add(request: HttpRequest) -> HttpResponse:
     if not Identity.objects.exists():
-        messages.info(request, "A host is reached with an SSH key: make one first.")
+        messages.info(request, "A host needs an SSH key: create one first.")
         return redirect("identity_add")
     made = _identity(request.GET.get("identity", ""))
     form = HostForm(request.POST or None, initial={"identity": made or Identity.objects.first()})
@@ -116,7 +116,7 @@ def host_add(request: HttpRequest) -> HttpResponse:
         except ProvingError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{host} is added. Next: fetch its host key, compare it, approve it.")
+            messages.success(request, f"{host} is added. Next, fetch its host key, compare it and approve it.")
             return redirect("host_detail", host.name)
     return page(request, "hosts/form.html", {"made": made}, form)
 
@@ -136,7 +136,7 @@ def identity_add(request: HttpRequest) -> HttpResponse:
         except ProvingError as error:
             blame(form, error)
         else:
-            messages.success(request, f"SSH key {identity} is made. Put its public half, below, on your hosts.")
+            messages.success(request, f"SSH key {identity} is created. Add its public key, below, to your hosts.")
             return redirect(f"{reverse('host_add')}?identity={identity.pk}")
     return page(request, "hosts/identity_form.html", {"identities": Identity.objects.all()}, form)
 
@@ -172,7 +172,9 @@ def _uninstall(host: Host, by: User, request: HttpRequest) -> list[str]:
 
 def _restore(host: Host, by: User, request: HttpRequest) -> list[str]:
     recovered = services.restore_host(host, by=by)
-    return [f"run {each['run'][:8]}: {line}" for each in recovered for line in each["did"]] or ["nothing was left"]
+    return [f"run {each['run'][:8]}: {line}" for each in recovered for line in each["did"]] or [
+        "there was nothing to restore"
+    ]
 
 
 def _allow_reboots(host: Host, by: User, request: HttpRequest) -> None:
@@ -217,7 +219,7 @@ def _until(host: Host, typed: str) -> datetime:
         return datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(host.time_zone))
     except ValueError as error:
         raise PlanError(
-            "until", f"{typed!r:.40} is no time", hint="a date and a time, such as 2026-01-31 18:00"
+            "until", f"{typed!r:.40} is not a time", hint="accepted: a date and a time, such as 2026-01-31 18:00"
         ) from error
 
 
@@ -237,30 +239,30 @@ def _labels(host: Host, by: User, request: HttpRequest) -> None:
 # What an action returns is told below its own line.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
-    "fetch-key": (_fetch, Role.ADMIN, "{host} showed the host key below. Compare it, then approve it."),
-    "approve": (_approve, Role.ADMIN, "The host key is pinned. {host} is being checked."),
+    "fetch-key": (_fetch, Role.ADMIN, "{host} offers the host key below. Compare it, then approve it."),
+    "approve": (_approve, Role.ADMIN, "The host key is approved. {host} is being checked."),
     "accept-machine": (_accept_machine, Role.ADMIN, "The machine-id is accepted. {host} is being checked."),
-    "check": (_check, Role.OPERATOR, "{host} is being checked; what is found appears here."),
+    "check": (_check, Role.OPERATOR, "{host} is being checked; the result appears here."),
     "release": (
         _release,
         Role.ADMIN,
-        "{host} is being released: its agent puts back what is left first.",
+        "{host} is being released. Its agent first restores the remaining values.",
     ),
-    "reserve": (_reserve, Role.OPERATOR, "{host} is yours: no run begins until then."),
-    "give-up": (_give_up, Role.OPERATOR, "{host} is free again: its queue goes on."),
-    "windows": (_windows, Role.ADMIN, "From now on runs begin on {host} in these windows."),
-    "labels": (_labels, Role.ADMIN, "{host} carries these labels now."),
-    "install-units": (_install, Role.ADMIN, "systemd supervises the runs of {host}. Written:"),
-    "uninstall-units": (_uninstall, Role.ADMIN, "The units are gone from {host}. Removed:"),
-    "restore": (_restore, Role.ADMIN, "The agent on {host} looked after what dead runs left."),
-    "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns may restart {host} now."),
-    "use-launcher": (_use_launcher, Role.ADMIN, "proving-agent starts the agent on {host} from now on."),
-    "use-python": (_use_python, Role.ADMIN, "{host.python} starts the agent on {host} from now on."),
-    "allow-cluster": (_allow_cluster, Role.ADMIN, "It is allowed from now on, in your name."),
-    "forbid-cluster": (_forbid_cluster, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
-    "allow-path": (_allow_path, Role.ADMIN, "Workloads may write there from now on, in your name."),
-    "forbid-path": (_forbid_path, Role.ADMIN, "It is not allowed any more. Runs that were planned on it fail."),
-    "forbid-reboots": (_forbid_reboots, Role.ADMIN, "No campaign may restart {host} from now on."),
+    "reserve": (_reserve, Role.OPERATOR, "{host} is reserved for you: no other run starts until then."),
+    "give-up": (_give_up, Role.OPERATOR, "{host} is available again; queued runs resume."),
+    "windows": (_windows, Role.ADMIN, "Runs on {host} now start only in these windows."),
+    "labels": (_labels, Role.ADMIN, "The labels of {host} are updated."),
+    "install-units": (_install, Role.ADMIN, "systemd now supervises the runs of {host}. Written:"),
+    "uninstall-units": (_uninstall, Role.ADMIN, "The units are removed from {host}. Removed:"),
+    "restore": (_restore, Role.ADMIN, "The agent on {host} restored what interrupted runs left."),
+    "allow-reboots": (_allow_reboots, Role.ADMIN, "Campaigns can now restart {host}."),
+    "use-launcher": (_use_launcher, Role.ADMIN, "proving-agent now starts the agent on {host}."),
+    "use-python": (_use_python, Role.ADMIN, "{host.python} now starts the agent on {host}."),
+    "allow-cluster": (_allow_cluster, Role.ADMIN, "Allowed, in your name."),
+    "forbid-cluster": (_forbid_cluster, Role.ADMIN, "No longer allowed. Runs that were planned on it will fail."),
+    "allow-path": (_allow_path, Role.ADMIN, "Workloads can now write there, in your name."),
+    "forbid-path": (_forbid_path, Role.ADMIN, "No longer allowed. Runs that were planned on it will fail."),
+    "forbid-reboots": (_forbid_reboots, Role.ADMIN, "Campaigns can no longer restart {host}."),
 }
 
 
@@ -291,7 +293,7 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
 def trouble_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     """Back to the page where the button was: home, or the host."""
     trouble, by = get_object_or_404(Trouble.objects.select_related("host"), pk=pk), user_of(request)
-    attempt(request, lambda: services.dismiss(trouble, by=by), f"Noted: you have seen the conflict on {trouble.host}.")
+    attempt(request, lambda: services.dismiss(trouble, by=by), f"The conflict on {trouble.host} is dismissed.")
     home = request.POST.get("next") == reverse("home")
     return redirect("home") if home else redirect("host_detail", trouble.host.name)
 

@@ -107,7 +107,7 @@ class Calendar:
 def read(raw: Any, zone: str) -> Calendar:
     """From what Host.windows and Host.time_zone hold. PlanError names what is wrong, and what would be accepted."""
     if not isinstance(raw, list) or len(raw) > MOST:
-        raise PlanError("windows", f"{raw!r:.80} is no list of up to {MOST}", hint=HINT)
+        raise PlanError("windows", f"{raw!r:.80} is not a list of at most {MOST} windows", hint=HINT)
     return Calendar(tuple(_window(f"windows.{place}", each) for place, each in enumerate(raw)), _zone(zone))
 
 
@@ -116,13 +116,15 @@ HINT = '[{"days": [0, 1, 2, 3, 4], "from": "20:00", "to": "06:00"}], where 0 is 
 
 def _window(field: str, raw: Any) -> Window:
     if not isinstance(raw, Mapping) or set(raw) != {"days", "from", "to"}:
-        raise PlanError(field, f"{raw!r:.80} is no window", hint=HINT)
+        raise PlanError(field, f"{raw!r:.80} is not a window", hint=HINT)
     days = raw["days"]
     if not isinstance(days, list) or not days or any(type(day) is not int or not 0 <= day <= 6 for day in days):
-        raise PlanError(f"{field}.days", f"{days!r:.80} are no days", hint="one or more of 0 (Monday) to 6 (Sunday)")
+        raise PlanError(
+            f"{field}.days", f"{days!r:.80} are not days", hint="accepted: one or more of 0 (Monday) to 6 (Sunday)"
+        )
     begin, end = _minutes(f"{field}.from", raw["from"]), _minutes(f"{field}.to", raw["to"])
     if begin == 1440:
-        raise PlanError(f"{field}.from", "24:00 is the end of a day", hint="00:00 of the next day")
+        raise PlanError(f"{field}.from", "24:00 is the end of a day", hint="use 00:00 of the next day")
     length = end - begin if end > begin else end - begin + 1440
     return Window(tuple(sorted(set(days))), time(*divmod(begin, 60)), timedelta(minutes=length))
 
@@ -134,15 +136,15 @@ def _minutes(field: str, raw: Any) -> int:
         hours, minutes = map(int, parts)
         if (hours < 24 and minutes < 60) or (hours, minutes) == (24, 0):
             return hours * 60 + minutes
-    raise PlanError(field, f"{raw!r:.80} is no time of a day", hint="HH:MM, from 00:00 to 24:00")
+    raise PlanError(field, f"{raw!r:.80} is not a time of day", hint="HH:MM, from 00:00 to 24:00")
 
 
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError) as error:
-        hint = "a name of the tz database, such as Europe/Athens or UTC"
-        raise PlanError("time_zone", f"{name!r:.80} is no time zone", hint=hint) from error
+        hint = "accepted: a name of the tz database, such as Europe/Athens or UTC"
+        raise PlanError("time_zone", f"{name!r:.80} is not a time zone", hint=hint) from error
 
 
 def _utc(local: datetime, zone: ZoneInfo) -> datetime:

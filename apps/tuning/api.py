@@ -69,7 +69,9 @@ class DifferenceSerializer(serializers.Serializer[Any]):
 
 class DryRunQuerySerializer(serializers.Serializer[Any]):
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    revision = serializers.IntegerField(required=False, min_value=1, help_text="its number; the latest by default")
+    revision = serializers.IntegerField(
+        required=False, min_value=1, help_text="number of the revision; default: the latest"
+    )
 
 
 class ExportQuerySerializer(DryRunQuerySerializer):
@@ -85,20 +87,20 @@ class RefusalSerializer(serializers.Serializer[Any]):
 
 class ItemSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(help_text="initdb, conf, write, hold, act, sql, server, client or tracer")
-    key = serializers.CharField(help_text="a file of the kernel, a parameter, or a prefix of a command")
-    present = serializers.CharField(allow_null=True, help_text="null where nobody has looked")
+    key = serializers.CharField(help_text="a kernel file, a parameter, or the prefix of a command")
+    present = serializers.CharField(allow_null=True, help_text="null: not read from a host")
     wanted = serializers.CharField()
-    line = serializers.CharField(help_text="as a DBA could type it")
+    line = serializers.CharField(help_text="an equivalent shell command")
     when = serializers.CharField(help_text="when it takes effect")
-    also = serializers.DictField(child=serializers.CharField(), help_text="what the kernel changes along with it")
+    also = serializers.DictField(child=serializers.CharField(), help_text="other files that the kernel changes with it")
 
 
 class EffectSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField(source="setting.name")
-    level = serializers.CharField(source="setting.level", help_text="what the agent needs to be there: user or root")
+    level = serializers.CharField(source="setting.level", help_text="required level of the agent: user or root")
     risk = serializers.CharField(source="setting.risk")
     wanted = serializers.JSONField()
-    found = serializers.JSONField(allow_null=True, help_text="what the host finds now, where it was asked")
+    found = serializers.JSONField(allow_null=True, help_text="the current value on the host, if it was queried")
     items = ItemSerializer(many=True)
     refusals = RefusalSerializer(many=True)
 
@@ -106,17 +108,17 @@ class EffectSerializer(serializers.Serializer[Any]):
 class DryRunSerializer(serializers.Serializer[services.Preview]):
     """What a revision would change on a host, and everything that the host refuses of it. Nothing is run."""
 
-    taken_at = serializers.DateTimeField(allow_null=True, help_text="when the facts were read; null: asked just now")
-    level = serializers.CharField(source="run.level", help_text="of the agent on this host")
+    taken_at = serializers.DateTimeField(allow_null=True, help_text="when the facts were read; null: read just now")
+    level = serializers.CharField(source="run.level", help_text="level of the agent on this host")
     effects = EffectSerializer(source="run.effects", many=True)
-    refusals = RefusalSerializer(source="run.refusals", many=True, help_text="empty where the host can have all of it")
+    refusals = RefusalSerializer(source="run.refusals", many=True, help_text="empty if the host accepts all values")
     needs_start = serializers.ListField(
         source="run.needs_start",
         child=serializers.CharField(),
-        help_text="what a running server takes at its start only",
+        help_text="parameters that need a restart of a running server",
     )
     lines = serializers.ListField(
-        source="run.lines", child=serializers.CharField(), help_text="of what is not refused, in an order that works"
+        source="run.lines", child=serializers.CharField(), help_text="accepted changes, in an order that works"
     )
 
 
@@ -210,18 +212,18 @@ class SettingSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     help = serializers.CharField()
     unit = serializers.CharField()
-    level = serializers.CharField(help_text="what the agent needs to be on the host: user or root")
+    level = serializers.CharField(help_text="required level of the agent: user or root")
     risk = serializers.CharField()
-    schema = serializers.DictField(help_text="JSON Schema of what a profile may say")
+    schema = serializers.DictField(help_text="JSON Schema of the accepted values")
 
 
 class ParameterQuerySerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(required=False, help_text="words of its name or description")
+    q = serializers.CharField(required=False, help_text="words in its name or description")
     host = serializers.PrimaryKeyRelatedField(
-        queryset=Host.objects.all(), required=False, help_text="id of a host, whose present values are shown"
+        queryset=Host.objects.all(), required=False, help_text="id of a host, to show its present values"
     )
     revision = serializers.PrimaryKeyRelatedField(
-        queryset=Revision.objects.all(), required=False, help_text="id of a profile's revision that runs start from"
+        queryset=Revision.objects.all(), required=False, help_text="id of the profile revision that runs start from"
     )
     limit = serializers.IntegerField(required=False, min_value=1, max_value=1000)
 
@@ -229,17 +231,15 @@ class ParameterQuerySerializer(serializers.Serializer[Any]):
 class ParameterSerializer(serializers.Serializer[Any]):
     """A setting that a factor or a profile can name, with what helps to choose its levels."""
 
-    path = serializers.CharField(help_text="as a factor names it, such as settings.postgresql.work_mem")
+    path = serializers.CharField(help_text="path as in a factor, such as settings.postgresql.work_mem")
     name = serializers.CharField()
     about = serializers.CharField()
     unit = serializers.CharField()
     range = serializers.CharField(help_text="smallest and largest value, or the accepted words")
     present = serializers.CharField(help_text="the value of a run that does not set it; empty if unknown")
-    origin = serializers.CharField(
-        source="source", help_text="where the present value comes from: default, profile or now"
-    )
-    restart = serializers.CharField(help_text="what another value restarts; empty if nothing")
-    hint = serializers.CharField(help_text="range, present value and restart in a line")
+    origin = serializers.CharField(source="source", help_text="source of the present value: default, profile or now")
+    restart = serializers.CharField(help_text="what a change of the value restarts; empty if nothing")
+    hint = serializers.CharField(help_text="range, present value and restart in one line")
 
 
 class SettingViewSet(viewsets.ViewSet):
@@ -255,7 +255,7 @@ class SettingViewSet(viewsets.ViewSet):
     @extend_schema(responses=SettingSerializer)
     def retrieve(self, request: Request, name: str) -> Response:
         if name not in SETTINGS:
-            raise NotFound(f"{name} is not in the catalogue; known are: {', '.join(SETTINGS)}")
+            raise NotFound(f"{name} is not in the catalogue; accepted: {', '.join(SETTINGS)}")
         return Response(SettingSerializer(SETTINGS[name]).data)
 
     @extend_schema(parameters=[ParameterQuerySerializer], responses=ParameterSerializer(many=True))

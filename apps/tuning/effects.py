@@ -172,7 +172,7 @@ def items_of(name: str, plan: Plan) -> Iterator[Item]:
     """A plan item by item."""
     for option, value in plan.initdb.items():
         line = shlex.join(["initdb", f"{option}={value}" if value else option])
-        yield Item(name, "initdb", option, value, line, when="when the run's cluster is created")
+        yield Item(name, "initdb", option, value, line, when="when the cluster of the run is created")
     for parameter, value in plan.conf.items():
         yield Item(name, "conf", parameter, value, conf_line(parameter, value), when=_when(parameter))
     for write in plan.writes:

@@ -38,7 +38,7 @@ def shell(title: str, run: DryRun) -> str:
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
     begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
-    words = ["", "# Each under the account that it belongs to:"] if after else []
+    words = ["", "# Each under the account that it applies to:"] if after else []
     return _file([*begin, *before, *words, *(f"#   {line}" for line in after)])
 
 
@@ -147,7 +147,7 @@ def _good(run: DryRun) -> list[Item]:
 def _head(title: str, run: DryRun) -> list[str]:
     refused = [f"# refused: {each.field} = {each.value!r}; accepted: {each.accepted}" for each in run.refusals]
     idle = [each for each in run.effects if not each.items and not each.refusals]
-    acts = [f"# {each.setting.name} = {json.dumps(each.wanted)} leaves nothing changed" for each in idle]
+    acts = [f"# {each.setting.name} = {json.dumps(each.wanted)} changes nothing permanently" for each in idle]
     warned = [f"# risk of {name}: {risk}" for name, risk in run.risks]
     return [_one_line(line) for line in (f"# {title}", *refused, *acts, *warned)]
 
@@ -157,7 +157,7 @@ def _rest(what: str, run: DryRun, told: Iterable[Item]) -> list[str]:
     known = {id(item) for item in told}
     left = [item for item in _good(run) if id(item) not in known]
     lines = [f"# {item.setting}: {item.line}" for item in left]
-    return ["", f"# What {what} cannot say, as a shell would:", *map(_one_line, lines)] if lines else []
+    return ["", f"# Not supported by {what}, as shell commands:", *map(_one_line, lines)] if lines else []
 
 
 def _started(run: DryRun) -> list[str]:
@@ -180,12 +180,20 @@ def _file(lines: Iterable[str]) -> str:
 FORMATS = {
     each.name: each
     for each in (
-        Format("shell", "shell script", ".sh", "to be read, and run as root on the host", shell),
+        Format("shell", "shell script", ".sh", "for review; run as root on the host", shell),
         Format(
             "tuned", "tuned profile", "-tuned.conf", "as /etc/tuned/NAME/tuned.conf, then tuned-adm profile NAME", tuned
         ),
         Format("sysctl", "sysctl.d fragment", "-sysctl.conf", "into /etc/sysctl.d, then sysctl --system", sysctl),
-        Format("postgresql", "postgresql.conf fragment", "-postgresql.conf", "into conf.d, or include it", postgresql),
-        Format("ansible", "Ansible tasks", "-tasks.yml", "with include_tasks, postgresql_conf_dir being set", ansible),
+        Format(
+            "postgresql", "postgresql.conf fragment", "-postgresql.conf", "copy to conf.d, or include it", postgresql
+        ),
+        Format(
+            "ansible",
+            "Ansible tasks",
+            "-tasks.yml",
+            "use with include_tasks and the variable postgresql_conf_dir",
+            ansible,
+        ),
     )
 }

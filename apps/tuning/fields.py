@@ -99,11 +99,11 @@ def _help(schema: Schema) -> str:
 
 
 _HOW = {
-    LINES: "One a line: name = value",
-    DOTTED: "One a line: ",
-    LIST: "With commas between",
+    LINES: "One per line: name = value",
+    DOTTED: "One per line: ",
+    LIST: "Separated by commas",
     JSON: "As JSON",
-    SECTIONS: "Each begins with a line -- script: NAME@WEIGHT",
+    SECTIONS: "Each starts with a line -- script: NAME@WEIGHT",
 }
 
 
@@ -171,7 +171,9 @@ def read_sections(path: str, text: str) -> list[dict[str, Any]]:
     found = list(HEADING.finditer(text))
     above = text[: found[0].start()] if found else text
     if above.strip():
-        raise PlanError(path, "the first line begins no script", hint="write -- script: NAME@WEIGHT above each")
+        raise PlanError(
+            path, "the first line does not start a script", hint="add -- script: NAME@WEIGHT above each script"
+        )
     ends = [each.start() - 1 for each in found[1:]] + [len(text)]
     sections = []
     for heading, end in zip(found, ends, strict=True):
@@ -194,7 +196,7 @@ def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
     for key, value in read_lines(path, text).items():
         name, _, field = key.rpartition(".")
         if not name or field not in inner["properties"]:
-            raise PlanError(path, f"{key} is not NAME.FIELD", hint=f"fields are: {', '.join(inner['properties'])}")
+            raise PlanError(path, f"{key} is not NAME.FIELD", hint=f"accepted: {', '.join(inner['properties'])}")
         found.setdefault(name, {})[field] = parse(inner["properties"][field], value)
     return found
 
@@ -205,10 +207,10 @@ def read_json(path: str, schema: Schema, text: str) -> Any:
     try:
         value = documents.read_json(text)
     except ValueError as error:
-        raise PlanError(path, f"this is no JSON: {error}", hint="quote names and texts with double quotes") from error
+        raise PlanError(path, f"not valid JSON: {error}", hint="put names and texts in double quotes") from error
     if not isinstance(value, wanted):
         name, hint = ("list", "[...]") if wanted is list else ("object", '{"NAME": ...}')
-        raise PlanError(path, f"this is no {name}", hint=f"write {hint}")
+        raise PlanError(path, f"not a valid {name}", hint=f"write {hint}")
     return value
 
 
@@ -221,9 +223,9 @@ def read_lines(path: str, text: str) -> dict[str, Any]:
             continue
         name, equals, value = stripped.partition("=")
         if not equals or not name.strip():
-            raise PlanError(path, f"line {number}, {stripped!r}, sets nothing", hint="write: name = value")
+            raise PlanError(path, f"line {number}, {stripped!r}, has no value", hint="use: name = value")
         if name.strip() in found:
-            raise PlanError(path, f"line {number}: {name.strip()} stands twice", hint="keep one of them")
+            raise PlanError(path, f"line {number}: {name.strip()} appears twice", hint="keep one of them")
         found[name.strip()] = _unquoted(value.strip())
     return found
 

@@ -34,7 +34,7 @@ class Group:
 class RevisionForm(forms.Form):
     """What a profile asks for; `groups` are the settings with their fields, for the template."""
 
-    note = forms.CharField(max_length=500, required=False, help_text="why this revision: what it is meant to change")
+    note = forms.CharField(max_length=500, required=False, help_text="purpose of this revision")
 
     def __init__(self, data: Any = None, *, settings: dict[str, Any] | None = None) -> None:
         initial: dict[str, Any] = {}
@@ -74,14 +74,14 @@ class DryRunForm(forms.Form):
         Profile.objects.all(),
         to_field_name="name",
         empty_label="choose a profile",
-        error_messages={"invalid_choice": "There is no profile %(value)s."},
+        error_messages={"invalid_choice": "Profile %(value)s does not exist."},
     )
     r = forms.IntegerField(min_value=1, required=False, label="Revision", widget=forms.HiddenInput)
     host = forms.ModelChoiceField(
         Host.objects.none(),
         empty_label="choose a host",
         label="Host",
-        error_messages={"invalid_choice": "This host does not exist, or has never been checked."},
+        error_messages={"invalid_choice": "This host does not exist, or was never checked."},
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

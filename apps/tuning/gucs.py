@@ -47,7 +47,7 @@ def check(field: str, name: str, value: Any) -> None:
         raise PlanError(field, "cannot be set: it is fixed when the cluster or the server is built")
     text = ("on" if value else "off") if isinstance(value, bool) else str(value).strip()
     if known["vartype"] == "bool" and text.lower() not in BOOLEANS:
-        raise PlanError(field, f"{text!r} is no boolean", hint="on or off")
+        raise PlanError(field, f"{text!r} is not a boolean", hint="on or off")
     if known["vartype"] == "enum" and text.lower() not in map(str.lower, known["enumvals"]):
         raise PlanError(field, f"{text!r} is not accepted", hint="one of " + ", ".join(known["enumvals"]))
     if known["vartype"] in ("integer", "real"):
@@ -65,12 +65,12 @@ def _check_number(field: str, text: str, known: dict[str, Any]) -> None:
     hint = f"{known['vartype']} from {low} to {high}" + (f", in {unit} or with a unit" if unit else "")
     match = QUANTITY.match(text)
     if not match:
-        raise PlanError(field, f"{text!r} is no number", hint=hint)
+        raise PlanError(field, f"{text!r} is not a number", hint=hint)
     number = Decimal(match[1])
     if match[2]:
         factor = _factor(match[2], unit)
         if factor is None:
-            raise PlanError(field, f"{text!r}: unit {match[2]!r} does not fit", hint=hint)
+            raise PlanError(field, f"{text!r}: unit {match[2]!r} is not accepted", hint=hint)
         number *= factor
     if not Decimal(low) <= number <= Decimal(high):
         raise PlanError(field, f"{text!r} is out of range", hint=hint)

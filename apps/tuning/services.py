@@ -71,13 +71,13 @@ def dry_run(settings: dict[str, Any], host: Host) -> Preview:
     """What these settings would change on this host by its facts. PlanError where it was never checked."""
     newest = host.facts_history.order_by("-number").first()
     if newest is None:
-        raise PlanError("host", f"{host} was never checked", hint="check it first: its facts decide what can be set")
+        raise PlanError("host", f"{host} was never checked", hint="check it first: its facts define what can be set")
     return Preview(effects.dry_run(newest.data, settings), host.last_contact_at or newest.taken_at)
 
 
 def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
     """The same with what the host itself finds now; it is connected to, and nothing is changed on it."""
-    require(by, Role.OPERATOR, "ask the host", on=host)
+    require(by, Role.OPERATOR, "query the host", on=host)
     known = {name: wanted for name, wanted in settings.items() if name in SETTINGS}
     facts, found = contact.discover(host, known)
     return Preview(effects.dry_run(facts, settings, found), None)
@@ -93,6 +93,6 @@ def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:
 def written(settings: dict[str, Any], host: Host, name: str, title: str) -> tuple[str, str]:
     """(suffix of the file, text) of settings on a host. PlanError for a format that is none."""
     if name not in FORMATS:
-        raise PlanError("format", f"{name!r} is no format", hint=f"known are: {', '.join(FORMATS)}")
+        raise PlanError("format", f"{name!r} is not a format", hint=f"accepted: {', '.join(FORMATS)}")
     shape, preview = FORMATS[name], dry_run(settings, host)
     return shape.suffix, shape.render(title, preview.run)

@@ -73,7 +73,7 @@ def _revision(revisions: list[Revision], number: str | None, default: int) -> Re
         return revisions[default] if default < len(revisions) else None
     found = next((each for each in revisions if str(each.number) == number), None)
     if found is None:
-        raise Http404(f"there is no revision {number}")
+        raise Http404(f"revision {number} does not exist")
     return found
 
 
@@ -111,7 +111,7 @@ def profile_export(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     """A file to install by hand."""
     form = DryRunForm({"profile": name, "host": request.GET.get("host", ""), "r": request.GET.get("r", "")})
     if kind not in FORMATS or not form.is_valid():
-        raise Http404(f"{name} as {kind}: name a format of {', '.join(FORMATS)}, and a host that was checked")
+        raise Http404(f"{name} as {kind}: give a format ({', '.join(FORMATS)}) and a host that was checked")
     return attachment(*services.export(form.cleaned_data["revision"], form.cleaned_data["host"], kind))
 
 
@@ -126,7 +126,7 @@ def profile_add(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{revision} is written.")
+            messages.success(request, f"{revision} is saved.")
             return redirect("profile_detail", revision.profile.name)
     return page(request, "tuning/form.html", {}, form)
 
@@ -144,7 +144,7 @@ def profile_revise(request: HttpRequest, name: str) -> HttpResponse:
             blame(form, error)
         else:
             same = latest is not None and revision.pk == latest.pk
-            messages.success(request, f"{revision} says the same already." if same else f"{revision} is written.")
+            messages.success(request, f"{revision} already has these values." if same else f"{revision} is saved.")
             return redirect("profile_detail", profile.name)
     return page(request, "tuning/form.html", {"profile": profile, "latest": latest}, form)
 

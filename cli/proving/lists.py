@@ -96,4 +96,4 @@ def check(
 def _draft(told: dict[str, Any]) -> Any:
     factors = [f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}" for each in told["factors"]]
     words = f"{told['name']}: {told['state']} on {told['host_name']}, {told['repetitions']} repetitions"
-    return tables.lines(words, told["question"], *factors, f"start it: proving start {told['id'][:8]}")
+    return tables.lines(words, told["question"], *factors, f"start it with: proving start {told['id'][:8]}")

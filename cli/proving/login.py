@@ -23,7 +23,7 @@ def login(ctx: typer.Context, url: str, token: Token = "", json: Json = False) -
     with Client(wanted) as client:
         me = client.get("me/")
     kept = config.save(wanted)
-    of(ctx).tell(me | {"url": wanted.url, "file": str(kept)}, lambda: tables.lines(_words(me), f"kept in {kept}"))
+    of(ctx).tell(me | {"url": wanted.url, "file": str(kept)}, lambda: tables.lines(_words(me), f"saved in {kept}"))
 
 
 def whoami(ctx: typer.Context, json: Json = False) -> None:

@@ -35,7 +35,7 @@ def host(client: Client, name: str) -> int:
     known = list(client.rows("hosts/", ordering="name"))
     found = next((row["id"] for row in known if row["name"] == name), None)
     if found is None:
-        accepted = ", ".join(row["name"] for row in known) or "none yet: an admin adds hosts in the browser"
+        accepted = ", ".join(row["name"] for row in known) or "no hosts yet: an admin adds hosts in the browser"
         raise UsageError("no host of this name", field="--host", value=name, accepted=accepted)
     return int(found)
 

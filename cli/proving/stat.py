@@ -94,9 +94,9 @@ def _shown(found: dict[str, Any]) -> Any:
     ]
     intervals = [row for row in found["figures"] if row["relative_low"] is not None]
     if len(intervals) < len(found["figures"]):
-        notes = ["An interval and a verdict need three runs or more on each side."]
+        notes = ["A CI and a verdict need at least three runs on each side."]
     if len(intervals) > 1:
-        notes.append("The intervals of all changes hold together (Bonferroni).")
+        notes.append("The intervals of all changes hold jointly (Bonferroni).")
     left_out = [f"not compared: {each}" for each in found["skipped"]]
     return tables.below(table, tables.lines(*notes, *found["warnings"], *left_out))
 

@@ -37,12 +37,12 @@ def parse_explain(raw: bytes) -> Explain:
     error = next((match for match in map(_ERROR.match, lines) if match), None)
     if error:
         raise FormatError(
-            WHERE, f"it failed: {error['message'].strip()[:300]}", hint="give the output of a whole EXPLAIN"
+            WHERE, f"EXPLAIN failed: {error['message'].strip()[:300]}", hint="give the complete output of EXPLAIN"
         )
     read = [_read(first, block) for first, block in _blocks(lines)]
     plans = [plan for _, found in read for plan in found]
     if not plans:
-        raise FormatError(WHERE, "no plan in it", hint="give the output of EXPLAIN")
+        raise FormatError(WHERE, "the output contains no plan", hint="give the output of EXPLAIN")
     return Explain(read[0][0], tuple(plans), cut)
 
 
@@ -59,7 +59,7 @@ def parse_psql_error(raw: bytes) -> PsqlError:
     lines = [line.rstrip() for line in lines_of(raw, "psql") if line.strip()]
     match = next((match for match in map(_ERROR.match, lines) if match), None)
     if match is None:
-        raise FormatError("psql", "no error in it", hint='expected a line that begins with "ERROR:"')
+        raise FormatError("psql", "the output contains no error", hint='expected a line that begins with "ERROR:"')
     return PsqlError(match["message"].strip(), tuple(lines))
 
 

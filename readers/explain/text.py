@@ -99,7 +99,7 @@ class _Reader:
         if not self.path or self.section:
             raise FormatError(where, f"{shown(text)} has no node above it", hint="the plan is cut or edited")
         if len(self.path) >= DEEPEST:
-            raise FormatError(where, f"it is deeper than {DEEPEST} nodes", hint="it is not a plan")
+            raise FormatError(where, f"the plan has more than {DEEPEST} levels", hint="it is not a plan")
         draft = _Draft(column, _label_and_figures(text, where))
         self.path[-1].children.append(draft)
         self.path.append(draft)
@@ -179,7 +179,7 @@ def _root(text: str, where: str) -> dict[str, Any]:
     # With COSTS off any line could be a node, so that its name has to tell.
     if "total_cost" in fields or "loops" in fields or _LAST_WORD.search(fields["node_type"]):
         return fields
-    raise FormatError(where, f"{shown(text)} is not the node of a plan", hint="give the output of EXPLAIN")
+    raise FormatError(where, f"{shown(text)} is not a plan node", hint="give the output of EXPLAIN")
 
 
 def _label_and_figures(text: str, where: str) -> dict[str, Any]:

@@ -37,9 +37,9 @@ def parse_json(text: str, where: str) -> tuple[Plan, ...]:
         try:
             document, at = decoder.raw_decode(text, at)
         except RecursionError:
-            raise FormatError(where, "it is nested too deeply", hint="it is not EXPLAIN's JSON") from None
+            raise FormatError(where, "the output is nested too deeply", hint="it is not EXPLAIN's JSON") from None
         except ValueError as error:
-            raise FormatError(where, f"the JSON is cut or damaged: {error}", hint="give the whole output") from None
+            raise FormatError(where, f"the JSON is cut or damaged: {error}", hint="give the complete output") from None
         documents += document if isinstance(document, list) else [document]
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     return _plans(documents, where)
@@ -80,13 +80,13 @@ class _Xml:
         try:
             parser.Parse(text.encode(), True)
         except expat.ExpatError as error:
-            raise FormatError(self.where, f"the XML is damaged: {error}", hint="give the whole output") from None
+            raise FormatError(self.where, f"the XML is damaged: {error}", hint="give the complete output") from None
         found = self.open[0][1][0][1]
         return found if isinstance(found, list) else [found]
 
     def _start(self, tag: str, _: dict[str, str]) -> None:
         if len(self.open) > 2 * DEEPEST:
-            raise FormatError(self.where, "it is nested too deeply", hint="it is not EXPLAIN's XML")
+            raise FormatError(self.where, "the output is nested too deeply", hint="it is not EXPLAIN's XML")
         self.open.append((tag, []))
         self.said = []
 
@@ -102,7 +102,7 @@ class _Xml:
         self.said.append(data)
 
     def _doctype(self, *_: Any) -> None:
-        raise FormatError(self.where, "it has a document type", hint="EXPLAIN writes none")
+        raise FormatError(self.where, "the XML has a document type", hint="EXPLAIN writes none")
 
 
 def _is_list(tag: str, children: list[tuple[str, Any]]) -> bool:
@@ -179,12 +179,14 @@ def _yaml_scalar(text: str, where: str) -> str | None:
     try:
         return str(json.loads(text))
     except ValueError:
-        raise FormatError(where, f"{shown(text)} is not a whole string", hint="the output is cut or edited") from None
+        raise FormatError(
+            where, f"{shown(text)} is not a complete string", hint="the output is cut or edited"
+        ) from None
 
 
 def _plans(documents: list[Any], where: str) -> tuple[Plan, ...]:
     if not documents:
-        raise FormatError(where, "no plan in it", hint="give the output of EXPLAIN")
+        raise FormatError(where, "the output contains no plan", hint="give the output of EXPLAIN")
     return tuple(_plan(_canonical(document, where), f"{where}, plan {n}") for n, document in enumerate(documents, 1))
 
 
@@ -207,13 +209,13 @@ def _plan(document: Object, where: str) -> Plan:
 def _canonical(value: Any, where: str) -> Object:
     """An object with its keys as EXPLAIN's words in lower case, joined by underscores."""
     if not isinstance(value, dict):
-        raise FormatError(where, f"{shown(str(value)[:200])} stands where a plan should", hint="it is not EXPLAIN's")
+        raise FormatError(where, f"{shown(str(value)[:200])} is in the place of a plan", hint="it is not EXPLAIN's")
     return {canonical(key): found for key, found in value.items()}
 
 
 def _node(node: Object, where: str, depth: int, counted: Iterator[int]) -> Node:
     if depth >= DEEPEST or next(counted, None) is None:
-        raise FormatError(where, f"it has over {DEEPEST} levels or {MOST_NODES} nodes", hint="it is not a plan")
+        raise FormatError(where, f"the plan has over {DEEPEST} levels or {MOST_NODES} nodes", hint="it is not a plan")
     children = node.get("plans") or []
     if not isinstance(children, list):
         raise FormatError(where, "Plans is not a list", hint="it is not EXPLAIN's")
@@ -258,7 +260,7 @@ def _number(of: Object, key: str, where: str) -> float | None:
         value = float(value)
     # bool is an int to Python, not to PostgreSQL.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
-        raise FormatError(where, f"{key} is {shown(str(value)[:200])}", hint="expected a number from 0 up")
+        raise FormatError(where, f"{key} is {shown(str(value)[:200])}", hint="expected a number of at least 0")
     return float(value)
 
 

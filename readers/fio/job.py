@@ -76,13 +76,13 @@ def parse_fio_job(raw: bytes) -> JobFile:
         elif text and not option:
             raise FormatError(place, f"cannot read {shown(text)}", hint="expected [section], option=value or a comment")
         elif option and not sections:
-            raise FormatError(place, f"{shown(text)} stands above the first section", hint="put it below [global]")
+            raise FormatError(place, f"{shown(text)} is above the first section", hint="move it below [global]")
         elif option:
             sections[-1][1].append(_pair(option))
     found = tuple(Section(name, tuple(options)) for name, options in sections)
     jobs = tuple(_jobs(found))
     if not jobs:
-        raise FormatError(WHERE, "no job in it", hint="expected at least one section other than [global]")
+        raise FormatError(WHERE, "the file contains no job", hint="expected at least one section other than [global]")
     return JobFile(found, jobs, tuple(risk for section in found for risk in _risks(section)), is_unfinished(raw))
 
 
@@ -120,10 +120,10 @@ _RISKS: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     ("program", bool, "runs a program"),
     ("ioengine", lambda value: value == "exec", "runs a program"),
     ("ioengine", lambda value: value.startswith("external") or "/" in value, "loads a library"),
-    ("filename", _is_device, "works on a device"),
-    ("directory", _is_device, "works on devices"),
-    ("opendir", bool, "works on every file below a directory"),
-    ("read_iolog", bool, "works on the files that a log names"),
+    ("filename", _is_device, "uses a device"),
+    ("directory", _is_device, "uses devices"),
+    ("opendir", bool, "uses every file below a directory"),
+    ("read_iolog", bool, "uses the files that a log names"),
     ("include", bool, "reads another file"),
     ("ioscheduler", bool, "changes the host's I/O scheduler"),
     ("uid", bool, "runs as another user"),

@@ -72,12 +72,14 @@ def parse_fio_log(raw: bytes) -> Log:
         found.time_ms.append(int(row["time"]))
         found.values.append(int(row["value"]))
     if not columns:
-        raise FormatError(WHERE, "no row in it", hint="fio writes no rows for latencies that its engine has not")
+        raise FormatError(
+            WHERE, "the log has no rows", hint="fio writes no rows for latencies that its engine does not measure"
+        )
     ordered = (name for name in DIRECTIONS if name in columns)
     return Log(tuple(Series(n, columns[n].time_ms, columns[n].values) for n in ordered), cut)
 
 
 def _refusal(place: str, line: str) -> FormatError:
     if line.count(",") > _COLUMNS_OF_HISTOGRAM:
-        return FormatError(place, "it is a histogram's row", hint="give the bw, iops or lat log, or fio's JSON+")
+        return FormatError(place, "the log is a histogram log", hint="give the bw, iops or lat log, or fio's JSON+")
     return unreadable(place, line)

@@ -129,7 +129,9 @@ def parse_fio(raw: bytes) -> Report:
     """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
     documents, other_lines = _documents(lines_of(raw, WHERE))
     if not documents:
-        raise FormatError(WHERE, "no JSON document in it", hint="fio ended before its report; see its stderr")
+        raise FormatError(
+            WHERE, "the output contains no JSON document", hint="fio ended before its report; see its stderr"
+        )
     last = documents[-1]
     version = last.get("fio version")
     jobs = last.get("jobs")
@@ -172,7 +174,7 @@ def _document(decoder: json.JSONDecoder, lines: list[str], first: int) -> tuple[
     try:
         document, used = decoder.raw_decode(text)
     except RecursionError:
-        raise FormatError(where, "it is nested too deeply", hint="it is not fio's report") from None
+        raise FormatError(where, "the output is nested too deeply", hint="it is not fio's report") from None
     except ValueError as error:
         raise FormatError(
             where, f"the JSON is cut or damaged: {error}", hint="the run was killed, or the output edited"
@@ -294,7 +296,7 @@ def _middle(number: int, bits: int) -> float:
     """Of the bin of this number: each doubling of the latency has 2^bits bins, the first two are one unit wide."""
     doubling, place = divmod(number, 1 << bits)
     if doubling > 64:
-        raise FormatError(WHERE, f"there is no bin {number}", hint="fio has 1216 or 1856 of them")
+        raise FormatError(WHERE, f"bin {number} does not exist", hint="fio has 1216 or 1856 bins")
     return number if doubling < 2 else ((1 << bits) + place + 0.5) * (1 << (doubling - 1))
 
 
@@ -321,7 +323,7 @@ def _number(parent: Object, key: str, where: str) -> float:
     value = parent.get(key)
     # bool is an int to Python, not to fio; the bound keeps every later product finite.
     if isinstance(value, bool) or not isinstance(value, int | float) or not (0 <= value <= 1e18) or math.isnan(value):
-        raise FormatError(WHERE, f"{where}.{key} is {shown(json.dumps(value))}", hint="expected a number from 0 up")
+        raise FormatError(WHERE, f"{where}.{key} is {shown(json.dumps(value))}", hint="expected a number of at least 0")
     return float(value)
 
 

@@ -40,7 +40,9 @@ def parse_fio_terse(raw: bytes) -> TerseReport:
     lines, cut = whole_lines(raw, WHERE)
     found = [_job(line, place) for place, line in lines if line[:2] in ("3;", "4;", "5;")]
     if not found:
-        raise FormatError(WHERE, "no job in it", hint="give what fio --minimal prints, of terse version 3, 4 or 5")
+        raise FormatError(
+            WHERE, "the output contains no job", hint="give the output of fio --minimal, terse version 3, 4 or 5"
+        )
     return TerseReport(found[-1][0], tuple(job for _, job in found), cut)
 
 

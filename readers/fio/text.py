@@ -299,7 +299,7 @@ class _Reader:
 
     def _begin_group(self, number: int) -> None:
         if any(group.number == number for group in self.groups):
-            raise FormatError(WHERE, f"it has two reports of group {number}", hint="give one run at a time")
+            raise FormatError(WHERE, f"the output has two reports of group {number}", hint="give one run at a time")
         self.groups.append(Group(number, {}))
         self.section = self._group
 
@@ -362,7 +362,9 @@ def parse_fio_text(raw: bytes) -> TextReport:
             raise unreadable(place, line) from None
     whole = [draft.job() for draft in reader.drafts if draft.issued]
     if not whole:
-        raise FormatError(WHERE, "no job's report in it", hint="fio ended before it; see its stderr")
+        raise FormatError(
+            WHERE, "the output contains no report of a job", hint="fio ended before its report; see its stderr"
+        )
     return TextReport(
         version=reader.version,
         jobs=tuple(whole),

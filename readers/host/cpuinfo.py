@@ -67,9 +67,11 @@ def parse_cpuinfo(raw: bytes) -> Cpuinfo:
             blocks[-1][name] = value
     cpus = tuple(_cpu(block) for block in blocks)
     if not cpus:
-        raise FormatError(WHERE, "no processor in it", hint="other architectures than x86 are not read; give lscpu's")
+        raise FormatError(
+            WHERE, "the file contains no processor", hint="only x86 is supported; give the output of lscpu instead"
+        )
     if len({cpu.number for cpu in cpus}) < len(cpus):
-        raise FormatError(WHERE, "a processor is told twice", hint="give one host's file")
+        raise FormatError(WHERE, "a processor appears twice", hint="give the file of one host")
     lost = [name for name in blocks[0] if name not in blocks[-1]]
     return Cpuinfo(cpus, (*(f"{name} of processor {cpus[-1].number}" for name in lost), *(["the last line"] * cut)))
 

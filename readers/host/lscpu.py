@@ -42,7 +42,9 @@ def parse_lscpu(raw: bytes) -> Lscpu:
     is_json = raw.lstrip()[:1] == b"{"
     found = dict(_json_entries(raw) if is_json else _text_entries(raw))
     if "Architecture" not in found or "CPU(s)" not in found:
-        raise FormatError(WHERE, "no architecture or no CPUs in it", hint="give what LC_ALL=C lscpu prints")
+        raise FormatError(
+            WHERE, "the output contains no architecture or no CPUs", hint="give the output of LC_ALL=C lscpu"
+        )
     nodes = ((_NODE.fullmatch(name), value) for name, value in found.items())
     return Lscpu(
         architecture=found["Architecture"],
@@ -76,14 +78,14 @@ def _json_entries(raw: bytes) -> Iterator[tuple[str, str]]:
     try:
         document = json.loads("\n".join(lines_of(raw, WHERE)))
     except (ValueError, RecursionError) as error:
-        raise FormatError(WHERE, f"the JSON is cut or damaged: {error}", hint="give what lscpu -J prints") from None
+        raise FormatError(WHERE, f"the JSON is cut or damaged: {error}", hint="give the output of lscpu -J") from None
     yield from _flat(document.get("lscpu") if isinstance(document, dict) else None)
 
 
 def _flat(entries: Any) -> Iterator[tuple[str, str]]:
     """field and data of each entry and of its children."""
     if not isinstance(entries, list):
-        raise FormatError(WHERE, f"{shown(json.dumps(entries))} is no list", hint="give what lscpu -J prints")
+        raise FormatError(WHERE, f"{shown(json.dumps(entries))} is not a list", hint="give the output of lscpu -J")
     for entry in entries:
         match entry:
             case {"field": str(name), "data": str() | None as data}:
@@ -112,6 +114,6 @@ def cpu_list(text: str) -> tuple[int, ...]:
     for part in text.split(",") if text else []:
         match = _RANGE.fullmatch(part.strip())
         if match is None or len(found) > MOST_CPUS:
-            raise FormatError(WHERE, f"{shown(text)} is no list of CPUs", hint="expected 0-3,8")
+            raise FormatError(WHERE, f"{shown(text)} is not a list of CPUs", hint="expected 0-3,8")
         found.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
     return tuple(found)

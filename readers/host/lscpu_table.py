@@ -42,10 +42,10 @@ def parse_lscpu_table(raw: bytes) -> LscpuTable:
     lines, cut = whole_lines(raw, WHERE)
     rows = list(_rows(lines))
     if not rows:
-        raise FormatError(WHERE, "no CPU in it", hint="give what lscpu -e or lscpu -p prints")
+        raise FormatError(WHERE, "the output contains no CPU", hint="give the output of lscpu -e or lscpu -p")
     numbers = [row.number for row in rows]
     if len(set(numbers)) < len(numbers):
-        raise FormatError(WHERE, "a CPU is told twice", hint="give one host's output at a time")
+        raise FormatError(WHERE, "a CPU appears twice", hint="give one host's output at a time")
     return LscpuTable(tuple(rows), cut)
 
 
@@ -58,7 +58,7 @@ def _rows(lines: Iterator[tuple[str, str]]) -> Iterator[CpuRow]:
         elif not head:
             head = line.upper().split()
             if "CPU" not in head:
-                raise FormatError(place, "no column CPU in the heading", hint="give the whole output")
+                raise FormatError(place, "the heading has no column CPU", hint="give the complete output")
         else:
             cells = line.split(",") if "," in line and "," in _joined(head, line) else line.split()
             if len(cells) != len(head):
@@ -74,7 +74,7 @@ def _joined(head: list[str], line: str) -> str:
 def _row(cells: dict[str, str], place: str) -> CpuRow:
     number = _integer(cells.pop("CPU", ""), place)
     if number is None:
-        raise FormatError(place, "it has no number of a CPU", hint="expected a column CPU")
+        raise FormatError(place, "the row has no CPU number", hint="expected a column CPU")
     core, socket, node = (_integer(cells.pop(name, ""), place) for name in ("CORE", "SOCKET", "NODE"))
     online = {"yes": True, "no": False, "Y": True, "N": False}.get(cells.pop("ONLINE", ""))
     return CpuRow(number, core, socket, node, online, {name: cell for name, cell in cells.items() if name and cell})
@@ -84,5 +84,5 @@ def _integer(cell: str, place: str) -> int | None:
     if cell in ("", "-"):
         return None
     if not re.fullmatch(INT, cell):
-        raise FormatError(place, f"{cell[:40]!r} is no number", hint="expected a whole number or -")
+        raise FormatError(place, f"{cell[:40]!r} is not a number", hint="expected a whole number or -")
     return int(cell)

@@ -64,8 +64,8 @@ def parse_meminfo(raw: bytes) -> Meminfo:
             raise unreadable(place, line)
         told = kb if match["kb"] else counts
         if match["name"] in told:
-            raise FormatError(place, f"{shown(match['name'])} is told twice", hint="give one reading at a time")
+            raise FormatError(place, f"{shown(match['name'])} appears twice", hint="give one reading at a time")
         told[match["name"]] = int(match["value"])
     if not kb and not counts:
-        raise FormatError(WHERE, "no figure in it", hint="give /proc/meminfo")
+        raise FormatError(WHERE, "the file contains no figure", hint="give /proc/meminfo")
     return Meminfo(kb, counts, cut)

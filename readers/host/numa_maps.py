@@ -87,10 +87,12 @@ def parse_numa_maps(raw: bytes) -> NumaMaps:
     for place, line in lines:
         mapping = _mapping(line, place)
         if mapping.start in mappings:
-            raise FormatError(place, f"{mapping.start:x} is told twice", hint="give one process's file, read once")
+            raise FormatError(place, f"{mapping.start:x} appears twice", hint="give the file of one process, read once")
         mappings[mapping.start] = mapping
     if not mappings:
-        raise FormatError(WHERE, "no mapping in it", hint="the process had ended, or the kernel knows no NUMA")
+        raise FormatError(
+            WHERE, "the file contains no mapping", hint="the process had ended, or the kernel has no NUMA"
+        )
     shared = (mapping for mapping in mappings.values() if mapping.is_shared)
     largest = max(shared, key=lambda mapping: mapping.total_pages * mapping.page_kb, default=None)
     return NumaMaps(tuple(mappings.values()), largest, cut)

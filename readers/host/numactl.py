@@ -50,7 +50,7 @@ class _Hardware:
         elif node:
             facts = self.nodes.setdefault(int(node["number"]), {})
             if node["fact"] in facts:
-                raise FormatError(place, f"{shown(line)} is told twice", hint="give one host's output at a time")
+                raise FormatError(place, f"{shown(line)} appears twice", hint="give one host's output at a time")
             facts[node["fact"]] = node["value"]
         elif line.startswith("node distances:"):
             self.told_distances = True
@@ -78,7 +78,9 @@ def parse_numactl_hardware(raw: bytes) -> Hardware:
     for place, line in lines:
         reader.line(line, place)
     if not reader.nodes:
-        raise FormatError(WHERE_HARDWARE, "no node in it", hint="the host has no NUMA, or the output is cut")
+        raise FormatError(
+            WHERE_HARDWARE, "the output contains no node", hint="the host has no NUMA, or the output is cut"
+        )
     nodes = sorted(reader.nodes.items())
     return Hardware(
         nodes=tuple(
@@ -124,7 +126,7 @@ def parse_numactl_show(raw: bytes) -> Policy:
             raise unreadable(place, line)
         told[name] = value.strip()
     if not told.get("policy"):
-        raise FormatError(WHERE_SHOW, "no policy in it", hint="give what numactl --show prints")
+        raise FormatError(WHERE_SHOW, "the output contains no policy", hint="give the output of numactl --show")
     numbers = {name: _numbers(told, name) for name in ("physcpubind", "cpubind", "nodebind", "membind")}
     return Policy(told["policy"], told.get("preferred node"), **numbers, cut=cut)
 

@@ -28,12 +28,18 @@ class Numastat:
     def since(self, before: Numastat) -> dict[str, tuple[int, ...]]:
         """What was counted from `before` to now. Raises FormatError when that was another host or another boot."""
         if self.nodes != before.nodes:
-            raise FormatError(WHERE, f"nodes are {self.nodes}, and were {before.nodes}", hint="give one host's two")
+            raise FormatError(
+                WHERE, f"nodes are {self.nodes}, and were {before.nodes}", hint="give two outputs of one host"
+            )
         both = {name: (after, before.pages[name]) for name, after in self.pages.items() if name in before.pages}
         grown = {name: tuple(b - a for b, a in zip(*pair, strict=True)) for name, pair in both.items()}
         shrunk = [name for name, counts in grown.items() if min(counts) < 0]
         if shrunk:
-            raise FormatError(WHERE, f"{shrunk[0]} has shrunk", hint="the host was booted between, or they are swapped")
+            raise FormatError(
+                WHERE,
+                f"{shrunk[0]} has shrunk",
+                hint="the host was restarted in between, or the outputs are in the wrong order",
+            )
         return grown
 
 
@@ -42,7 +48,9 @@ def parse_numastat(raw: bytes) -> Numastat:
     lines, cut = whole_lines(raw, WHERE)
     nodes = tuple(next(lines, ("", ""))[1].split())
     if not nodes or not all(re.fullmatch("node[0-9]{1,9}", node) for node in nodes):
-        raise FormatError(WHERE, "it does not begin with node0 node1 ...", hint="give what numastat prints by itself")
+        raise FormatError(
+            WHERE, "the output does not begin with node0 node1 ...", hint="give the output of numastat without options"
+        )
     pages: dict[str, tuple[int, ...]] = {}
     for place, line in lines:
         name, *figures = line.split()
@@ -52,6 +60,6 @@ def parse_numastat(raw: bytes) -> Numastat:
             raise FormatError(place, f"{shown(line)} has {len(figures)} figures", hint=f"there are {len(nodes)} nodes")
         pages[name] = tuple(map(int, figures))
     if not pages:
-        raise FormatError(WHERE, "no counter in it", hint="the output is cut")
+        raise FormatError(WHERE, "the output contains no counter", hint="the output is cut")
     missing = [name for name in COUNTERS if name not in pages]
     return Numastat(nodes, pages, tuple(missing or ["the last line"] * cut))

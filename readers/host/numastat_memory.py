@@ -55,7 +55,7 @@ def parse_numastat_memory(raw: bytes) -> NumastatMemory:
 def _report(cells: dict[str, dict[str, float]], cut: bool) -> NumastatMemory:
     nodes = sorted({int(column) for row in cells.values() for column in row if column != "Total"})
     if not nodes:
-        raise FormatError(WHERE, "no figure in it", hint="give what numastat -m prints")
+        raise FormatError(WHERE, "the output contains no figure", hint="give the output of numastat -m")
     # A table that ends within its last block of nodes has rows without them.
     whole = {name: row for name, row in cells.items() if all(str(node) in row for node in nodes)}
     return NumastatMemory(

@@ -41,6 +41,6 @@ def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list
     an incomplete run are not measurements.
     """
     if kind not in MEASURE:
-        raise WorkloadError(kind, "its results cannot be read", hint=f"known are {', '.join(MEASURE)}")
+        raise WorkloadError(kind, "its results cannot be read", hint=f"supported: {', '.join(MEASURE)}")
     given = options or {}
     return [*MEASURE[kind](outputs, given), *measure_tracer(outputs, given)]

@@ -15,7 +15,7 @@ def measure_command(outputs: Outputs, options: Options) -> list[Measurement]:
     found = last_matches(patterns, outputs.get("stdout", b"")) if patterns else {}
     declared: dict[str, Any] = options.get("figures", {})
     return [
-        Measurement(name, _number(name, found.get(name)), each["unit"], each["better"], "as its pattern finds it")
+        Measurement(name, _number(name, found.get(name)), each["unit"], each["better"], "as matched by its pattern")
         for name, each in declared.items()
     ]
 
@@ -28,5 +28,5 @@ def _number(name: str, text: str | None) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise FormatError("command", f"{name} is {text[:80]!r}, which is no number", hint="correct the pattern")
+        raise FormatError("command", f"{name} is {text[:80]!r}, which is not a number", hint="correct the pattern")
     return value

@@ -28,9 +28,7 @@ def incomplete(tool: str, why: str, said: tuple[str, ...]) -> WorkloadError:
     """The error of a tool whose figures must not count; `said` is what it wrote to stderr."""
     errors = [line for line in said if "error" in line.lower() or "fatal" in line.lower()] or list(said[-1:])
     told = f": {errors[0]}" if errors else ""
-    return WorkloadError(
-        tool, f"the run is incomplete, {why}{told}", hint="its figures are kept with the raw output only"
-    )
+    return WorkloadError(tool, f"the run is incomplete, {why}{told}", hint="its figures are only in the raw output")
 
 
 def distinct(found: list[Measurement]) -> list[Measurement]:
@@ -44,7 +42,7 @@ def distinct(found: list[Measurement]) -> list[Measurement]:
     names = [one.name for one in fitted]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
-        raise WorkloadError(repeated, "two measurements of one step bear this name", hint="give the jobs shorter names")
+        raise WorkloadError(repeated, "two measurements of one step have this name", hint="give the jobs shorter names")
     return fitted
 
 

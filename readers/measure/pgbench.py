@@ -26,7 +26,7 @@ def measure_pgbench(outputs: Outputs, options: Options) -> list[Measurement]:
     _check_pgbench_ended(stderr)
     summary = parse_summary(outputs.get("stdout", b""))
     if summary.short_by:
-        raise incomplete("pgbench", f"{summary.short_by} transactions were never run", stderr.other_lines)
+        raise incomplete("pgbench", f"{summary.short_by} transactions did not run", stderr.other_lines)
     if summary.missing:
         raise incomplete("pgbench", f"its report lacks {summary.missing[0]}", stderr.other_lines)
     loop = "closed" if summary.lag_avg_ms is None else "open"
@@ -104,7 +104,7 @@ def _asked(rate: float | None, options: Options) -> Iterator[Measurement]:
     """The rate that came of a share: the tps beside it tell whether it was reached."""
     if rate is not None:
         share, step = options.get("rate_share", 0), options.get("rate_of", "")
-        yield Measurement("rate", rate, "tps", "", f"asked for: {share:.4g} of what step {step} reached")
+        yield Measurement("rate", rate, "tps", "", f"requested: {share:.4g} of the rate of step {step}")
 
 
 def _of(

@@ -28,11 +28,11 @@ def measure_sql(outputs: Outputs, options: Options) -> list[Measurement]:
         return list(_figures(blocks, options["figures"]))
     times = options.get("times", 3)
     if len(blocks) != times:
-        raise FormatError("sql", f"{len(blocks)} of {times} executions are in it", hint="the output is cut")
+        raise FormatError("sql", f"the output has {len(blocks)} of {times} executions", hint="the output is cut")
     if options.get("explain", True):
         return distinct(list(_explained(blocks)))
     elapsed = [_elapsed(block) for block in blocks]
-    spread = _spread("elapsed", elapsed, "ms", "lower", "as psql times it")
+    spread = _spread("elapsed", elapsed, "ms", "lower", "as timed by psql")
     return [*spread, _total("elapsed", elapsed), Measurement("executions", times, "executions", "")]
 
 
@@ -44,7 +44,7 @@ def _executions(raw: bytes) -> tuple[list[bytes], list[float]]:
 
 def _statements(clocks: list[float]) -> Measurement:
     if len(clocks) < 2:
-        raise FormatError("sql", "the statements did not come to their end", hint="the output is cut")
+        raise FormatError("sql", "the statements did not complete", hint="the output is cut")
     milliseconds = 1000 * (clocks[-1] - clocks[0])
     return Measurement("elapsed_total", milliseconds, "ms", "lower", "all statements, by the server's clock")
 
@@ -53,11 +53,11 @@ def _figures(blocks: Sequence[bytes], declared: Mapping[str, Mapping[str, Any]])
     """Of the only row; one that is null was not taken."""
     rows = [line for block in blocks for line in block.splitlines() if line.strip()]
     if len(rows) != 1:
-        raise FormatError("sql", f"the query yielded {len(rows)} rows", hint="figures are the columns of one row")
+        raise FormatError("sql", f"the query returned {len(rows)} rows", hint="figures need exactly one row")
     row = _row(rows[0])
     for name, each in declared.items():
         if name not in row:
-            raise FormatError("sql", f"{name} is no column of the row", hint=f"its columns are {', '.join(row)}")
+            raise FormatError("sql", f"{name} is not a column of the row", hint=f"its columns are {', '.join(row)}")
         if row[name] is not None:
             yield Measurement(name, _number(name, row[name]), each["unit"], each["better"], "a column of its row")
 
@@ -68,13 +68,13 @@ def _row(line: bytes) -> dict[str, Any]:
     except ValueError:
         row = None
     if not isinstance(row, dict):
-        raise FormatError("sql", "what the query yielded is not a row", hint="the output is cut")
+        raise FormatError("sql", "the query did not return a row", hint="the output is cut")
     return row
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FormatError("sql", f"{name} is {str(value)[:80]!r}, which is no number", hint="cast it in the query")
+        raise FormatError("sql", f"{name} is {str(value)[:80]!r}, which is not a number", hint="cast it in the query")
     return float(value)
 
 
@@ -101,7 +101,7 @@ def _explained(blocks: list[bytes]) -> Iterator[Measurement]:
 def _execution(plan: Plan) -> float:
     told = plan.total_runtime_ms if plan.execution_ms is None else plan.execution_ms
     if told is None:
-        raise FormatError("EXPLAIN", "an execution does not tell its time", hint="the output is cut")
+        raise FormatError("EXPLAIN", "an execution has no time", hint="the output is cut")
     return told
 
 
@@ -109,7 +109,7 @@ def _elapsed(block: bytes) -> float:
     """psql times the query, and then what asked for it, of which the query was a part."""
     times = _TIME.findall(block.decode(errors="backslashreplace"))
     if not times:
-        raise FormatError("sql", "an execution was not timed", hint="the output is cut, or psql spoke another language")
+        raise FormatError("sql", "an execution was not timed", hint="the output is cut, or psql used another language")
     return float(times[0])
 
 
@@ -131,7 +131,7 @@ def _shapes(shapes: list[str]) -> Measurement:
     """How many different plans there were; another one than before is told of, the first time that it comes."""
     changed = next((n for n, (one, two) in enumerate(pairwise(shapes), start=2) if one != two), 0)
     if not changed:
-        return Measurement("plan_shapes", 1, "shapes", "lower", "one plan throughout")
+        return Measurement("plan_shapes", 1, "shapes", "lower", "the plan never changed")
     lines = [set(shapes[changed - 2].splitlines()), set(shapes[changed - 1].splitlines())]
     gone, come = ("; ".join(line.strip() for line in sorted(a - b)) for a, b in (lines, lines[::-1]))
     told = f"execution {changed} of {len(shapes)}: {gone or 'the order of nodes'} -> {come or 'another'}"

@@ -15,7 +15,7 @@ def measure_figures(outputs: Outputs, options: Options) -> list[Measurement]:
     cells = dict(zip(table.head, table.rows[0].cells, strict=False))
     if len(table.rows[0].cells) < len(table.head):
         told = f"the row is cut: {len(table.rows[0].cells)} of {len(table.head)} cells"
-        raise FormatError("figures", told, hint="its figures are kept with the raw output only")
+        raise FormatError("figures", told, hint="its figures are only in the raw output")
     given = {header: cells[header] for header in options["columns"] if cells.get(header)}
     found = [_figure(header, cell, options, table.delimiter == ";") for header, cell in given.items()]
     if not found:
@@ -28,6 +28,6 @@ def measure_figures(outputs: Outputs, options: Options) -> list[Measurement]:
 def _figure(header: str, cell: str, options: Options, comma: bool) -> Measurement:
     value, column = number(cell, comma), options["columns"][header]
     if value is None:
-        what = "a formula, and no number" if cell.startswith(FORMULA) else "no number"
+        what = "a formula, not a number" if cell.startswith(FORMULA) else "no number"
         raise FormatError(header, f"{cell[:80]!r} is {what}", hint="a number with a decimal point, such as 0.175")
     return Measurement(column["name"], value, column["unit"], column["better"])

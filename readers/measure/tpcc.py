@@ -14,7 +14,7 @@ from readers.pgbench.summary import Script, Summary, parse_summary
 _SCRIPT = re.compile(r"script:(\d+) (.*)")
 _SLEEP = "\\sleep"
 _FAILURES = ("failed", "serialization_failures", "deadlock_failures", "retried", "retries")
-ABOUT = "including those that are rolled back; not comparable with tpmC"
+ABOUT = "including rolled-back transactions; not comparable with tpmC"
 WITHOUT = "without keying and think times"
 
 Scripts = dict[str, Script]

@@ -32,11 +32,11 @@ def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
     told = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
     found = [Measurement(EVENTS, events, "events", "", f"{told}; records were lost" if lost else told)]
     if lost:
-        found.append(Measurement(LOST, lost, "records", "lower", f"{name} did not keep up: there were more events"))
+        found.append(Measurement(LOST, lost, "records", "lower", f"{name} lost events: there were too many"))
     timed = [each for each in traced if each.total_ns is not None]
     if timed and events:
         total = sum(each.total_ns or 0.0 for each in timed)
-        definition = f"{name}: time in what it counted, as the tracer sees it"
+        definition = f"{name}: time in the counted calls, as measured by the tracer"
         found.append(Measurement(NS_PER_EVENT, total / events, "ns", "lower", definition))
     return found
 

@@ -76,7 +76,7 @@ def parse_huge_page_csv(raw: bytes) -> Table:
     """Read the table. Raises FormatError with line and column for a header or a value that is not the script's."""
     rows = list(_rows(raw))
     if not rows:
-        raise FormatError(WHERE, "it is empty", hint=f"expected the header {','.join(COLUMNS)}")
+        raise FormatError(WHERE, "the file is empty", hint=f"expected the header {','.join(COLUMNS)}")
     header, *body = rows
     _check_header(*header)
     cut = bool(body) and is_unfinished(raw) and not _WHOLE_TIME.search(body[-1][1][-1])
@@ -135,7 +135,7 @@ def _row(line: int, fields: list[str]) -> Cell | NotMeasured:
 
 
 def _refused(line: int, column: str, said: str, wanted: str) -> FormatError:
-    return FormatError(f"{WHERE}, line {line}, {column}", f"it is {shown(said)}", hint=f"expected {wanted}")
+    return FormatError(f"{WHERE}, line {line}, {column}", f"the value is {shown(said)}", hint=f"expected {wanted}")
 
 
 def _whole(said: str, line: int, column: str) -> int:

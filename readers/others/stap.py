@@ -74,5 +74,5 @@ def parse_stap(raw: bytes) -> Trace:
                 why = f"{shown(line)} has no beginning or no figures"
                 raise FormatError(place, why, hint="lines before it are missing") from None
     if not reader.queries:
-        raise FormatError(WHERE, "no whole query in it", hint="the tracer ended before the query did")
+        raise FormatError(WHERE, "the output contains no complete query", hint="the tracer ended before the query did")
     return Trace(tuple(reader.queries), (*reader.unfinished, *reader.running.values()), cut)

@@ -231,7 +231,7 @@ def put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
     """Add what a line says. Raises FormatError for what another line has said already."""
     repeated = sorted(fields.keys() & found.keys())
     if repeated:
-        raise FormatError(where, f"{repeated[0]} is told twice", hint="give one report at a time, without checkpoints")
+        raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time, without checkpoints")
     fields.update(found)
 
 
@@ -244,8 +244,8 @@ def _check_whole(found: dict[str, Any], others: list[str]) -> None:
         return
     fatal = next(_fatal(others), None)
     if fatal:
-        raise FormatError(WHERE, f"it failed: {shown(fatal)}", hint="there is no report; mend the cause and run again")
-    raise FormatError(WHERE, f"no {missing[0]} in it", hint="the run was killed or the output is cut")
+        raise FormatError(WHERE, f"it failed: {shown(fatal)}", hint="there is no report; fix the cause and run again")
+    raise FormatError(WHERE, f"the output contains no {missing[0]}", hint="the run was killed or the output is cut")
 
 
 def _fatal(lines: list[str]) -> Iterator[str]:
@@ -258,7 +258,7 @@ def parse_sysbench_failure(raw: bytes) -> Failure:
     fatal = tuple(_fatal(lines))
     if not fatal or "SQL statistics:" in lines:
         raise FormatError(
-            WHERE, "it is not the output of a failed run", hint='expected lines that begin with "FATAL: "'
+            WHERE, "this is not the output of a failed run", hint='expected lines that begin with "FATAL: "'
         )
     return Failure(fatal)
 
@@ -275,13 +275,13 @@ def parse_sysbench_prepare(raw: bytes) -> Prepare:
     lines = [line.strip() for line in each_line(finished(raw), WHERE_PREPARE)]
     fatal = next(_fatal(lines), None)
     if fatal:
-        raise FormatError(WHERE_PREPARE, f"it failed: {shown(fatal)}", hint="mend the cause and prepare again")
+        raise FormatError(WHERE_PREPARE, f"it failed: {shown(fatal)}", hint="fix the cause and prepare again")
     rows = {match[2]: int(match[1]) for match in map(_INSERTING.fullmatch, lines) if match}
     indexed = {match[1] for match in map(_INDEXING.fullmatch, lines) if match}
     created = [match[1] for match in map(_CREATING.fullmatch, lines) if match]
     warehouses = sorted({int(match[1]) for match in map(_LOADING.fullmatch, lines) if match})
     if not created and not warehouses:
-        raise FormatError(WHERE_PREPARE, "no table was made", hint="give the output of sysbench ... prepare")
+        raise FormatError(WHERE_PREPARE, "no table was created", hint="give the output of sysbench ... prepare")
     version = next((match[1] for match in map(_VERSION.fullmatch, lines) if match), None)
     tables = tuple(Table(name, rows.get(name), name in indexed) for name in created)
     return Prepare(version, tables, tuple(warehouses), is_unfinished(raw))

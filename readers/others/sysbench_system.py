@@ -80,6 +80,6 @@ def parse_sysbench_system(raw: bytes) -> SystemRun:
             put(found, known.read(line, where), where)
     missing = [name for name in _REQUIRED if name not in found]
     if missing:
-        raise FormatError(WHERE, f"no {missing[0]} in it", hint="the run was killed or the output is cut")
+        raise FormatError(WHERE, f"the output contains no {missing[0]}", hint="the run was killed or the output is cut")
     test = "cpu" if "prime_limit" in found or "mib_per_s" not in found else "memory"
     return SystemRun(test=test, percentiles_ms=tuple(percentiles), **found)

@@ -40,7 +40,7 @@ def parse_strace(raw: bytes) -> tuple[Traced, ...]:
     """strace -c, with -w or without. One that saw no call prints nothing. Raises FormatError for anything else."""
     matches = _matches("strace", _STRACE, raw) if raw.strip() else []
     if raw.strip() and not _TOTAL.search(raw):
-        raise FormatError("strace", "the line of totals is missing", hint="the output is cut; give the whole output")
+        raise FormatError("strace", "the line of totals is missing", hint="the output is cut; give the complete output")
     return tuple(
         Traced(row["name"], int(row["calls"]), 1e9 * float(row["s"])) for row in matches if row["name"] != "total"
     )
@@ -64,7 +64,7 @@ def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
     """perf stat -x,: each event. Raises FormatError for one that could not be counted, and where there is none."""
     rows = _matches("perf stat", _STAT, raw)
     if not rows:
-        raise FormatError("perf stat", "no event is in it", hint="give the whole output")
+        raise FormatError("perf stat", "the output contains no event", hint="give the complete output")
     bad = next((row for row in rows if row["count"].startswith("<")), None)
     if bad:
         raise FormatError("perf stat", f"{bad['name']} was {bad['count'].strip('<>')}", hint="choose another event")
@@ -82,7 +82,7 @@ def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
         found.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])
     counted = {name: row for name, row in found.items() if "events" in row}
     if not counted:
-        raise FormatError("bpftrace", "@events is not in it", hint="count events in a map of that name")
+        raise FormatError("bpftrace", "the output contains no @events", hint="count events in a map with that name")
     return tuple(
         Traced(name, row["events"], float(row["ns"]) if "ns" in row else None) for name, row in counted.items()
     )
@@ -90,14 +90,14 @@ def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
 
 def _matches(tool: str, pattern: re.Pattern[str], raw: bytes) -> list[re.Match[str]]:
     if is_unfinished(raw):
-        raise FormatError(tool, "the last line has no end", hint="the output is cut; give the whole output")
+        raise FormatError(tool, "the last line has no end", hint="the output is cut; give the complete output")
     head, headed, found = _HEADS[tool], False, []
     for line in each_line(raw, tool):
         headed = headed or head in line
         match = pattern.fullmatch(line)
         found += [match] if match else []
     if not headed:
-        raise FormatError(tool, f"the heading {head!r} is not in it", hint="give the whole output")
+        raise FormatError(tool, f"the heading {head!r} is missing", hint="give the complete output")
     return found
 
 

@@ -108,10 +108,12 @@ def parse_aggregate(raw: bytes) -> AggregateLog:
         where, columns = f"{WHERE}, line {number}", columns or len(line.split(" "))
         intervals.append(_interval(line, columns, where))
         if len(intervals) > 1 and intervals[-1].start_s <= intervals[-2].start_s:
-            hint = "give the log of each thread as a file of its own"
+            hint = "give the log of each thread as a separate file"
             raise FormatError(where, f"{intervals[-1].start_s} follows {intervals[-2].start_s}", hint=hint)
     if not intervals:
-        raise FormatError(WHERE, "no interval in it", hint="give what pgbench -l --aggregate-interval wrote")
+        raise FormatError(
+            WHERE, "the log contains no interval", hint="give the output of pgbench -l --aggregate-interval"
+        )
     return AggregateLog(columns, tuple(intervals), cut=is_unfinished(raw))
 
 

@@ -18,7 +18,7 @@ from readers.text import check_text, shown
 
 WHERE = "pgbench log"
 LAG, RETRIES = "schedule lag in us", "retries"
-LAG_OR_RETRIES = f"{LAG} (-R) or {RETRIES} (--max-tries): the log does not tell"
+LAG_OR_RETRIES = f"{LAG} (-R) or {RETRIES} (--max-tries): the log does not distinguish them"
 
 _LINE = re.compile(
     rb"([0-9]{1,9}) ([0-9]{1,18}) (?:([0-9]{1,18})|(skipped|failed|serialization|deadlock)) ([0-9]{1,9}) "
@@ -92,7 +92,7 @@ class _Sums:
         self.transactions += 1
         if one.number < self.clients.get(one.client, 0):
             where = f"{WHERE}, transaction {self.transactions}"
-            raise FormatError(where, f"client {one.client} begins again", hint="give the log of one run at a time")
+            raise FormatError(where, f"client {one.client} starts again", hint="give the log of one run at a time")
         self.clients[one.client] = one.number
         self.scripts.add(one.script)
         for place, value in enumerate(one.extra):
@@ -114,7 +114,7 @@ def parse_log(raw: bytes) -> Log:
             raise FormatError(where, f"{last.columns} columns after {first.columns}", hint="give one log at a time")
         sums.add(last)
     if first is None or last is None:
-        raise FormatError(WHERE, "no transaction in it", hint="give what pgbench -l wrote")
+        raise FormatError(WHERE, "the log contains no transaction", hint="give the output of pgbench -l")
     return Log(
         transactions=sums.transactions,
         words=tuple(sorted(sums.words.items())),

@@ -150,7 +150,7 @@ def parse_init(raw: bytes) -> Init:
         line, where = line.strip(), f"{WHERE_INIT}, line {number}"
         row = _TUPLES.fullmatch(line)
         if (row and last and int(row["rows_done"]) <= int(last["rows_done"])) or (total and rule_for(line, (_DONE,))):
-            raise FormatError(where, f"{shown(line)} begins again", hint="give one initialisation at a time")
+            raise FormatError(where, f"{shown(line)} starts again", hint="give one initialisation at a time")
         if row:
             last, rows = row, rows + 1
         elif rule_for(line, (_DONE,)):
@@ -158,7 +158,9 @@ def parse_init(raw: bytes) -> Init:
         began |= line.startswith(_OPENINGS)
         ended |= line == "done."
     if not last and not total and not began:
-        raise FormatError(WHERE_INIT, "no step of an initialisation in it", hint="give the stderr of pgbench -i")
+        raise FormatError(
+            WHERE_INIT, "the output contains no step of an initialisation", hint="give the stderr of pgbench -i"
+        )
     total_s, steps_s = total or (None, ())
     figures = _rows(last) if last else {}
     done = bool(total) or ended

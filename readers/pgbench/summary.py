@@ -276,7 +276,9 @@ class _Reader:
         found = rule_for(line, _SCRIPT)
         if found is None or not self.scripts:
             raise FormatError(
-                where, f"cannot place {shown(line)}", hint="it belongs to a script, and none is named above it"
+                where,
+                f"{shown(line)} has no place in the report",
+                hint="it belongs to a script, but no script is named above it",
             )
         self.columns = None
         _put(self.scripts[-1], found.read(line, where), where)
@@ -308,7 +310,7 @@ class _Reader:
 def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
     repeated = sorted(fields.keys() & found.keys())
     if repeated:
-        raise FormatError(where, f"{repeated[0]} is told twice", hint="give one report at a time")
+        raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time")
     fields.update(found)
 
 
@@ -334,7 +336,9 @@ def _check_head(head: dict[str, Any]) -> None:
     required = ("transaction_type", "query_mode", "clients", "threads", "transactions")
     missing = [name for name in required if name not in head]
     if missing:
-        raise FormatError(WHERE, f"no {missing[0].replace('_', ' ')} in it", hint="it is not a whole report of pgbench")
+        raise FormatError(
+            WHERE, f"the output contains no {missing[0].replace('_', ' ')}", hint="it is not a complete pgbench report"
+        )
 
 
 def _check_scripts(reader: _Reader) -> None:
@@ -375,9 +379,9 @@ def _rates(reader: _Reader) -> dict[str, Any]:
     if rates.keys() == {INCLUDING, EXCLUDING}:
         return {"tps": rates[EXCLUDING], "tps_definition": EXCLUDING, "tps_including": rates[INCLUDING]}
     if not rates and reader.head["transactions"] == 0:
-        raise FormatError(WHERE, "no transaction was processed, hence no tps", hint="see stderr for the reason")
+        raise FormatError(WHERE, "no transaction was processed, so there is no tps", hint="see stderr for the reason")
     if not rates:
         raise FormatError(WHERE, "no tps line", hint="the run was killed or the output is cut")
     raise FormatError(
-        WHERE, f"the tps lines are not those of one report: {', '.join(rates)}", hint="the output is cut or edited"
+        WHERE, f"the tps lines belong to different reports: {', '.join(rates)}", hint="the output is cut or edited"
     )

@@ -69,7 +69,9 @@ class _Reader:
         name, methods = self._table(place, line)
         rate, starred = _rate(name, line.split(), place, line)
         if rate.method not in methods or rate.method in (one.method for one in self.rates if one.table == name):
-            raise FormatError(place, f"{rate.method} has no place in table {name}", hint="tables are missing or edited")
+            raise FormatError(
+                place, f"{rate.method} does not belong in table {name}", hint="tables are missing or edited"
+            )
         self.rates.append(rate)
         self.footnote |= starred
         self.begun = True
@@ -82,7 +84,7 @@ class _Reader:
 
     def _table(self, place: str, line: str) -> tuple[str, tuple[str, ...]]:
         if self.number >= len(TABLES):
-            raise FormatError(place, "there are more tables than one report has", hint="give one report at a time")
+            raise FormatError(place, "the output has more tables than one report", hint="give one report at a time")
         return list(TABLES.items())[self.number]
 
 
@@ -116,7 +118,7 @@ def parse_pg_test_fsync(raw: bytes) -> Report:
     for place, line in whole_lines(raw, WHERE)[0]:
         reader.line(line, place)
     if not reader.rates:
-        raise FormatError(WHERE, "no table of it is there", hint="give the stdout of pg_test_fsync")
+        raise FormatError(WHERE, "the output contains none of its tables", hint="give the output of pg_test_fsync")
     return Report(
         seconds_per_test=_seconds(reader.head),
         o_direct=any(name in line for line in reader.head for name in ("O_DIRECT", "F_NOCACHE")),

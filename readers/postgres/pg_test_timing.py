@@ -121,7 +121,7 @@ class _Reader:
         named = _SOURCE.fullmatch(line)
         if loop:
             if any(one.source == self.source for one in self.sections):
-                raise FormatError(place, "a clock is told twice", hint="give one report at a time")
+                raise FormatError(place, "a clock appears twice", hint="give one report at a time")
             self.sections.append(_Section(self.source, float(f"{loop['whole']}.{loop['cents']}")))
             self.source = None
         elif named:
@@ -144,7 +144,9 @@ def parse_pg_test_timing(raw: bytes) -> Report:
         reader.line(line, place)
     missing = ["the last line"] * cut
     if not reader.sections:
-        raise FormatError(WHERE, "no loop time in it", hint="it ends early when the clock went back; see its stderr")
+        raise FormatError(
+            WHERE, "the output contains no loop time", hint="it ends early if the clock went back; see its stderr"
+        )
     missing += [f"histogram of {one.source or 'the clock'}" for one in reader.sections if not one.whole()]
     return Report(
         seconds=reader.seconds,

@@ -48,8 +48,8 @@ def test_at_boot_a_dead_run_s_files_go_back_and_the_guard_seals_it(
     with pytest.raises(SystemExit) as ended:
         console.guard(cut.spool.root, "test")
 
-    assert early == (False, False, f"run {RUN}\n  {cut.file} is absent again\n")
-    assert (ended.value.code, capsys.readouterr().out) == (0, f"run {RUN}: the host is as it was\n")
+    assert early == (False, False, f"run {RUN}\n  {cut.file} is restored to absent\n")
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"run {RUN}: the host is restored\n")
     assert (cut.job.manifest or {})["outcome"] == "interrupted"
 
 
@@ -65,7 +65,7 @@ def test_nobody_s_hand_puts_back_what_a_live_run_has_put(tmp_path: Path) -> None
     cut = Cut(tmp_path, "RUNNING")
     lock = cut.spool.lock_host()
 
-    with pytest.raises(SystemExit, match="a run is alive"):
+    with pytest.raises(SystemExit, match="a run is active"):
         console.boot(cut.spool.root, "test")
 
     assert lock is not None and cut.file.exists()
@@ -77,7 +77,7 @@ def test_a_file_that_somebody_else_changed_is_told_and_left(tmp_path: Path, caps
 
     console.boot(cut.spool.root, "test")
 
-    assert f"left {cut.file} alone: somebody else made it theirs" in capsys.readouterr().out
+    assert f"left {cut.file} unchanged: another user or program set it to theirs" in capsys.readouterr().out
     assert cut.file.read_text() == "theirs"
 
 
@@ -94,8 +94,8 @@ def test_what_cannot_be_put_back_is_said_and_ends_with_status_1(
     console.status(cut.spool.root, "test")
 
     said = capsys.readouterr().out
-    assert ended.value.code == 1 and "NOT as it was" in said
-    assert f"run {RUN} SEALED restart interrupted, the host is NOT as it was" in said
+    assert ended.value.code == 1 and "the host is NOT restored" in said
+    assert f"run {RUN} SEALED restart interrupted, the host is NOT restored" in said
 
 
 def test_units_are_refused_in_words_where_there_is_no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_a_run_that_writes_has_a_copy_that_goes_with_it(cluster: Cluster) -> Non
     events = cluster.run(pgbench(scale=1), WRITES, READS)
 
     used = last(events)["used"]
-    assert (used["means"], used["wrote"]) == ("copy", True) and "are copied" in used["reason"]
+    assert (used["means"], used["wrote"]) == ("copy", True) and "faster than creating the data" in used["reason"]
     assert made(cluster.run(pgbench(scale=1), READS)) == []
     environments = {data["env"]["PGDATABASE"] for data in of(events, "command", purpose="measure")}
     assert environments == {f"ds_{next(iter(cluster.shelf))[:12]}_work"}
@@ -185,7 +185,7 @@ def test_data_for_which_there_is_no_room_name_what_they_need_and_what_is_free(cl
     events = cluster.run(pgbench(scale=1_000_000), outcome="failed")
 
     error = of(events, "outcome")[0]["error"]
-    assert "needs about 15750.0 GB, and" in error["message"] and "are free in" in error["message"]
+    assert "needs about 15750.0 GB, but" in error["message"] and "GB free" in error["message"]
     assert error["blame"] == "host" and error["need_bytes"] > error["free_bytes"]
 
 

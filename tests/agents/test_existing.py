@@ -239,10 +239,10 @@ def test_an_account_of_its_own_is_let_in_by_peer_and_runs_the_load(
 def test_a_restart_needs_consent(theirs: Theirs, run: Any) -> None:
     before, pid = theirs.start().snapshot(), theirs.postmaster()
 
-    assert "consent to restart PostgreSQL, for shared_buffers" in outcome(
+    assert "permission to restart PostgreSQL, because shared_buffers" in outcome(
         run(theirs.target(), {"postgresql": {"shared_buffers": "32MB"}})
     )
-    with pytest.raises(Refused, match="consent to restart PostgreSQL, for cpu_affinity"):
+    with pytest.raises(Refused, match="permission to restart PostgreSQL, because cpu_affinity"):
         run(theirs.target(), {"cpu_affinity": {"server": "0"}})
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 
@@ -257,8 +257,8 @@ def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_all
         assert outcome(allowed) == "ok" and shop.poll() is None
         warnings = [log["message"] for log in of(allowed, "log", level="warning")]
         assert [words.partition(":")[0] for words in warnings[:2]] == [
-            "clients that are not ours are disturbed, as allowed",
-            "clients that are not ours disturbed step measure",
+            "other clients are disturbed, as allowed",
+            "other clients disturbed step measure",
         ]
     finally:
         shop.kill()
@@ -291,14 +291,14 @@ def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) ->
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda t: t.include.write_text("work_mem = 1MB\n"), "is not ours"),
-        (lambda t: t.include.symlink_to("/etc/hostname"), "is not ours"),
+        (lambda t: t.include.write_text("work_mem = 1MB\n"), "did not create"),
+        (lambda t: t.include.symlink_to("/etc/hostname"), "did not create"),
         (lambda t: t.sql("create database proving_ground"), "has a database proving_ground already"),
         (lambda t: t.sql('create role "proving-load"'), "has a role proving-load already"),
         (lambda t: t.sql("alter system set work_mem = '3MB'"), "was changed after"),
         (
             lambda t: (t.sql("alter system set max_connections = 30"), t.sql("select pg_reload_conf()")),
-            "waits for a restart",
+            "needs a restart to take effect",
         ),
     ],
     ids=["another file", "a link", "a database", "a role", "an edit without reload", "a pending restart"],
@@ -319,7 +319,7 @@ def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, wor
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"port": 5498}, "5499, where it listens now"),
+        ({"port": 5498}, "5499, its current port"),
         ({"os_user": "daemon"}, "who owns"),
         ({"bin_dir": "the other"}, "not 15"),
         ({"unit": "postgresql@15-main.service"}, "target.unit"),

@@ -140,7 +140,7 @@ def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage
     ended, error, _ = outcome(agent, order(**small(f"filename={theirs}")))
 
     assert (ended, error["blame"]) == ("failed", "plan")
-    assert "exists already" in error["message"] and theirs.read_text() == "precious"
+    assert "itself, which destroys its contents" in error["message"] and theirs.read_text() == "precious"
 
 
 @pytest.mark.fast
@@ -297,7 +297,7 @@ def test_the_content_of_a_loop_device_is_not_written(
 
     ended, error, _ = outcome(agent, order(("file", image), filename=str(image), rw="write", size="1m"))
 
-    assert ended == "failed" and f"{os.path.basename(device)} shows what is in it" in error["message"]
+    assert ended == "failed" and f"{os.path.basename(device)} shows its contents" in error["message"]
 
 
 def test_a_line_that_is_written_over_is_read_before_the_next_one_begins(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_what_the_server_takes_passes(postgres: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "accepted", "hint"),
     [
-        ("work_mme", "1MB", "parameters that the PostgreSQL in", "did you mean work_mem"),
+        ("work_mme", "1MB", "parameters of the PostgreSQL in", "did you mean work_mem"),
         ("work_mem", "1kB", "outside the valid range", ""),
         ("work_mem", "4XB", 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB"', ""),
         ("wal_level", "most", "Available values: minimal, replica, logical", ""),

@@ -48,7 +48,7 @@ def test_a_file_that_the_device_lacks_is_not_in_effect() -> None:
     setting, system = SETTINGS["block_device"], FakeSystem({"/sys/block/sda/queue/nomerges": "0"})
     plan = Plan(writes=[Write("/sys/block/sda/queue/wbt_lat_usec", "0")])
 
-    with pytest.raises(NotApplied, match="no such file on this kernel"):
+    with pytest.raises(NotApplied, match="this kernel has no such file"):
         setting.resolve(Scene(system=system, facts={}), plan, {"sda": {"wbt_lat_usec": 0}})
 
 

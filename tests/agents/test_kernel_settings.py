@@ -223,7 +223,10 @@ def test_a_directory_on_no_device_is_told(agent: Connection) -> None:
 
     (outcome,) = of(agent.events(agent.submit(spec_in(wanted, Path("/dev/shm")))), "outcome")
 
-    assert outcome["outcome"] == "not_in_effect" and "name the device instead" in outcome["error"]["hint"]
+    assert (
+        outcome["outcome"] == "not_in_effect"
+        and "use the name of the device instead of data" in outcome["error"]["hint"]
+    )
 
 
 @pytest.mark.needs("root")

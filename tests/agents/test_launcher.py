@@ -224,7 +224,7 @@ def test_a_policy_that_cannot_be_understood_allows_nothing(
     installed.run("install", stdin=signer.parcel(program.read_bytes(), 5))
     installed.narrow(forbid=["rebooot"], spool=str(root / "spool"))
 
-    assert "cannot be understood" in str(greet(installed, program, root / "spool")["words"])
+    assert "cannot be read" in str(greet(installed, program, root / "spool")["words"])
 
 
 def test_root_uses_no_spool_that_another_account_can_change(root: Path, program: Path) -> None:

@@ -94,5 +94,5 @@ class TestAccount:
         monkeypatch.setenv("PROVING_AGENT_LAUNCHER", "/usr/local/sbin/proving-agent")
         place.chmod(0o700)
 
-        with pytest.raises(HostFailure, match="no account but root can run PostgreSQL here"):
+        with pytest.raises(HostFailure, match="only root can run PostgreSQL here, and the launcher does"):
             choose_account(System(), "", str(place), str(place))

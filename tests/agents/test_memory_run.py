@@ -173,7 +173,7 @@ def test_a_weight_is_written_and_put_back_unless_the_kernel_could_not_choose_aga
     before = (facts["numa"].get("weights"), system.text(mode))
     at = Scene(system=system, facts=facts)
     if not before[0]:
-        with pytest.raises(Unplannable, match=r"weights came with Linux 6\.9"):
+        with pytest.raises(Unplannable, match=r"weights need Linux 6\.9"):
             setting.plan(facts, wanted)
         return
     try:

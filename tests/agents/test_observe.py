@@ -146,7 +146,7 @@ def test_a_collector_that_cannot_connect_gives_up_and_leaves_nothing(monkeypatch
 def test_postgresql_9_is_too_old() -> None:
     cluster: Any = SimpleNamespace(major=9, version="9.6.24")
 
-    with pytest.raises(NotAvailable, match=r"9\.6\.24 tells too little; 10 or later does"):
+    with pytest.raises(NotAvailable, match=r"9\.6\.24 has too few statistics views; 10 or later is needed"):
         PostgreSQL(System(), Subject(Path("/"), cluster, 1, lambda argv, purpose: silent_child("true"))).start()
 
 

@@ -78,8 +78,8 @@ def test_a_running_server_tells_what_is_in_effect_and_where_that_comes_from(agen
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"running": False}, "does not run"),
-        ({"bin_dir": ""}, "not of a PostgreSQL 10 or later that is known here"),
+        ({"running": False}, "is not running"),
+        ({"bin_dir": ""}, "no installed PostgreSQL 10 or later matches"),
         ({"owner": "daemon"}, "who owns"),
     ],
 )

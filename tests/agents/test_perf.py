@@ -97,7 +97,7 @@ def test_a_perf_that_does_not_count_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     perf, child = begun(monkeypatch, "exec sleep 60")
     monkeypatch.setattr("agents.collectors.perf.START_S", 0.1)
 
-    with pytest.raises(NotAvailable, match="did not begin to count"):
+    with pytest.raises(NotAvailable, match="perf did not start counting within"):
         perf.start()
 
     assert child.popen.poll() is not None

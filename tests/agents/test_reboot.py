@@ -114,7 +114,7 @@ def test_while_the_host_goes_down_a_contact_waits(host: Host) -> None:
     refusal = host.agent.answer({"id": 1, "verb": "submit", "args": other})
 
     assert hello["busy"] == RUN and host.states()[-1] == "REBOOTING" and host.knob.read_text() == "on"
-    assert "restarts this host" in refusal["error"]["message"]
+    assert "is restarting this host or starting" in refusal["error"]["message"]
 
 
 def test_a_host_that_does_not_go_down_is_put_back(host: Host) -> None:

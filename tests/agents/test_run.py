@@ -90,9 +90,9 @@ def test_the_same_uuid_again_answers_and_another_spec_is_refused(agent: Connecti
     run = agent.submit(spec(time_s=1))
 
     assert agent.submit(spec(time_s=1), run=run) == run
-    with pytest.raises(Refused, match="submitted before with another spec"):
+    with pytest.raises(Refused, match="was already submitted with another spec"):
         agent.submit(spec(time_s=2), run=run)
-    with pytest.raises(Refused, match=f"run {run} is under way"):
+    with pytest.raises(Refused, match=f"run {run} is active"):
         agent.submit(spec(time_s=1))
     agent.submit(spec(time_s=1), run=run, epoch=5)
     agent.events(run)
@@ -148,7 +148,7 @@ def test_guard_restores_without_any_server(connect: Connect, spec: Spec, program
     argv = [sys.executable, "-I", str(program), "guard", "--spool", str(tmp_path / "spool")]
     shown = subprocess.run(argv, capture_output=True, timeout=30, check=True)
 
-    assert f"run {run}: the host is as it was" in shown.stdout.decode()
+    assert f"run {run}: the host is restored" in shown.stdout.decode()
     assert "ended postgres" in shown.stdout.decode()
     assert agent.call("status", run=run)["outcome"] == "interrupted"
 

@@ -63,7 +63,7 @@ def test_two_settings_cannot_set_one_parameter() -> None:
     original = SETTINGS["huge_pages"]
     SETTINGS["huge_pages"] = Second()
     try:
-        with pytest.raises(Unplannable, match="huge_pages sets it already"):
+        with pytest.raises(Unplannable, match="huge_pages already sets it"):
             plan_settings(FACTS, {"postgresql": {"work_mem": "2MB"}, "huge_pages": {"use": "off"}})
     finally:
         SETTINGS["huge_pages"] = original
@@ -99,14 +99,14 @@ def test_a_tracer_may_be_where_postgresql_is() -> None:
     plan = SETTINGS["cpu_affinity"].plan(FACTS, {"server": "2", "tracer": "server"})
 
     assert plan.tracer_prefix == plan.server_prefix == ["taskset", "-c", "2"]
-    with pytest.raises(Unplannable, match="as PostgreSQL is not given any"):
+    with pytest.raises(Unplannable, match="a list of CPUs, because PostgreSQL has none"):
         SETTINGS["cpu_affinity"].plan(FACTS, {"tracer": "server"})
 
 
 def test_relations_are_loaded_only_where_there_is_a_server() -> None:
     check_spec(FACTS, run({"cache": {"state": "cold"}}))
 
-    with pytest.raises(Unplannable, match="a target, for it acts on PostgreSQL"):
+    with pytest.raises(Unplannable, match="a target, because it applies to PostgreSQL"):
         check_spec(FACTS, run({"cache": {"state": "warm"}}))
 
 

@@ -199,7 +199,7 @@ def test_a_server_before_12_is_refused_for_the_data_set_and_the_load() -> None:
 
 @pytest.mark.parametrize("dataset", [None, {"kind": "pgbench", "options": {}}])
 def test_another_data_set_is_refused(tpcc: Make, dataset: dict[str, Any] | None) -> None:
-    with pytest.raises(Unplannable, match=r"dataset\.kind.*accepted: tpcc: step measure works on its tables"):
+    with pytest.raises(Unplannable, match=r"dataset\.kind.*accepted: tpcc: step measure uses its tables"):
         check_data({**tpcc(), "dataset": dataset})
 
 

@@ -32,22 +32,22 @@ def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any
     ("variable", "value", "rule"),
     [
         ("PROVING_SECRET_KEY", "# python3 -c 'import secrets; print(secrets.token_urlsafe(50))'", "begins with #"),
-        ("PROVING_SECRET_KEY", "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'", "holds blanks"),
+        ("PROVING_SECRET_KEY", "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'", "contains whitespace"),
         ("PROVING_SECRET_KEY", "django-insecure-" + STRONG, "is an example"),
         ("PROVING_SECRET_KEY", STRONG[:20], "is too weak"),
         ("PROVING_SSH_KEYS", "# python3 -c 'import base64'", "begins with #"),
         ("PROVING_SSH_KEYS", "new,old", "key 1 of PROVING_SSH_KEYS is an example"),
         ("PROVING_SSH_KEYS", f"{KEY},{KEY[:-2]}", "key 2 of PROVING_SSH_KEYS is not a Fernet key"),
         ("PROVING_METRICS_TOKEN", "THE_TOKEN", "is an example"),
-        ("PROVING_METRICS_TOKEN", "a token", "holds blanks"),
+        ("PROVING_METRICS_TOKEN", "a token", "contains whitespace"),
         ("PROVING_DATABASE_PASSWORD", "# letters and digits", "begins with #"),
         ("PROVING_DATABASE_URL", "postgres://proving:secret@db:5432/proving", "the password in PROVING_DATABASE_URL"),
-        ("PROVING_DATABASE_URL", "postgres://proving:# letters@db:5432/proving", "holds blanks"),
+        ("PROVING_DATABASE_URL", "postgres://proving:# letters@db:5432/proving", "contains whitespace"),
         ("PROVING_DATABASE_URL", "mysql://db/proving", "begins with none of postgres://"),
         ("PROVING_BROKER_URL", "amqp://db", "begins with none of redis://"),
-        ("PROVING_CACHE_URL", "redis://:#likewise@redis:6379/9", "holds a #"),
+        ("PROVING_CACHE_URL", "redis://:#likewise@redis:6379/9", "contains a #, which ends a URL: write it as %23"),
         ("PROVING_EMAIL_URL", "smtp+tls://user:changeme@mail.example.org:587", "the password in PROVING_EMAIL_URL"),
-        ("PROVING_CA_BUNDLE", "/nowhere/ca.pem", "holds no CA certificates"),
+        ("PROVING_CA_BUNDLE", "/nowhere/ca.pem", "which contains no CA certificates"),
     ],
 )
 def test_a_value_that_is_no_secret_stops_the_start_and_is_not_printed(
@@ -107,9 +107,11 @@ def test_a_variable_and_its_file_are_not_both_given(monkeypatch: pytest.MonkeyPa
 
 
 def test_two_passwords_for_one_store_are_refused() -> None:
-    with pytest.raises(ImproperlyConfigured, match="PROVING_DATABASE_PASSWORD is set and PROVING_DATABASE_URL holds"):
+    with pytest.raises(
+        ImproperlyConfigured, match="PROVING_DATABASE_PASSWORD is set and PROVING_DATABASE_URL contains"
+    ):
         stores.database("postgres://proving:one@db/proving", "two", "", "test")
-    with pytest.raises(ImproperlyConfigured, match="PROVING_REDIS_PASSWORD is set and PROVING_CACHE_URL holds"):
+    with pytest.raises(ImproperlyConfigured, match="PROVING_REDIS_PASSWORD is set and PROVING_CACHE_URL contains"):
         stores.redis_url("PROVING_CACHE_URL", "redis://:one@redis/9", "two", "")
 
 

@@ -96,7 +96,7 @@ def test_without_redis_requests_are_answered_and_counted_later(
         latencies.sender.send()
 
     assert statuses == [200, 200] and nothing == {}
-    assert "kept until the cache answers" in caplog.text
+    assert "durations of requests are buffered until the cache answers:" in caplog.text
     assert told()[f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}'] == 2
 
 

@@ -30,7 +30,7 @@ def test_a_page_says_so_in_words(browser: Client) -> None:
     answer = browser.post(reverse("recipe_add"), {"yaml": "x" * 2000})
 
     assert answer.status_code == 413
-    assert "at most 1000 are taken here" in answer.content.decode()
+    assert "at most 1000 are accepted" in answer.content.decode()
 
 
 def test_the_api_says_so_as_a_problem(browser: Client) -> None:

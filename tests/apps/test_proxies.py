@@ -80,11 +80,11 @@ def test_a_refused_scrape_is_told_its_address_and_what_to_do(db: None) -> None:
     said = Client(REMOTE_ADDR=PROXY).get("/metrics").content.decode()
 
     assert said == (
-        f"{PROXY} is not this machine, as the server sees it: set PROVING_METRICS_TOKEN and send it as"
+        f"{PROXY}, as seen by the server, is not this machine: set PROVING_METRICS_TOKEN and send it as"
         " Authorization: Bearer TOKEN\n"
     )
 
 
 def test_what_is_no_network_is_named() -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"PROVING_TRUSTED_PROXIES holds 'nginx': give networks such as"):
+    with pytest.raises(ImproperlyConfigured, match=r"PROVING_TRUSTED_PROXIES contains 'nginx': use networks such as"):
         networks("PROVING_TRUSTED_PROXIES", ["10.0.0.0/8", "nginx"])

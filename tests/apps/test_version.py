@@ -67,7 +67,7 @@ def test_a_program_that_does_not_fit_is_told_so_before_anything_is_done(admin: U
     told = answer.json()
     number = client.removeprefix("proving/")
     assert answer.status_code == 426
-    assert told["title"] == f"proving {number} does not fit this server, which is version 0.2.0"
+    assert told["title"] == f"proving {number} is not compatible with this server, version 0.2.0"
     assert told["hint"] == "install proving 0.2, the version of the server"
 
 

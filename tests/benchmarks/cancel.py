@@ -112,7 +112,7 @@ def _marked(run: str) -> list[str]:
 
 def report(kind: str, times: list[Cancelled]) -> str:
     lines = [f"{kind}, cancelled {len(times)} times, nothing left behind; seconds from the click"]
-    for name, words in (("noticed", "the work stops"), ("restored", "the host is as it was"), ("told", "run ended")):
+    for name, words in (("noticed", "the work stops"), ("restored", "the host is restored"), ("told", "run ended")):
         p50, p99, most = np.percentile([getattr(each, name) for each in times], [50, 99, 100])
         lines.append(f"  until {words:<22} p50 {p50:.2f}, p99 {p99:.2f}, max {most:.2f}")
     return "\n".join(lines)

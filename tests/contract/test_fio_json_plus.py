@@ -67,7 +67,7 @@ def test_a_percentile_is_the_first_bin_that_reaches_the_share() -> None:
 
 @pytest.mark.parametrize("percentage", [0, -1, 100.1, float("nan")])
 def test_there_is_no_percentile_outside_of_0_to_100(percentage: float) -> None:
-    with pytest.raises(ValueError, match="over 0, and 100 at most"):
+    with pytest.raises(ValueError, match="it must be above 0 and at most 100"):
         Histogram(((10, 1),)).percentile(percentage)
 
 

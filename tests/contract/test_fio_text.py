@@ -193,5 +193,5 @@ def test_two_runs_in_one_file_are_refused() -> None:
     "name", ["fio-3.33-err_notdir.txt", "fio-3.33-err_permission.txt", "fio-3.33-err_no_jobfile.txt"]
 )
 def test_an_output_without_a_job_is_refused(name: str) -> None:
-    with pytest.raises(FormatError, match="no job's report"):
+    with pytest.raises(FormatError, match="the output contains no report of a job"):
         parse_fio_text((SAMPLES / name).read_bytes())

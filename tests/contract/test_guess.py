@@ -46,18 +46,18 @@ def test_a_sample_of_guessed_kind_becomes_json(name: str) -> None:
 def test_two_outputs_in_one_file_are_not_guessed() -> None:
     both = (SAMPLES / "pgbench-15-tpcb_r.out").read_bytes() + (SAMPLES / "sysbench-oltp_read_only.out").read_bytes()
 
-    with pytest.raises(FormatError, match="it may be pgbench or sysbench"):
+    with pytest.raises(FormatError, match="the output may be pgbench or sysbench"):
         guess(both)
 
 
 @pytest.mark.parametrize("raw", [b"", b" \r\n\t\n", b"\xef\xbb\xbf\n"])
 def test_an_empty_output_is_called_empty(raw: bytes) -> None:
-    with pytest.raises(FormatError, match="it is empty"):
+    with pytest.raises(FormatError, match="the file is empty"):
         guess(raw)
 
 
 def test_a_kind_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(FormatError, match="no such kind"):
+    with pytest.raises(FormatError, match="this kind of output is unknown"):
         read(b"x", "tea leaves")
 
 

@@ -186,7 +186,7 @@ def test_lists_of_cpus_are_the_kernel_s() -> None:
     assert cpu_list("0-2,4") == (0, 1, 2, 4)
     assert cpu_list("") == ()
     for wrong in ("0-", "a", "0,,1", "0-999999,0-999999"):
-        with pytest.raises(FormatError, match="no list of CPUs"):
+        with pytest.raises(FormatError, match="is not a list of CPUs"):
             cpu_list(wrong)
 
 
@@ -195,7 +195,7 @@ def test_cpuinfo_tells_sockets_only_when_every_cpu_does() -> None:
 
     assert parse_cpuinfo(both).sockets == {0: (1,), 1: (0,)}
     assert parse_cpuinfo(both + b"\nprocessor : 2\n").sockets is None
-    with pytest.raises(FormatError, match="told twice"):
+    with pytest.raises(FormatError, match="a processor appears twice"):
         parse_cpuinfo(both + both)
     with pytest.raises(FormatError, match="no processor"):
         parse_cpuinfo(b"CPU implementer : 0x41\n")
@@ -255,11 +255,11 @@ def test_a_query_that_begins_anew_before_its_end_was_unfinished() -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (START, "no whole query"),
+        (START, "the output contains no complete query"),
         (f"7**1**2\n{DONE}", "has no beginning"),
         (f"{START}{DONE}", "no figures"),
         (f"{START}7**1\n{DONE}", "line 2: cannot read"),
-        (f"{START}7**1**2\n{DONE.strip()}", "no whole query"),
+        (f"{START}7**1**2\n{DONE.strip()}", "the output contains no complete query"),
     ],
 )
 def test_a_trace_without_its_lines_is_refused(raw: str, why: str) -> None:

@@ -22,13 +22,13 @@ def test_what_matches_last_counts() -> None:
 def test_an_expression_that_finds_no_end_is_ended() -> None:
     began = time.monotonic()
 
-    with pytest.raises(FormatError, match="found no end within 1 s"):
+    with pytest.raises(FormatError, match="did not finish within 1 s"):
         last_matches([r"(?P<x>(a+)+)$"], b"a" * 60 + b"b", limit_s=1.0)
 
     assert time.monotonic() - began < 30
 
 
-@pytest.mark.parametrize(("printed", "said"), [(b"y 1", "x is not in the output"), (b"x nan", "is no number")])
+@pytest.mark.parametrize(("printed", "said"), [(b"y 1", "x is not in the output"), (b"x nan", "is not a number")])
 def test_a_figure_that_is_not_there_is_no_measurement(printed: bytes, said: str) -> None:
     with pytest.raises(FormatError, match=said):
         measure("command", {"stdout": printed}, {"program": "p", "patterns": r"x (?P<x>\S+)", "figures": FIGURE})

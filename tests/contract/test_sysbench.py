@@ -73,7 +73,7 @@ def test_a_report_that_is_cut_before_its_figures_end_is_refused(mark: bytes) -> 
 
 
 def test_two_reports_are_refused() -> None:
-    with pytest.raises(FormatError, match="told twice"):
+    with pytest.raises(FormatError, match="appears twice"):
         parse_sysbench(report() * 2)
 
 

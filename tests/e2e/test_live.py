@@ -103,7 +103,7 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
 
     web.stop()
     clock = page.locator("[data-live-clock]")
-    expect(clock).to_contain_text("connection lost, trying again", timeout=6000)
+    expect(clock).to_contain_text("connection lost, reconnecting", timeout=6000)
     expect(clock).to_have_class("clock stale")
     shot(page, "live-lost")
 

@@ -20,7 +20,7 @@ def test_a_disk_without_room_is_named_without_a_traceback(
 
     assert program.main(["up"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: cannot write /srv/var/secrets.json: No space left on device; make room there")
+    assert said.startswith("error: cannot write /srv/var/secrets.json: No space left on device; free some space there")
 
 
 def test_another_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

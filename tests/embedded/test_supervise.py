@@ -90,7 +90,7 @@ def test_a_service_that_may_be_restarted_comes_back(state: Path, capsys: pytest.
         assert gone(first)
         supervisor.check()
         assert supervisor.pid("web") != first
-        assert "web ended with status -9; starting it again" in capsys.readouterr().err
+        assert "web ended with status -9; restarting it" in capsys.readouterr().err
 
 
 def test_a_store_that_ended_stops_the_stack(state: Path) -> None:

@@ -132,7 +132,7 @@ def test_another_host_key_is_refused_and_the_run_goes_on_with_the_right_one(
         for _ in range(times):
             struck.append(start(host, admin))
             with at(chance.uniform(0, 2), lambda: swap(proxy, stranger.port)):
-                campaigns.drive(lambda: "host key is not the one" in reason(host))
+                campaigns.drive(lambda: "its host key differs from the approved one" in reason(host))
             swap(proxy, server.port)
             campaigns.finish(struck[-1])
         assert list(stranger.home.iterdir()) == []

@@ -107,7 +107,7 @@ def test_a_run_whose_events_are_rotten_fails_and_holds_nobody_up(
     campaigns.finish(run.campaign)
 
     run.refresh_from_db()
-    assert run.outcome == "failed" and "are whole" in run.error["message"], run.error
+    assert run.outcome == "failed" and "are complete" in run.error["message"], run.error
 
 
 @pytest.mark.django_db(transaction=True)

@@ -93,7 +93,7 @@ def test_a_host_is_restored_after_the_agent_died_on_its_full_disk(here: Field, l
         later.call("ack", run=run, manifest=later.manifest(run)[1])
         later.call("purge", run=run)
         fill(ballast)
-        with pytest.raises(Refused, match="no room for its reserve"):
+        with pytest.raises(Refused, match="has no space for its reserve of"):
             here.connect().submit(here.idle(seconds=1))
         ballast.unlink()
 

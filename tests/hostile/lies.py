@@ -97,7 +97,7 @@ class Lie:
     tell: Callable[[Any], Any]
 
 
-def event(kind: str, data: Any, ends: str = FAILS, says: str = "5 events were told, and 4 are whole") -> Lie:
+def event(kind: str, data: Any, ends: str = FAILS, says: str = "only 4 of 5 events are complete") -> Lie:
     """One more event of this kind, which is lost: so the run fails."""
     return Lie(f"event {kind}", str(data)[:60], ends, says, lambda records: [*records, {"kind": kind, "data": data}])
 
@@ -120,8 +120,8 @@ def raw(name: str, says: str, data: bytes) -> Lie:
     return Lie("bytes", name, FAILS, says, lambda events: events + data)
 
 
-LOST = "are whole"
-RULES = "breaks the rules"
+LOST = "are complete"
+RULES = "invalid answer"
 PROOF = {
     "setting": "sysctl",
     "phase": "before",
@@ -152,7 +152,7 @@ FILE = {"path": "out/measure/x", "size": 3, "sha256": "0" * 64}
 
 RUNS: list[Lie] = [
     # Answers
-    answered("hello", "a future epoch", WAITS, "the host says that it has seen", epoch=2**62),
+    answered("hello", "a future epoch", WAITS, "the host reports an epoch of", epoch=2**62),
     answered("hello", "another machine-id", WAITS, "it was 55555555", machine_id="6" * 32),
     answered("hello", "level of another type", UNREACHABLE, RULES, level=["root"]),
     answered("hello", "protocol of the future", WAITS, "speaks protocol 99", protocol=99),

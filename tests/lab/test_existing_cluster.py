@@ -77,7 +77,7 @@ def test_it_is_restarted_where_and_as_asked_and_comes_back_as_it_was(theirs: Hos
 
 
 def test_it_is_not_restarted_without_consent_nor_under_clients(theirs: Host, admin: User, vm: Machine) -> None:
-    with pytest.raises(PlanError, match="nobody has allowed to restart"):
+    with pytest.raises(PlanError, match="but no admin has allowed it"):
         run_on(theirs, admin, **{"postgresql.shared_buffers": "64MB"})
     consents.allow(theirs, DATA, "restart", by=admin)
     shop = vm.follow("PGAPPNAME=shop sudo -E -u postgres psql -Xc 'select pg_sleep(600)'")

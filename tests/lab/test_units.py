@@ -74,7 +74,7 @@ def test_a_run_outlives_the_login_that_started_it(
 
     assert vm.shell(f"ps -o pid= -p {pid}").split() == [str(pid)]
     assert "system.slice" in vm.shell(f"cat /proc/{pid}/cgroup")
-    with pytest.raises(PlanError, match="is under way"):
+    with pytest.raises(PlanError, match="is active"):
         services.uninstall_units(supervised, by=admin)
     campaigns.services.cancel_run(run, by=admin)
     campaigns.finish(run.campaign)
@@ -116,7 +116,7 @@ def test_the_host_s_own_shell_does_the_same(host: Host, vm: Machine) -> None:
         f"{agent} install --spool {BASE}/spool"
     )
     assert "systemd units: current" in vm.shell(f"{agent} status --spool {BASE}/spool")
-    assert vm.shell(f"{agent} guard --spool {BASE}/spool") == "nothing to put back\n"
+    assert vm.shell(f"{agent} guard --spool {BASE}/spool") == "nothing to restore\n"
     assert len(vm.shell(f"{agent} uninstall --spool {BASE}/spool").splitlines()) == 5
     assert vm.shell(f"{agent} uninstall --spool {BASE}/spool") == "nothing to remove\n"
 

@@ -55,7 +55,7 @@ def _day(field: str, typed: str) -> date:
     try:
         return date.fromisoformat(typed)
     except ValueError as error:
-        raise PlanError(field, f"{typed[:40]!r} is no day", hint="such as 2026-01-31") from error
+        raise PlanError(field, f"{typed[:40]!r} is not a date", hint="accepted: a date such as 2026-01-31") from error
 
 
 def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
             model_name="user",
             name="may_run_commands",
             field=models.BooleanField(
-                default=False, help_text="write and start workloads that execute programs or scripts of the user's own"
+                default=False, help_text="create and start workloads that execute programs or scripts of the user"
             ),
         ),
     ]

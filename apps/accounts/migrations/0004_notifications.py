@@ -19,9 +19,9 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=63, unique=True)),
                 ("kind", models.CharField(choices=[("mail", "mail"), ("webhook", "webhook")], max_length=7)),
-                ("address", models.CharField(help_text="a mail address, or the URL that is posted to", max_length=500)),
+                ("address", models.CharField(help_text="a mail address, or the URL of a webhook", max_length=500)),
                 ("secret_encrypted", models.TextField(blank=True, editable=False)),
-                ("events", models.JSONField(blank=True, default=list, help_text="kinds of events that it tells of")),
+                ("events", models.JSONField(blank=True, default=list, help_text="kinds of events to send")),
                 ("active", models.BooleanField(default=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                 ("next_try_at", models.DateTimeField(default=django.utils.timezone.now, null=True)),
                 (
                     "status",
-                    models.PositiveIntegerField(help_text="what the receiver of a webhook answered last", null=True),
+                    models.PositiveIntegerField(help_text="last answer of the receiver of a webhook", null=True),
                 ),
                 ("error", models.TextField(blank=True)),
                 ("ended_at", models.DateTimeField(null=True)),

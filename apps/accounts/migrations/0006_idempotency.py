@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("key", models.CharField(max_length=255)),
                 ("path", models.CharField(max_length=500)),
-                ("digest", models.CharField(help_text="of the body", max_length=64)),
+                ("digest", models.CharField(help_text="digest of the body", max_length=64)),
                 ("status", models.PositiveSmallIntegerField(null=True)),
                 ("content_type", models.CharField(blank=True, max_length=100)),
                 ("body", models.BinaryField(default=b"")),

@@ -21,10 +21,10 @@ from apps.accounts.services import user_of
 class ChannelSerializer(serializers.ModelSerializer[Channel]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     address = serializers.CharField(
-        max_length=500, help_text="a mail address, or a URL; who may not change a webhook sees its server only"
+        max_length=500, help_text="a mail address, or a URL; users who cannot change a webhook see only its server"
     )
     events = serializers.ListField(child=serializers.ChoiceField(choices=list(KINDS.items())), required=False)
-    secret = serializers.CharField(read_only=True, default="", help_text="only in the answer that makes it")
+    secret = serializers.CharField(read_only=True, default="", help_text="only in the response that creates it")
 
     class Meta:
         model = Channel

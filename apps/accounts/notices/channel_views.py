@@ -50,7 +50,7 @@ def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
         except ProvingError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{channel} is set up. Send a test to see that it arrives.")
+            messages.success(request, f"{channel} is added. Send a test to check it.")
             return (
                 _detail(request, channel, _form(channel), secret) if secret else redirect("channel_detail", channel.pk)
             )
@@ -81,7 +81,10 @@ def channel_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if action == "renew-secret":
         return _detail(request, channel, _form(channel), channels.renew_secret(channel, by=user))
     actions = {
-        "test": (lambda: channels.send_test(channel, by=user), "A test is on its way; the log below says how it went."),
+        "test": (
+            lambda: channels.send_test(channel, by=user),
+            "The test is being sent; the deliveries below show the result.",
+        ),
         "switch-off": (lambda: channels.change(channel, by=user, active=False), f"{channel} is switched off."),
         "switch-on": (lambda: channels.change(channel, by=user, active=True), f"{channel} is switched on."),
     }
@@ -96,14 +99,14 @@ def channel_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 def delivery_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
     user = user_of(request)
     delivery = get_object_or_404(Delivery, pk=pk, channel__in=Channel.objects.of(user))
-    attempt(request, lambda: channels.retry(delivery, by=user), "It is sent again.")
+    attempt(request, lambda: channels.retry(delivery, by=user), "The notification is being sent again.")
     return redirect("channel_detail", delivery.channel_id)
 
 
 def _own(user: User, pk: int) -> Channel:
     channel = get_object_or_404(Channel.objects.select_related("owner"), pk=pk)
     if not Channel.objects.of(user).filter(pk=pk).exists():
-        raise PermissionDenied(f"This is a channel of {channel.owner}; its owner and admins change it.")
+        raise PermissionDenied(f"This channel belongs to {channel.owner}; only its owner and admins can change it.")
     return channel
 
 

@@ -73,7 +73,7 @@ def send_test(channel: Channel, *, by: User) -> Delivery:
     _may(channel.kind, channel.owner, by)
     if not channel.active:
         raise PlanError("active", f"{channel} is switched off", hint="switch it on first")
-    text = f"{by} sent this test of the channel {channel}. Nothing has happened."
+    text = f"{by} sent this test of the channel {channel}. There is no event."
     audit(by, "channel.test", channel)
     payload = {"text": text, "path": reverse("channel_detail", args=[channel.pk])}
     return notify.write(channel, TEST, f"Test of {channel}", payload)
@@ -88,7 +88,7 @@ def retry(delivery: Delivery, *, by: User) -> None:
         raise PlanError("active", f"{channel} is switched off", hint="switch it on first")
     again = Delivery.objects.filter(pk=delivery.pk).exclude(state=Delivery.State.SENT)
     if not again.update(state=Delivery.State.PENDING, attempts=0, next_try_at=timezone.now(), ended_at=None):
-        raise PlanError("state", f"{delivery} was sent", hint="nothing is left to send")
+        raise PlanError("state", f"{delivery} was already sent", hint="there is nothing to send")
     audit(by, "delivery.retry", delivery, after={"id": str(delivery.pk)})
     notify.wake(channel)
 
@@ -98,13 +98,13 @@ def _may(kind: str, owner: User, by: User) -> None:
     if CHANNELS[kind].for_admins:
         require(by, Role.ADMIN, f"set up a {CHANNELS[kind].noun}")
     elif owner.pk != by.pk and not by.may(Role.ADMIN):
-        raise RoleError("channel", f"this is a channel of {owner}", hint="ask its owner, or an admin")
+        raise RoleError("channel", f"this channel belongs to {owner}", hint="ask its owner, or an admin")
 
 
 def _check(channel: Channel, *, again: bool = True) -> None:
     unknown = [kind for kind in channel.events if kind not in KINDS]
     if unknown:
-        raise PlanError("events", f"{unknown[0]!r} is no kind of event", hint=f"known are {', '.join(KINDS)}")
+        raise PlanError("events", f"{unknown[0]!r} is not a kind of event", hint=f"accepted: {', '.join(KINDS)}")
     if again:
         CHANNELS[channel.kind].check(channel.address)
 

@@ -6,10 +6,10 @@ KINDS: dict[str, str] = {
     "schedule.missed": "a scheduled campaign did not start",
     "schedule.regression": "a scheduled campaign is worse than the earlier ones",
     "schedule.stopped": "a schedule has stopped",
-    "host.quarantined": "a host went into quarantine",
-    "host.unreachable": "a host cannot be reached",
+    "host.quarantined": "a host was quarantined",
+    "host.unreachable": "a host is unreachable",
     "host.unfit": "a host failed its health check",
-    "decision.stale": "a host changed, and a decision may not hold there any more",
+    "decision.stale": "a host changed, so a decision may no longer hold there",
     "decision.contradicted": "newer results contradict a decision",
 }
 # Sent by the button of that name, to whoever presses it.

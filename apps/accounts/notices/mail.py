@@ -14,7 +14,7 @@ from common.errors import HostError, PlanError
 def check() -> None:
     """PlanError where this server was not told how to send mail."""
     if not settings.EMAIL_HOST:
-        hint = "whoever runs it sets PROVING_EMAIL_URL, as smtp://mail.example.org:25"
+        hint = "the operator of the server sets PROVING_EMAIL_URL, such as smtp://mail.example.org:25"
         raise PlanError("kind", "this server sends no mail", hint=hint)
 
 
@@ -27,4 +27,4 @@ def send(to: str, subject: str, text: str, key: str) -> None:
     try:
         EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [to], headers=headers).send()
     except (SMTPException, OSError) as error:
-        raise HostError(settings.EMAIL_HOST, f"did not take the mail: {error}") from error
+        raise HostError(settings.EMAIL_HOST, f"did not accept the mail: {error}") from error

@@ -35,7 +35,7 @@ def notify(kind: str, subject: str, payload: dict[str, Any]) -> None:
     `payload`: "text", some sentences for people; "path", of the page that shows it; and whatever a program may want.
     """
     if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind of event; known are {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is not a kind of event; accepted: {', '.join(KINDS)}")
     wanted = Channel.objects.filter(active=True, owner__is_active=True, events__contains=[kind])
     for channel in wanted:
         write(channel, kind, subject, payload)

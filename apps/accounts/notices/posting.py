@@ -23,17 +23,17 @@ def check(url: str) -> SplitResult:
 
 
 def _parts(url: str) -> SplitResult:
-    hint = "give a URL such as https://chat.example.org/hooks/proving"
+    hint = "use a URL such as https://chat.example.org/hooks/proving"
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
     except ValueError as error:
-        raise PlanError("address", f"{url!r} is no URL: {error}", hint=hint) from error
+        raise PlanError("address", f"{url!r} is not a URL: {error}", hint=hint) from error
     if not known or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
-        raise PlanError("address", f"{url!r} is no http or https URL that can be posted to", hint=hint)
+        raise PlanError("address", f"{url!r} is not an http or https URL", hint=hint)
     if parts.username or parts.password:
-        hint = "put a token into the path where the receiver wants one"
-        raise PlanError("address", "a URL with a user name or a password is not taken", hint=hint)
+        hint = "put a token into the path if the receiver needs one"
+        raise PlanError("address", "a URL with a user name or a password is not accepted", hint=hint)
     return parts
 
 
@@ -70,7 +70,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
         connection.request("POST", target, body, headers)
         status = connection.getresponse().status
         if connection.late:  # a head that was cut off reads like one that had ended
-            raise TimeoutError("it did not end")
+            raise TimeoutError("the answer did not end")
         return status
     except (OSError, http.client.HTTPException) as error:
         late = f" within {LIMIT_S:g} s" if connection.late else ""

@@ -38,8 +38,8 @@ DUMP, MANIFEST = "database.dump", "manifest.json"
 # A dump of days of series takes long; nobody waits for a hung one for ever.
 LONGEST_S = 24 * 3600
 ELSEWHERE = {
-    "PROVING_SSH_KEYS": "opens SSH private keys and secrets of webhooks; without it hosts and webhooks need new ones",
-    "PROVING_SECRET_KEY": "signs sessions; another one costs everybody a login",
+    "PROVING_SSH_KEYS": "decrypts SSH private keys and webhook secrets; without it, hosts and webhooks need new ones",
+    "PROVING_SECRET_KEY": "signs sessions; with another one, all users have to log in again",
 }
 Manifest = dict[str, Any]
 
@@ -49,7 +49,7 @@ def backup(file: Path) -> Manifest:
     database of one moment. PlanError where `file` exists or cannot be written, HostError where pg_dump is missing, too
     old or fails."""
     if file.exists():
-        raise PlanError("file", f"{file} exists", hint="choose another name, or move it away first")
+        raise PlanError("file", f"{file} exists", hint="choose another name, or move the file away first")
     with _work_folder(file.parent) as folder:
         manifest, dump = _dump(folder)
         made = folder / file.name
@@ -138,7 +138,7 @@ def _work_folder(parent: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=parent, prefix=".proving-") as folder:
             yield Path(folder)
     except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
-        hint = f"give a directory that uid {os.geteuid()} may write to, or - for a pipe"
+        hint = f"give a directory that uid {os.geteuid()} can write to, or - for a pipe"
         raise PlanError("directory", f"{parent}: {error.strerror}", hint=hint) from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
@@ -151,7 +151,7 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
     try:
         source = file.open("rb")
     except OSError as error:
-        hint = f"uid {os.geteuid()} must be able to read it; or send it through a pipe: restore - < {file.name}"
+        hint = f"uid {os.geteuid()} must be able to read it; or use a pipe: restore - < {file.name}"
         raise PlanError("file", f"{file}: {error.strerror}", hint=hint) from error
     with source:
         yield source
@@ -164,16 +164,16 @@ def _archive(source: IO[bytes], name: str) -> Iterator[tarfile.TarFile]:
         with tarfile.open(fileobj=source, mode="r|") as archive:
             yield archive
     except tarfile.TarError as error:
-        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
+        raise PlanError("file", f"{name} is not a backup of Proving Ground: {error}") from error
 
 
 def _manifest_of(archive: tarfile.TarFile, name: str) -> Manifest:
     try:
         manifest: Manifest = json.load(_next_member(archive, MANIFEST))
     except ValueError as error:
-        raise PlanError("file", f"{name} is no backup of ours: {error}") from error
+        raise PlanError("file", f"{name} is not a backup of Proving Ground: {error}") from error
     if manifest.get("format") != FORMAT:
-        raise PlanError("file", f"{name} is of format {manifest.get('format')!r}; this server reads {FORMAT}")
+        raise PlanError("file", f"{name} has format {manifest.get('format')!r}; this server reads {FORMAT}")
     return manifest
 
 
@@ -229,7 +229,7 @@ def _unpack(source: IO[bytes], name: str, folder: Path) -> tuple[Manifest, Path]
             shutil.copyfileobj(_next_member(archive, DUMP), out, 1 << 20)
     found, wanted = _sha256(dump), manifest["files"][DUMP]["sha256"]
     if found != wanted:
-        raise PlanError("file", f"{name} is damaged: its dump has sha256 {found}, and was written with {wanted}")
+        raise PlanError("file", f"{name} is damaged: the sha256 of its dump is {found}, but the manifest has {wanted}")
     return manifest, dump
 
 
@@ -237,7 +237,7 @@ def _next_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     member = archive.next()
     found = archive.extractfile(member) if member is not None and member.name == name else None
     if found is None:
-        raise PlanError("file", f"it is no backup of ours: it has no {name} where one belongs")
+        raise PlanError("file", f"not a backup of Proving Ground: {name} is missing at its position")
     return found
 
 
@@ -247,9 +247,9 @@ def _check_version(manifest: Manifest) -> None:
     unknown = sorted(set(manifest["migrations"]) - known)
     if unknown:
         hint = "restore it with the version of Proving Ground that wrote it, or a newer one"
-        raise PlanError("file", f"it was written by a newer version: {', '.join(unknown[:3])}", hint=hint)
+        raise PlanError("file", f"a newer version wrote it: {', '.join(unknown[:3])}", hint=hint)
     if _major(manifest["postgresql"]) > _major(_server_version()):
-        raise PlanError("file", f"it is of PostgreSQL {manifest['postgresql']}; this server is {_server_version()}")
+        raise PlanError("file", f"it is from PostgreSQL {manifest['postgresql']}; this server is {_server_version()}")
 
 
 def _check_target(replace: bool) -> None:
@@ -261,7 +261,7 @@ def _check_target(replace: bool) -> None:
         )
         others = cursor.fetchone()[0]
     if tables and not replace:
-        hint = "give --replace to drop all of it first, or name an empty database in PROVING_DATABASE_URL"
+        hint = "use --replace to drop all data first, or set PROVING_DATABASE_URL to an empty database"
         raise PlanError("database", f"it has {len(tables)} tables", hint=hint)
     if others:
         hint = "stop web, worker, dispatcher and beat first"
@@ -272,7 +272,7 @@ def _check_rows(manifest: Manifest) -> None:
     found = _rows()
     wrong = {table: (count, found.get(table)) for table, count in manifest["rows"].items() if found.get(table) != count}
     if wrong:
-        raise HostError("database", f"rows that were saved and are there now differ: {wrong}")
+        raise HostError("database", f"row counts differ from the backup: {wrong}")
 
 
 def _server_version() -> str:
@@ -296,7 +296,9 @@ def _tool(name: str) -> str:
     told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
     version = re.search(r"\d+(\.\d+)*", told)
     if version is None or _major(version.group()) < _major(server):
-        raise HostError(name, f"{path} is {told.strip() or 'silent'}; the server is PostgreSQL {server}", hint=hint)
+        raise HostError(
+            name, f"{path} is {told.strip() or 'of an unknown version'}; the server is PostgreSQL {server}", hint=hint
+        )
     return path
 
 
@@ -320,7 +322,7 @@ def _run(argv: Sequence[str]) -> None:
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-800:]
-        raise HostError(Path(argv[0]).name, f"ended with {done.returncode}: {said}")
+        raise HostError(Path(argv[0]).name, f"exited with {done.returncode}: {said}")
 
 
 def _sha256(file: Path) -> str:

@@ -24,7 +24,7 @@ def prepare(name: str, password: str = "") -> None:
         cursor.execute("SELECT current_user = %s, EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [name, name])
         is_owner, is_known = cursor.fetchone()
         if is_owner:
-            raise PlanError("name", f"{name!r} is the owner, who migrates", hint="such as proving_app")
+            raise PlanError("name", f"{name!r} is the owner, which migrates", hint="such as proving_app")
         role = sql.Identifier(name)
         verb = "ALTER" if is_known else "CREATE"
         cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))

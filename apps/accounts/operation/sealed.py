@@ -92,8 +92,8 @@ def rotate() -> int:
     for each in every():
         key, total = opener(each.token), total + 1
         if key is None:
-            hint = "add the key that encrypted it behind the others, or remove what it belongs to"
-            raise PlanError("PROVING_SSH_KEYS", f"none of the keys opens the secret of {each.what}", hint=hint)
+            hint = "add the key that encrypted it after the other keys, or delete its object"
+            raise PlanError("PROVING_SSH_KEYS", f"no key decrypts the secret of {each.what}", hint=hint)
         if key != first:
             anew = {each.field: box.rotate(each.token.encode()).decode()}
             changed += type(each.row)._default_manager.filter(pk=each.row.pk, **{each.field: each.token}).update(**anew)
@@ -106,7 +106,7 @@ def rotate() -> int:
 
 def _check_keys() -> None:
     if len(settings.SSH_KEYS) < 2:
-        raise PlanError("PROVING_SSH_KEYS", "holds one key in this process, so no new key is in use", hint=PUT_FIRST)
+        raise PlanError("PROVING_SSH_KEYS", "contains one key in this process, so no new key is in use", hint=PUT_FIRST)
     if outdated := outdated_processes():
-        said = f"another key comes first in {', '.join(outdated)}, which could not read the secrets afterwards"
+        said = f"another key comes first in {', '.join(outdated)}, which could not decrypt the secrets afterwards"
         raise PlanError("PROVING_SSH_KEYS", said, hint="recreate the containers with: docker compose up -d")

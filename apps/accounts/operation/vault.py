@@ -22,4 +22,4 @@ def decrypt(token: str, *, what: str = "this SSH private key") -> str:
         return _box().decrypt(token.encode()).decode()
     except InvalidToken as error:
         hint = "add the key that encrypted it to PROVING_SSH_KEYS"
-        raise HostError("identity", f"none of our keys decrypts {what}", hint=hint) from error
+        raise HostError("identity", f"no key of PROVING_SSH_KEYS decrypts {what}", hint=hint) from error

@@ -42,7 +42,7 @@ def change(
     after = {name: value for name, value in wanted.items() if value is not None and value != getattr(user, name)}
     admins = list(User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).values_list("pk", flat=True))
     if admins == [user.pk] and (after.get("role", Role.ADMIN) != Role.ADMIN or after.get("is_active") is False):
-        raise PlanError("role", f"{user} is the only admin", hint="make somebody else an admin first")
+        raise PlanError("role", f"{user} is the only admin", hint="make another user an admin first")
     before = {name: getattr(user, name) for name in after}
     for name, value in after.items():
         setattr(user, name, value)
@@ -63,13 +63,13 @@ def link(user: User) -> str:
 def send_link(user: User) -> None:
     """By mail. PlanError where this server sends none, or the user has no address; HostError when it is not taken."""
     if not user.email:
-        raise PlanError("email", f"{user} has no mail address", hint="an admin gives one on the page of users")
+        raise PlanError("email", f"{user} has no mail address", hint="an admin can add one on the page of users")
     days = settings.PASSWORD_RESET_TIMEOUT // 86400
     text = (
-        f"You are {user.username} at Proving Ground. Choose a password here:\n\n{link(user)}\n\n"
-        f"The link works once, for {days} days. If you did not expect this, nothing has changed: ignore it.\n"
+        f"Your user name at Proving Ground is {user.username}. Set a password here:\n\n{link(user)}\n\nThe link "
+        f"works once, for {days} days. If you did not expect this mail, ignore it: nothing has changed.\n"
     )
-    mail.send(user.email, "Choose a password", text, f"password-{user.pk}-{default_token_generator.make_token(user)}")
+    mail.send(user.email, "Set a password", text, f"password-{user.pk}-{default_token_generator.make_token(user)}")
 
 
 @transaction.atomic
@@ -89,12 +89,14 @@ def forgot(email: str) -> None:
             except ProvingError as error:
                 audit(None, "user.send_link", user, after={"error": str(error)})
             else:
-                audit(None, "user.send_link", user, after={"asked": "by the form of the login page"})
+                audit(None, "user.send_link", user, after={"asked": "through the form of the login page"})
 
 
 def _address(email: str) -> str:
     try:
         validate_email(email.strip())
     except ValidationError as error:
-        raise PlanError("email", f"{email[:80]!r} is no mail address", hint="such as ada@example.org") from error
+        raise PlanError(
+            "email", f"{email[:80]!r} is not a mail address", hint="accepted: an address such as ada@example.org"
+        ) from error
     return email.strip()

@@ -61,7 +61,7 @@ def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
     except ProvingError as error:
         messages.warning(request, f"No mail was sent: {spoken(error)}")
         return _list(request, InviteForm(), people.link(user))
-    messages.success(request, f"{user} was sent a link by mail.")
+    messages.success(request, f"A link was sent to {user}.")
     return redirect("user_list")
 
 
@@ -72,7 +72,7 @@ def user_change(request: HttpRequest, pk: int) -> HttpResponse:
     role, active = request.POST.get("role", ""), request.POST.get("active", "")
     given: dict[str, Any] = {"role": Role(role)} if role in Role.values else {}
     given |= {"is_active": active == "yes"} if active in ("yes", "no") else {}
-    attempt(request, lambda: people.change(user, by=by, **given), f"{user} is changed.")
+    attempt(request, lambda: people.change(user, by=by, **given), f"{user} is updated.")
     return redirect("user_list")
 
 
@@ -91,7 +91,7 @@ def password_forgot(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         FORGOTTEN.count(request)
         waking.send("accounts.forgot", form.cleaned_data["email"])
-        messages.success(request, "If somebody here has that address, a link is on its way. It may take a minute.")
+        messages.success(request, "If this address belongs to a user, the link was sent. It may take a minute.")
         return redirect("login")
     return page(request, "accounts/forgot.html", {"mails": bool(settings.EMAIL_HOST)}, form)
 
@@ -102,13 +102,13 @@ class PasswordSetView(views.PasswordResetConfirmView):
 
     template_name = "accounts/password_set.html"
     success_url = reverse_lazy("login")
-    title = "Choose a password"
+    title = "Set a password"
 
     def form_valid(self, form: Any) -> HttpResponse:
         answer = super().form_valid(form)
         user = cast(User, self.user)
         audit(user, "password.set_by_link", user, after={"ended": Credential.end_all(user)})
-        messages.success(self.request, "Your password is set. Log in with it.")
+        messages.success(self.request, "Your password is set. You can log in now.")
         return answer
 
 

@@ -19,14 +19,14 @@ from apps.accounts.team import teams
 
 class MemberSerializer(serializers.ModelSerializer[Membership]):
     user = serializers.PrimaryKeyRelatedField(
-        queryset=User.objects.all(), help_text="id of a user; one who is a member already has the other role then"
+        queryset=User.objects.all(), help_text="id of a user; an existing member gets the other role"
     )
     username = serializers.CharField(source="user.username", read_only=True)
 
     class Meta:
         model = Membership
         fields = ["user", "username", "role"]
-        extra_kwargs: ClassVar[dict[str, Any]] = {"role": {"required": True, "help_text": "on what is this team's"}}
+        extra_kwargs: ClassVar[dict[str, Any]] = {"role": {"required": True, "help_text": "in what the team owns"}}
 
 
 class TeamSerializer(serializers.ModelSerializer[Team]):
@@ -43,9 +43,9 @@ class HandOverSerializer(serializers.Serializer[Any]):
     """A thing by its name, and whose it is to be."""
 
     kind = serializers.ChoiceField(choices=list(teams.OF_TEAMS))
-    name = serializers.CharField(help_text="of a decision its id")
+    name = serializers.CharField(help_text="for a decision, its id")
     team = serializers.PrimaryKeyRelatedField(
-        queryset=Team.objects.all(), allow_null=True, help_text="id of a team; null: everybody's"
+        queryset=Team.objects.all(), allow_null=True, help_text="id of a team; null: no team"
     )
 
 

@@ -32,7 +32,7 @@ Act = Callable[[Team, User, HttpRequest], object]
 
 class TeamForm(forms.Form):
     name = forms.CharField(max_length=63, help_text="for example: storage")
-    about = forms.CharField(required=False, max_length=500, help_text="what it works on, in a line")
+    about = forms.CharField(required=False, max_length=500, help_text="its purpose, in one line")
 
 
 @needs(Role.VIEWER)
@@ -56,7 +56,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             blame(form, error)
         else:
-            messages.success(request, f"The team {team} is there. Next: say who is in it.")
+            messages.success(request, f"Team {team} is created. Next, add members.")
             return redirect("team_detail", team.pk)
     return _list(request, form)
 
@@ -84,14 +84,14 @@ def _user(request: HttpRequest) -> User:
     key = request.POST.get("user", "")
     found = User.objects.filter(pk=whole(key) or 0).first()
     if found is None:
-        raise PlanError("user", f"{key!r:.40} is nobody", hint="choose one of the users")
+        raise PlanError("user", f"{key!r:.40} is not a user", hint="choose one of the users")
     return found
 
 
 def _role(request: HttpRequest) -> Role:
     role = request.POST.get("role", "")
     if role not in Role.values:
-        raise PlanError("role", f"{role!r:.40} is no role", hint="one of " + ", ".join(Role.values))
+        raise PlanError("role", f"{role!r:.40} is not a role", hint="one of " + ", ".join(Role.values))
     return Role(role)
 
 
@@ -111,15 +111,17 @@ def _give(team: Team, by: User, request: HttpRequest) -> object:
     """To the team in `to`, or to everybody where that is empty; only what is this team's."""
     thing, key = teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), request.POST.get("to", "")
     if thing.team_id != team.pk:
-        raise PlanError("name", f"{thing} is not of the team {team}", hint="the lists of what it has tell their names")
+        raise PlanError(
+            "name", f"{thing} does not belong to the team {team}", hint="the lists of the team show the names"
+        )
     return teams.hand_over(thing, get_object_or_404(Team, pk=whole(key)) if key else None, by=by)
 
 
 ACTIONS: dict[str, tuple[Act, str]] = {
-    "set-member": (_set_member, "The members of {team} are changed."),
-    "remove-member": (_remove_member, "The members of {team} are changed."),
-    "take": (_take, "It is of the team {team} now."),
-    "give": (_give, "It is not of the team {team} any more."),
+    "set-member": (_set_member, "The members of {team} are updated."),
+    "remove-member": (_remove_member, "The members of {team} are updated."),
+    "take": (_take, "It now belongs to the team {team}."),
+    "give": (_give, "It no longer belongs to the team {team}."),
 }
 
 
@@ -127,7 +129,7 @@ ACTIONS: dict[str, tuple[Act, str]] = {
 @needs(Role.ADMIN)
 def team_change(request: HttpRequest, pk: int) -> HttpResponse:
     team, given = get_object_or_404(Team, pk=pk), {key: request.POST.get(key, "") for key in ("name", "about")}
-    attempt(request, lambda: teams.change_team(team, by=user_of(request), **given), f"{team} is changed.")
+    attempt(request, lambda: teams.change_team(team, by=user_of(request), **given), f"{team} is updated.")
     return redirect("team_detail", pk)
 
 
@@ -135,7 +137,7 @@ def team_change(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(Role.ADMIN)
 def team_remove(request: HttpRequest, pk: int) -> HttpResponse:
     team = get_object_or_404(Team, pk=pk)
-    gone = attempt(request, lambda: teams.remove_team(team, by=user_of(request)), f"The team {team} is gone.")
+    gone = attempt(request, lambda: teams.remove_team(team, by=user_of(request)), f"Team {team} is deleted.")
     return redirect("team_list") if gone else redirect("team_detail", pk)
 
 

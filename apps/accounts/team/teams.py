@@ -50,7 +50,7 @@ def remove_team(team: Team, *, by: User) -> None:
     require(by, Role.ADMIN, "remove team")
     belongs = [f"{count} {title}" for title, _, count in belongings(team) if count]
     if belongs:
-        hint = "give them to another team, or to everybody, first"
+        hint = "transfer them to another team first, or to no team"
         raise PlanError("team", f"{', '.join(belongs)} belong to {team}", hint=hint)
     members = {each.user.username: each.role for each in team.memberships.select_related("user")}
     audit(by, "team.remove", team, before={"id": team.pk, "members": members})
@@ -63,7 +63,7 @@ def set_member(team: Team, user: User, role: Role, *, by: User) -> Membership:
     house."""
     require(by, Role.ADMIN, "change members", on=team)
     if not user.is_active:
-        raise PlanError("user", f"{user} is switched off", hint="an admin of the house switches users on")
+        raise PlanError("user", f"{user} is switched off", hint="an instance admin can switch the user on")
     known = Membership.objects.select_for_update().filter(team=team, user=user).first()
     before = {"role": known.role} if known else None
     made, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
@@ -77,7 +77,7 @@ def remove_member(team: Team, user: User, *, by: User) -> None:
     require(by, Role.ADMIN, "change members", on=team)
     found = Membership.objects.filter(team=team, user=user).first()
     if found is None:
-        raise PlanError("user", f"{user} is no member of {team}", hint="the page of the team lists its members")
+        raise PlanError("user", f"{user} is not a member of {team}", hint="the page of the team lists its members")
     audit(by, "team.leave", found, before={"team": team.pk, "user": user.username, "role": found.role})
     found.delete()
 
@@ -87,7 +87,7 @@ def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
     """From now on it is that team's, or everybody's, with every revision of its name. An admin of both sides does it:
     of everybody's things, admins of the house are."""
     word = str(thing._meta.verbose_name)
-    require(by, Role.ADMIN, f"give away {word}", on=thing)
+    require(by, Role.ADMIN, f"transfer {word}", on=thing)
     before, thing.team = str(thing.team or ""), team
     require(by, Role.ADMIN, f"receive {word}", on=thing)
     _rows(thing).update(team=team)
@@ -104,7 +104,7 @@ def _rows(thing: Owned) -> QuerySet[Any]:
 def named(kind: str, name: str) -> Owned:
     """The thing that people know by this name, or by its number where it has no name. PlanError where there is none."""
     if kind not in kinds():
-        raise PlanError("kind", f"{kind!r} belongs to nobody", hint="one of " + ", ".join(kinds()))
+        raise PlanError("kind", f"{kind!r} cannot belong to a team", hint="one of " + ", ".join(kinds()))
     rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
     wanted = name.replace("\0", "").strip()
     by_name = any(field.name == "name" for field in kinds()[kind]._meta.get_fields())
@@ -112,7 +112,7 @@ def named(kind: str, name: str) -> Owned:
     first: Owned | None = found.order_by("-pk").first()
     if first is None:
         by_what = "name" if by_name else "number in its address"
-        raise PlanError("name", f"there is no {kind} {wanted!r}", hint=f"give the {by_what} of one")
+        raise PlanError("name", f"{kind} {wanted!r} does not exist", hint=f"give the {by_what} of an existing one")
     return first
 
 

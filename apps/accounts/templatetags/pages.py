@@ -168,9 +168,10 @@ def figure(value: float | None, digits: int = 5) -> str:
     """Significant digits with thousands apart: 12345.678 -> "12 346" (narrow no-break space)."""
     if value is None:
         return DASH
+    sign = "\u2212" if value < 0 else ""
     if abs(value) >= 10 ** (digits - 1):
-        return f"{value:,.0f}".replace(",", "\u202f")
-    return f"{value:.{digits}g}"
+        return sign + f"{abs(value):,.0f}".replace(",", "\u202f")
+    return f"{sign}{abs(value):.{digits}g}"
 
 
 @register.filter

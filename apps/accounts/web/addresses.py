@@ -27,8 +27,8 @@ def resolve(name: str) -> str:
         if allowed(address):
             return str(address)
     listed = ", ".join(settings.ADDRESS_ALLOW)
-    hint = f"allowed are: {listed}; PROVING_ADDRESS_ALLOW changes that"
-    raise PlanError("address", f"{name} ({addresses[0]}) is not in the networks that we may connect to", hint=hint)
+    hint = f"allowed: {listed}; set PROVING_ADDRESS_ALLOW to change this"
+    raise PlanError("address", f"{name} ({addresses[0]}) is not in an allowed network", hint=hint)
 
 
 def allowed(address: Address) -> bool:

@@ -81,13 +81,13 @@ def _reading(request: HttpRequest) -> HttpRequest:
 
 
 def _changed(now: HttpResponseBase) -> HttpResponse:
-    answer = problem(412, "it was changed since you read it", "read it again, and send its new ETag", field="If-Match")
+    answer = problem(412, "it was changed since you read it", "read it again, and send the new ETag", field="If-Match")
     answer["ETag"] = tag(now)
     return answer
 
 
 def _taken() -> HttpResponse:
-    answer = problem(409, "others are changing it", "read it again, and send the change again", field="")
+    answer = problem(409, "other requests are changing it", "read it again, and repeat the change", field="")
     answer["Retry-After"] = "1"
     return answer
 

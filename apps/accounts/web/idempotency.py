@@ -49,8 +49,8 @@ class IdempotencyMiddleware:
         if user is None:
             return self.get_response(request)
         if not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
-            hint = f"1 to {LONGEST} printable characters of ASCII, such as a UUID"
-            return problem(400, f"{key[:40]!r} is no key", hint)
+            hint = f"accepted: 1 to {LONGEST} printable ASCII characters, such as a UUID"
+            return problem(400, f"{key[:40]!r} is not a valid key", hint)
         try:
             digest = digest_of(request, user.narrowed)
         except RequestDataTooBig:
@@ -138,11 +138,13 @@ def _without_secrets(response: HttpResponse) -> bytes:
 def answer_again(known: IdempotentRequest | None, digest: str) -> HttpResponse:
     """What was answered; 422 for another body, 409 while the first is still at it."""
     if known is None or (known.digest == digest and known.status is None):
-        answer = problem(409, "the first request with this key is still being done", "ask again in a moment")
+        answer = problem(409, "the first request with this key is still in progress", "try again in a moment")
         answer["Retry-After"] = "1"
         return answer
     if known.digest != digest:
-        return problem(422, f"{known.key!r} was sent with another body or role", "give each request a key of its own")
+        return problem(
+            422, f"{known.key!r} was already used with another body or role", "use a separate key for each request"
+        )
     answer = HttpResponse(bytes(known.body), status=known.status, content_type=known.content_type)
     answer[REPLAYED] = "true"
     return answer

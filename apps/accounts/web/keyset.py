@@ -17,7 +17,7 @@ from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessTha
 from common.errors import PlanError
 
 M = TypeVar("M", bound=Model)
-HINT = "take it from `next` or `previous` of an answer, or leave it out to begin anew"
+HINT = "use `next` or `previous` of a response, or omit it to start from the beginning"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _decoded(cursor: str, order: Sequence[str], fields: Sequence[Any]) -> tuple[
         way, named, values = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         found = [field.to_python(value) for field, value in zip(fields, values, strict=True)]
         if way not in ("<", ">") or named != list(order):
-            raise ValueError(f"it is of a list by {', '.join(map(str, named))}")
+            raise ValueError(f"it belongs to a list ordered by {', '.join(map(str, named))}")
     except (ValueError, TypeError, ValidationError) as error:
-        raise PlanError("cursor", f"{cursor[:40]!r} is none of this list", hint=HINT) from error
+        raise PlanError("cursor", f"{cursor[:40]!r} is not a cursor of this list", hint=HINT) from error
     return way == "<", found

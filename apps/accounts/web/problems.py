@@ -30,15 +30,15 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 class Problem(serializers.Serializer[Any]):
     """Every error of the API, as application/problem+json."""
 
-    title = serializers.CharField(help_text="what is wrong")
+    title = serializers.CharField(help_text="the error")
     status = serializers.IntegerField()
-    field = serializers.CharField(help_text="the field, host or tool that is the culprit; empty where there is none")
-    hint = serializers.CharField(help_text="what would be accepted, or what to do next")
+    field = serializers.CharField(help_text="the field, host or tool with the error; empty if there is none")
+    hint = serializers.CharField(help_text="accepted values, or the next step")
     blame = serializers.CharField(help_text="plan (the request), host, agent or workload")
     errors = serializers.ListField(  # type: ignore[assignment]  # the field, not the attribute
         child=serializers.DictField(child=serializers.CharField()),
         required=False,
-        help_text="field and title of each, where several fields are wrong",
+        help_text="field and title of each error, if several fields have errors",
     )
 
 
@@ -60,9 +60,9 @@ STATUS: dict[type[ProvingError], int] = {
 }
 HINTS = {
     status.HTTP_401_UNAUTHORIZED: "log in, or send Authorization: Bearer TOKEN",
-    status.HTTP_404_NOT_FOUND: "see /api/docs/ for what there is; addresses end with a slash",
+    status.HTTP_404_NOT_FOUND: "see /api/docs/ for all addresses; they end with a slash",
     status.HTTP_415_UNSUPPORTED_MEDIA_TYPE: "send JSON with Content-Type: application/json",
-    status.HTTP_429_TOO_MANY_REQUESTS: "wait as long as Retry-After says",
+    status.HTTP_429_TOO_MANY_REQUESTS: "wait for the time in Retry-After",
 }
 
 

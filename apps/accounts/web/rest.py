@@ -91,10 +91,10 @@ class KeptJSONParser(JSONParser):
             read = super().parse(stream, media_type, parser_context)
             check_depth(read)
         except (RecursionError, ValueError) as error:
-            raise ParseError(f"JSON parse error - {error or 'it is nested too deep'}") from error
+            raise ParseError(f"JSON parse error - {error or 'nested too deep'}") from error
         path = _unkept(read)
         if path is not None:
-            raise ValidationError({path: "NUL and halves of surrogate pairs cannot be kept; leave them out"})
+            raise ValidationError({path: "NUL and surrogate halves cannot be stored; remove them"})
         return read
 
 
@@ -147,8 +147,8 @@ class Pages(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
-            _parameter("cursor", "string", "of a page, as `next` and `previous` give it"),
-            _parameter("page_size", "integer", f"rows of a page: {self.size} unless said, at most {self.most}"),
+            _parameter("cursor", "string", "cursor of a page, from `next` or `previous` of a response"),
+            _parameter("page_size", "integer", f"rows per page; default: {self.size}, maximum: {self.most}"),
         ]
 
 

@@ -35,16 +35,16 @@ class DataSetSerializer(serializers.ModelSerializer[DataSet]):
 
 class NewDataSetSerializer(serializers.Serializer[Any]):
     name = serializers.RegexField(NAME.regex, max_length=63, help_text="a known name gets its next revision")
-    kind = serializers.ChoiceField(choices=list(DATASETS), default="pgbench", help_text="what makes it")
-    options = serializers.DictField(required=False, default=dict, help_text="what its kind accepts")
-    reset = serializers.ChoiceField(choices=RESETS, default="auto", help_text="what runs that write get")
+    kind = serializers.ChoiceField(choices=list(DATASETS), default="pgbench", help_text="kind of the data set")
+    options = serializers.DictField(required=False, default=dict, help_text="options of its kind")
+    reset = serializers.ChoiceField(choices=RESETS, default="auto", help_text="reset policy for runs that write")
     description = serializers.CharField(required=False, allow_blank=True, default="")
     team = NewTeamField()
 
 
 class PrepareSerializer(serializers.Serializer[Any]):
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL; the newest by default")
+    bin_dir = serializers.CharField(required=False, help_text="version of PostgreSQL; default: the newest")
     profile = serializers.PrimaryKeyRelatedField(
         queryset=Revision.objects.all(), required=False, help_text="id of a profile's revision"
     )
@@ -55,7 +55,7 @@ class DataCopySerializer(serializers.ModelSerializer[DataCopy]):
     host_name = serializers.CharField(source="host.name")
     dataset = serializers.CharField(allow_null=True, help_text="name and revision, where known")
     recipe = serializers.DictField(help_text="kind and options")
-    relations = serializers.DictField(help_text="the largest: name -> bytes and rows")
+    relations = serializers.DictField(help_text="the largest relations: name -> bytes and rows")
     seconds = serializers.ListField(child=serializers.JSONField(), help_text="[[step, seconds]]")
     made_by = serializers.UUIDField(source="made_by_id", allow_null=True, help_text="the run")
 

@@ -24,7 +24,7 @@ class HistorySerializer(serializers.Serializer[Any]):
     """What somebody did to a campaign."""
 
     at = serializers.DateTimeField()
-    who = serializers.CharField(help_text="empty where it was the system")
+    who = serializers.CharField(help_text="empty: the server itself")
     what = serializers.CharField()
     detail = serializers.CharField()
 
@@ -34,13 +34,13 @@ class CheckSerializer(serializers.Serializer[Any]):
 
     host = serializers.CharField()
     check = serializers.CharField()
-    ok = serializers.BooleanField(help_text="false where it refuses the start")
-    status = serializers.CharField(help_text="ok, doubtful (the start only warns) or failed")
+    ok = serializers.BooleanField(help_text="false if it prevents the start")
+    status = serializers.CharField(help_text="ok, doubtful (a warning only) or failed")
     found = serializers.CharField(allow_blank=True)
     wanted = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(allow_blank=True)
     field = serializers.CharField(
-        allow_blank=True, help_text="the path that requires it, such as settings.huge_pages.pool; empty if none does"
+        allow_blank=True, help_text="the path that requires it, such as settings.huge_pages.pool; empty if none"
     )
     value = serializers.CharField(allow_blank=True, help_text="the value at that path")
 
@@ -48,7 +48,9 @@ class CheckSerializer(serializers.Serializer[Any]):
 class PauseSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
     stop = serializers.BooleanField(
-        required=False, default=False, help_text="what runs is stopped and planned anew; else it goes on to its end"
+        required=False,
+        default=False,
+        help_text="stop the active run and queue it again; otherwise it continues to its end",
     )
 
 
@@ -57,18 +59,20 @@ class RetrySerializer(serializers.Serializer[Any]):
         queryset=Run.objects.select_related("campaign", "host"),
         many=True,
         required=False,
-        help_text="ids; else all that failed and were not retried",
+        help_text="ids; default: all failed runs that were not retried",
     )
 
 
 class ExtendSerializer(serializers.Serializer[Any]):
-    repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000, help_text="further ones")
+    repetitions = serializers.IntegerField(
+        required=False, min_value=1, max_value=1000, help_text="number of additional repetitions"
+    )
     levels = serializers.DictField(
         child=serializers.ListField(child=serializers.JSONField()),
         required=False,
-        help_text="factor -> levels to add, as in factors",
+        help_text="factor -> levels to add, in the format of factors",
     )
-    budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours, in the place of the old budget")
+    budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours, replacing the old budget")
 
 
 class LifecycleActions(viewsets.GenericViewSet[Campaign]):

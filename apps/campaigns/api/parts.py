@@ -33,7 +33,7 @@ class RunPartRowSerializer(serializers.ModelSerializer[RunPart]):
     run = serializers.UUIDField(source="run_id")
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
+    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null if there is no error")
 
     class Meta:
         model = RunPart
@@ -45,8 +45,8 @@ class RunPartRowSerializer(serializers.ModelSerializer[RunPart]):
 
 class RunPartSerializer(RunPartRowSerializer):
     spec = serializers.DictField(help_text="resolved and immutable")
-    manifest = serializers.JSONField(allow_null=True, help_text="what its agent sealed")
-    files = PartFileSerializer(source="artefacts", many=True, help_text="to be had under file/?path=")
+    manifest = serializers.JSONField(allow_null=True, help_text="the manifest that its agent sealed")
+    files = PartFileSerializer(source="artefacts", many=True, help_text="available at file/?path=")
 
     class Meta(RunPartRowSerializer.Meta):
         fields = [*RunPartRowSerializer.Meta.fields, "digest", "spec", "manifest", "files"]
@@ -98,7 +98,9 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         path = request.query_params.get("path", "")
         found = self.get_object().artefacts.filter(path=path).first()
         if found is None or found.content is None:
-            raise NotFound(f"{path or 'no path'}: not a file of this part, or not fetched: damaged, or too large")
+            raise NotFound(
+                f"{path or 'no path'}: not a file of this part, or not fetched because it is damaged or too large"
+            )
         answer = HttpResponse(bytes(found.content), content_type="application/octet-stream")
         answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(found.path).name)
         answer["X-Content-Type-Options"] = "nosniff"

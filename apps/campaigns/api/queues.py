@@ -22,29 +22,29 @@ class WaitingSerializer(serializers.Serializer[schedule.Waiting]):
     campaign = serializers.UUIDField(source="campaign.pk")
     campaign_name = serializers.CharField(source="campaign.name")
     priority = serializers.IntegerField(source="campaign.priority")
-    runs = serializers.IntegerField(help_text="that wait for this host")
-    seconds = serializers.FloatField(help_text="about how long each takes")
-    begins = serializers.DateTimeField(allow_null=True, help_text="expected; null while the host is out of service")
+    runs = serializers.IntegerField(help_text="number of runs queued for this host")
+    seconds = serializers.FloatField(help_text="estimated duration of each")
+    begins = serializers.DateTimeField(allow_null=True, help_text="estimate; null while the host is out of service")
     ends = serializers.DateTimeField(allow_null=True)
-    fits = serializers.BooleanField(help_text="false: longer than any window; begins in the first half of one")
+    fits = serializers.BooleanField(help_text="false: longer than any window; it starts in the first half of one")
 
 
 class QueueSerializer(serializers.Serializer[Any]):
-    active = serializers.UUIDField(source="active.pk", default=None, allow_null=True, help_text="the run under way")
+    active = serializers.UUIDField(source="active.pk", default=None, allow_null=True, help_text="the active run")
     active_ends = serializers.DateTimeField(allow_null=True, help_text="expected")
     reservation = ReservationSerializer(allow_null=True)
-    why = serializers.CharField(help_text="what keeps the next run from beginning; empty where nothing does")
-    waiting = WaitingSerializer(many=True, help_text="campaigns in the order in which they go")
+    why = serializers.CharField(help_text="why the next run does not start; empty if nothing prevents it")
+    waiting = WaitingSerializer(many=True, help_text="campaigns in queue order")
 
 
 class OnHostSerializer(serializers.Serializer[Any]):
     host = serializers.IntegerField(source="host.pk")
     host_name = serializers.CharField(source="host.name")
-    done = serializers.IntegerField(help_text="runs that have ended there")
+    done = serializers.IntegerField(help_text="runs that have ended on this host")
     total = serializers.IntegerField()
-    failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
-    active = serializers.UUIDField(source="active.pk", default=None, allow_null=True, help_text="the run under way")
-    why = serializers.CharField(help_text="what keeps its next run from beginning; empty where nothing does")
+    failed = serializers.IntegerField(help_text="of these, neither ok nor cancelled")
+    active = serializers.UUIDField(source="active.pk", default=None, allow_null=True, help_text="the active run")
+    why = serializers.CharField(help_text="why its next run does not start; empty if nothing prevents it")
 
 
 class OnHostsViewSet(viewsets.ViewSet):

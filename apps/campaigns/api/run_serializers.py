@@ -18,9 +18,11 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
     cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
-    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null where nothing went wrong")
-    proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: what was found on the host")
-    retry_of = serializers.UUIDField(source="retry_of_id", allow_null=True, help_text="the failed run that it repeats")
+    error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null if there is no error")
+    proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: result of the check on the host")
+    retry_of = serializers.UUIDField(
+        source="retry_of_id", allow_null=True, help_text="the failed run that this run repeats"
+    )
 
     class Meta:
         model = Run
@@ -44,18 +46,19 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
 
 class RunSerializer(RunRowSerializer):
     spec = serializers.DictField(help_text="resolved and immutable")
-    manifest = serializers.JSONField(allow_null=True, help_text="what the agent sealed")
+    manifest = serializers.JSONField(allow_null=True, help_text="the manifest that the agent sealed")
     facts = serializers.IntegerField(
         source="facts.number",
         allow_null=True,
         default=None,
-        help_text="version of the host's facts when it started",
+        help_text="version of the host's facts at its start",
     )
     loops = serializers.SerializerMethodField(
-        help_text="measured step -> closed (a transaction waits for the end of the last one, and latencies leave out "
-        "that wait: coordinated omission) or open (a rate says when it begins, and latencies include the lag)"
+        help_text="measured step -> closed or open. closed: a transaction starts when the last one ends, and latencies "
+        "exclude that wait (coordinated omission). open: a rate defines the start, and latencies include the "
+        "lag"
     )
-    host_changes = serializers.SerializerMethodField(help_text="right before or right after this run, in what matters")
+    host_changes = serializers.SerializerMethodField(help_text="relevant changes right before or right after this run")
 
     class Meta(RunRowSerializer.Meta):
         fields = [*RunRowSerializer.Meta.fields, "digest", "spec", "loops", "manifest", "facts", "host_changes"]
@@ -77,19 +80,19 @@ class EventSerializer(serializers.ModelSerializer[RunEvent]):
 
 
 class EventQuerySerializer(serializers.Serializer[Any]):
-    after = serializers.IntegerField(default=0, min_value=0, help_text="events with a greater seq only")
+    after = serializers.IntegerField(default=0, min_value=0, help_text="only events with a greater seq")
     limit = serializers.IntegerField(default=500, min_value=1, max_value=5000)
 
 
 class EventsSerializer(serializers.Serializer[Any]):
     results = EventSerializer(many=True)
-    next_after = serializers.IntegerField(help_text="give it as ?after= to go on")
-    ended = serializers.BooleanField(help_text="whether the run has ended, so that no further event comes")
+    next_after = serializers.IntegerField(help_text="pass it as ?after= to continue")
+    ended = serializers.BooleanField(help_text="true if the run has ended, so no more events follow")
 
 
 class ArtefactSerializer(serializers.ModelSerializer[Artefact]):
     run = serializers.UUIDField(source="run_id")
-    fetched = serializers.BooleanField(help_text="false when it was too large to fetch, or damaged on the host")
+    fetched = serializers.BooleanField(help_text="false if it was too large to fetch or damaged on the host")
 
     class Meta:
         model = Artefact

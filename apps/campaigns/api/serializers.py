@@ -22,11 +22,11 @@ from apps.tuning.models import Revision
 
 class StepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    role = serializers.ChoiceField(choices=ROLES, required=False, help_text="measure where absent")
+    role = serializers.ChoiceField(choices=ROLES, required=False, help_text="default: measure")
     kind = serializers.CharField(help_text="the tool")
-    options = serializers.DictField(help_text="what its kind accepts")
+    options = serializers.DictField(help_text="options of its kind")
     metrics = serializers.DictField(
-        required=False, help_text="of imported results only: figure -> unit and better; such a step cannot be run"
+        required=False, help_text="of imported results only: figure -> unit and better; such a step cannot run"
     )
 
 
@@ -45,7 +45,7 @@ class NewTeamField(serializers.PrimaryKeyRelatedField[Team]):
     """Whose something is to be that has revisions."""
 
     def __init__(self) -> None:
-        words = "id of the team whose it is, where the name is new; a known name stays whose it is"
+        words = "id of the owning team, for a new name; a known name keeps its owner"
         super().__init__(queryset=Team.objects.all(), required=False, allow_null=True, help_text=words)
 
 
@@ -58,8 +58,8 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
     steps = serializers.ListField(
         child=serializers.JSONField(), required=False, help_text="[{name, role, kind, options}]"
     )
-    kind = serializers.CharField(required=False, help_text="the tool, where it is the only step")
-    options = serializers.DictField(required=False, default=dict, help_text="what its kind accepts")
+    kind = serializers.CharField(required=False, help_text="the tool, if it is the only step")
+    options = serializers.DictField(required=False, default=dict, help_text="options of its kind")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("steps" in attrs) == ("kind" in attrs):
@@ -71,28 +71,32 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
 class TargetSerializer(serializers.Serializer[Any]):
     """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
 
-    bin_dir = serializers.CharField(required=False, help_text="of the PostgreSQL that makes the private cluster")
-    data_dir = serializers.CharField(required=False, help_text="of a cluster that is on the host already")
+    bin_dir = serializers.CharField(
+        required=False, help_text="programs of the PostgreSQL that creates the private cluster"
+    )
+    data_dir = serializers.CharField(required=False, help_text="data directory of an existing cluster")
 
 
 class WhereSerializer(serializers.Serializer[Any]):
     """On whose tools."""
 
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
-    target = TargetSerializer(required=False, help_text="as a campaign has it: the PostgreSQL whose tools are asked")
+    target = TargetSerializer(required=False, help_text="as in a campaign: the PostgreSQL whose tools are used")
 
 
 class ComplaintSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
-    script = serializers.CharField(allow_blank=True, help_text="its name; empty where it is about the options")
-    line = serializers.IntegerField(allow_null=True, help_text="from 1; null where the tool names none")
+    script = serializers.CharField(
+        allow_blank=True, help_text="name of the script; empty if the message concerns the options"
+    )
+    line = serializers.IntegerField(allow_null=True, help_text="from 1; null if the tool reports none")
     message = serializers.CharField()
-    said = serializers.CharField(help_text="the tool's own words")
+    said = serializers.CharField(help_text="the message of the tool")
 
 
 class CheckedSerializer(serializers.Serializer[Any]):
     host = serializers.CharField()
-    bin_dir = serializers.CharField(allow_blank=True, help_text="of the PostgreSQL whose tools were asked")
+    bin_dir = serializers.CharField(allow_blank=True, help_text="version of the PostgreSQL whose tools were used")
     complaints = ComplaintSerializer(many=True)
 
 
@@ -104,14 +108,16 @@ class LevelSerializer(serializers.Serializer[Any]):
     when = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
-        help_text="factor -> labels: it exists only with one of these",
+        help_text="factor -> labels: the level exists only with one of these",
     )
 
 
 class FactorSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     order = serializers.ChoiceField(
-        choices=[each for each in FACTOR_ORDERS if each], required=False, help_text="of its levels within each block"
+        choices=[each for each in FACTOR_ORDERS if each],
+        required=False,
+        help_text="order of its levels within each block",
     )
     levels = LevelSerializer(many=True)
 
@@ -122,19 +128,21 @@ class WarmUpSerializer(serializers.Serializer[Any]):
     time_s = serializers.IntegerField(required=False, min_value=1, max_value=86400)
     until = serializers.ChoiceField(choices=["steady"], required=False)
     limit_s = serializers.IntegerField(required=False, min_value=1, max_value=86400)
-    window_s = serializers.IntegerField(required=False, min_value=1, max_value=60, help_text="5 unless said")
-    within = serializers.FloatField(required=False, help_text="the drift of a steady load: 0.02, which is 2 %")
+    window_s = serializers.IntegerField(required=False, min_value=1, max_value=60, help_text="default: 5")
+    within = serializers.FloatField(required=False, help_text="the maximum drift of a steady load: 0.02, which is 2 %")
 
 
 class NuisanceSerializer(serializers.Serializer[Any]):
     """What is done in every run so that nothing but the factors differs."""
 
-    cool_down_s = serializers.FloatField(required=False, min_value=0, max_value=86400, help_text="before each run")
+    cool_down_s = serializers.FloatField(
+        required=False, min_value=0, max_value=86400, help_text="seconds before each run"
+    )
     checkpoint = serializers.BooleanField(required=False, help_text="before each measured step")
     drop_caches = serializers.ChoiceField(
-        choices=["run", "step"], required=False, help_text="before each run, or each measured step as well"
+        choices=["run", "step"], required=False, help_text="before each run, or also before each measured step"
     )
-    warm_up = WarmUpSerializer(required=False, help_text="the first measured load runs before it")
+    warm_up = WarmUpSerializer(required=False, help_text="the first measured load runs before it as a warm-up")
 
 
 class NewRecipeSerializer(serializers.Serializer[Any]):
@@ -145,7 +153,7 @@ class RecipeSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     version = serializers.IntegerField()
     author = serializers.CharField(
-        source="own.author.username", default="", help_text="who imported it; empty where it comes with the program"
+        source="own.author.username", default="", help_text="the importing user; empty if it is built in"
     )
     title = serializers.CharField()
     question = serializers.CharField()
@@ -160,17 +168,21 @@ class RecipeSerializer(serializers.Serializer[Any]):
     design = serializers.CharField(default=Campaign.Design.FACTORIAL)
     nuisance = serializers.DictField(default=dict)
     settings = serializers.DictField(default=dict)
-    dataset = serializers.DictField(default=None, allow_null=True, help_text="kind and options; null: as steps ask")
+    dataset = serializers.DictField(
+        default=None, allow_null=True, help_text="kind and options; null: defined by the steps"
+    )
     steps = StepSerializer(many=True)
     factors = serializers.ListField(
-        child=serializers.DictField(), help_text="scaled to the host where ?host= is given; else as the recipe says"
+        child=serializers.DictField(), help_text="scaled to the host of ?host=; otherwise as in the recipe"
     )
 
 
 class CampaignRowSerializer(serializers.ModelSerializer[Campaign]):
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    workload = serializers.CharField(allow_null=True, help_text="name and revision; null where it only makes data")
+    workload = serializers.CharField(
+        allow_null=True, help_text="name and revision; null for a campaign that only creates data"
+    )
     created_by = serializers.CharField(source="created_by.username")
 
     class Meta:
@@ -190,22 +202,22 @@ class ProgressSerializer(serializers.Serializer[queries.Progress]):
     done = serializers.IntegerField(help_text="runs that have ended")
     total = serializers.IntegerField(help_text="0 before the start")
     running = serializers.IntegerField()
-    failed = serializers.IntegerField(help_text="of those done, neither ok nor cancelled")
-    read = serializers.IntegerField(help_text="of those done, whose results were read")
-    eta_s = serializers.FloatField(allow_null=True, help_text="seconds to the end; null before the start")
+    failed = serializers.IntegerField(help_text="of these, neither ok nor cancelled")
+    read = serializers.IntegerField(help_text="of these, with processed results")
+    eta_s = serializers.FloatField(allow_null=True, help_text="estimated seconds to the end; null before the start")
 
 
 class WeightyChangeSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="of the fact, such as kernel.release")
-    before = serializers.JSONField(allow_null=True, help_text="null: not told")
-    after = serializers.JSONField(allow_null=True, help_text="null: not told")
+    path = serializers.CharField(help_text="name of the fact, such as kernel.release")
+    before = serializers.JSONField(allow_null=True, help_text="null: unknown")
+    after = serializers.JSONField(allow_null=True, help_text="null: unknown")
 
 
 class BreakSerializer(serializers.Serializer[Any]):
     """The host changed between two runs; those on both sides are not alike."""
 
-    before = serializers.UUIDField(help_text="the last run before it")
-    after = serializers.UUIDField(help_text="the first run after it")
+    before = serializers.UUIDField(help_text="the last run before the change")
+    after = serializers.UUIDField(help_text="the first run after the change")
     sentence = serializers.CharField()
     changes = WeightyChangeSerializer(many=True)
 
@@ -215,25 +227,30 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
 
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    workload = WorkloadSerializer(allow_null=True, help_text="null for a campaign that only makes data")
+    workload = WorkloadSerializer(allow_null=True, help_text="null for a campaign that only creates data")
     dataset = serializers.CharField(allow_null=True, help_text="name and revision")
     profile = serializers.CharField(allow_null=True, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
     cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     nuisance = NuisanceSerializer()
-    design_told = serializers.SerializerMethodField(help_text="the design in words")
-    threats = serializers.SerializerMethodField(help_text="to its validity: what it cannot tell apart")
+    design_told = serializers.SerializerMethodField(help_text="the design in sentences")
+    threats = serializers.SerializerMethodField(
+        help_text="threats to validity: effects that the design cannot separate"
+    )
     stop = serializers.DictField()
     extensions = serializers.ListField(
-        child=serializers.DictField(), help_text="after its results could be seen: at, by, repetitions, levels, seen"
+        child=serializers.DictField(),
+        help_text="extensions after results were visible: at, by, repetitions, levels, seen",
     )
     roles = serializers.DictField()
-    sources = serializers.ListField(child=serializers.CharField(), help_text="collectors that look on")
+    sources = serializers.ListField(child=serializers.CharField(), help_text="names of the collectors")
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
-    results_ready = serializers.SerializerMethodField(help_text="all runs have ended and their results were read")
-    host_changes = serializers.SerializerMethodField(help_text="between its runs, in what matters")
+    results_ready = serializers.SerializerMethodField(
+        help_text="whether all runs have ended and their results are processed"
+    )
+    host_changes = serializers.SerializerMethodField(help_text="relevant changes of the host between its runs")
 
     class Meta:
         model = Campaign
@@ -279,7 +296,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
 
 
 class StartedCampaignSerializer(CampaignSerializer):
-    unchecked = serializers.CharField(help_text="why its scripts were not checked on the host; empty where they were")
+    unchecked = serializers.CharField(help_text="why its scripts were not checked on the host; empty if they were")
 
     class Meta(CampaignSerializer.Meta):
         fields = [*CampaignSerializer.Meta.fields, "unchecked"]
@@ -293,7 +310,9 @@ class ChoicesSerializer(serializers.Serializer[Any]):
     question = serializers.CharField(required=False)
     workload = serializers.PrimaryKeyRelatedField(queryset=Workload.objects.all(), required=False)
     dataset = serializers.PrimaryKeyRelatedField(
-        queryset=DataSet.objects.all(), required=False, help_text="id of one; else what the workload's scale asks for"
+        queryset=DataSet.objects.all(),
+        required=False,
+        help_text="id of a data set; default: the one for the scale of the workload",
     )
     factors = serializers.ListField(child=serializers.JSONField(), required=False, help_text="[{name, levels}]")
     profile = serializers.PrimaryKeyRelatedField(
@@ -302,27 +321,27 @@ class ChoicesSerializer(serializers.Serializer[Any]):
     target = TargetSerializer(required=False)
     repetitions = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     order = serializers.ChoiceField(choices=Campaign.Order.choices, required=False)
-    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="of the order")
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="seed of the order")
     reboot = serializers.ChoiceField(choices=Campaign.Reboot.choices, required=False, help_text="restart the host")
     metric = serializers.CharField(
-        required=False, max_length=80, help_text="tps; idx1.tps where several steps are measured"
+        required=False, max_length=80, help_text="tps; with several measured steps, for example idx1.tps"
     )
-    delta = serializers.FloatField(required=False, help_text="the margin that matters: 0.02 is 2 %")
+    delta = serializers.FloatField(required=False, help_text="the minimum effect of interest: 0.02 is 2 %")
     interval_s = serializers.FloatField(
         required=False, min_value=0.1, max_value=3600, help_text="seconds between two samples of each collector"
     )
     sources = serializers.ListField(
         child=serializers.ChoiceField(choices=list(COLLECTORS)),
         required=False,
-        help_text="collectors; else all",
+        help_text="names of collectors; default: all",
     )
     design = serializers.ChoiceField(choices=Campaign.Design.choices, required=False)
     cells = serializers.ListField(
-        child=serializers.DictField(child=serializers.CharField()), required=False, help_text="of the design list"
+        child=serializers.DictField(child=serializers.CharField()), required=False, help_text="for the design list"
     )
-    sample = serializers.IntegerField(required=False, min_value=1, help_text="of the design random_sample")
+    sample = serializers.IntegerField(required=False, min_value=1, help_text="for the design random_sample")
     nuisance = NuisanceSerializer(required=False)
-    stop = serializers.DictField(required=False, help_text="until, between, width; else all repetitions")
+    stop = serializers.DictField(required=False, help_text="until, between, width; default: all repetitions")
     budget_h = serializers.FloatField(required=False, min_value=0.01, help_text="hours")
     max_failures = serializers.IntegerField(required=False, min_value=1)
     priority = serializers.IntegerField(required=False, min_value=-100, max_value=100)
@@ -339,14 +358,14 @@ class NewCampaignSerializer(ChoicesSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         needed = [] if "recipe" in attrs else ["name", "question", "workload", "factors"]
-        missing = {name: "required unless a recipe is named" for name in needed if name not in attrs}
+        missing = {name: "required without a recipe" for name in needed if name not in attrs}
         if missing:
             raise serializers.ValidationError(missing)
         return attrs
 
 
 class PrioritySerializer(serializers.Serializer[Any]):
-    priority = serializers.IntegerField(min_value=-100, max_value=100, help_text="the highest goes first")
+    priority = serializers.IntegerField(min_value=-100, max_value=100, help_text="the highest priority starts first")
 
 
 class PlannedSerializer(serializers.Serializer[Any]):
@@ -360,15 +379,17 @@ class ShareSerializer(serializers.Serializer[Any]):
     host = serializers.IntegerField(source="host.pk")
     host_name = serializers.CharField(source="host.name")
     runs = serializers.IntegerField()
-    seconds = serializers.FloatField(help_text="about how long they take, one after the other")
+    seconds = serializers.FloatField(help_text="estimated duration, one run after the other")
 
 
 class PreviewSerializer(serializers.Serializer[Any]):
-    seconds = serializers.FloatField(help_text="about how long all runs take; of several hosts the longest")
-    known = serializers.BooleanField(help_text="whether earlier runs of the same shape there told it; else a guess")
+    seconds = serializers.FloatField(help_text="estimated duration of all runs; with several hosts, of the longest")
+    known = serializers.BooleanField(help_text="whether the estimate is based on similar earlier runs on the host")
     restarts = serializers.IntegerField(help_text="of the host")
-    restart_s = serializers.FloatField(help_text="about how long each takes")
-    restart_known = serializers.BooleanField(help_text="whether that was measured there; else it is a guess")
+    restart_s = serializers.FloatField(help_text="estimated duration of each")
+    restart_known = serializers.BooleanField(help_text="whether it was measured there; otherwise an estimate")
     shares = ShareSerializer(many=True)
-    notes = serializers.ListField(child=serializers.CharField(), help_text="what the windows of hosts mean for it")
+    notes = serializers.ListField(
+        child=serializers.CharField(), help_text="effect of the maintenance windows of its hosts"
+    )
     runs = PlannedSerializer(many=True)

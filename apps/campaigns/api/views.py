@@ -90,7 +90,7 @@ class FileRenderer(JSONRenderer):
 
 class HostQuerySerializer(serializers.Serializer[Any]):
     host = serializers.PrimaryKeyRelatedField(
-        queryset=Host.objects.all(), required=False, help_text="id of the host to scale the factors to"
+        queryset=Host.objects.all(), required=False, help_text="id of the host that the factors are scaled to"
     )
 
 
@@ -108,7 +108,7 @@ class RecipeViewSet(viewsets.ViewSet):
     def _found(self, name: str) -> recipes.Recipe:
         found = own_recipes.find(name)
         if found is None:
-            raise NotFound(f"{name} is no recipe; known are: {', '.join(own_recipes.catalogue())}")
+            raise NotFound(f"{name} is not a recipe; accepted: {', '.join(own_recipes.catalogue())}")
         return found
 
     def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
@@ -158,22 +158,20 @@ class RecipeFileViewSet(viewsets.ViewSet):
     renderer_classes = [JSONRenderer, FileRenderer]
 
     @extend_schema(
-        parameters=[OpenApiParameter("version", int, description="of a team's own; without it the newest")],
+        parameters=[OpenApiParameter("version", int, description="version of an imported recipe; default: the newest")],
         responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     def retrieve(self, request: Request, name: str) -> HttpResponse:
         """Its YAML, comments and all; it can be imported elsewhere."""
         text = own_recipes.text_of(name, whole(request.query_params.get("version", "")))
         if text is None:
-            raise NotFound(f"{name} is no recipe, or has no such version")
+            raise NotFound(f"{name} is not a recipe, or has no such version")
         return attachment(f"{name}.yaml", text)
 
 
 class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     host = filters.NumberFilter("host_id")
-    team = filters.ModelChoiceFilter(
-        queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
-    )
+    team = filters.ModelChoiceFilter(queryset=Team.objects.all(), method="of_team", help_text="id of one of its hosts")
 
     archived = filters.BooleanFilter("archived_at", lookup_expr="isnull", exclude=True, help_text="without it, both")
 
@@ -328,7 +326,7 @@ class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """The file as an attachment."""
         artefact = self.get_object()
         if artefact.content is None:
-            raise NotFound(f"{artefact.path} is on the host only: damaged, or too large ({artefact.size} bytes)")
+            raise NotFound(f"{artefact.path} was not fetched: damaged, or too large ({artefact.size} bytes)")
         answer = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
         answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(artefact.path).name)
         answer["X-Content-Type-Options"] = "nosniff"

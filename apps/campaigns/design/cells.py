@@ -39,7 +39,7 @@ def cells(
         return latin_square(factors, seed)
     if design == "random_sample":
         return sampled(factors, sample, seed)
-    raise PlanError("design", f"{design!r} is not known", hint="one of " + ", ".join(DESIGNS))
+    raise PlanError("design", f"{design!r} is not a design", hint="one of " + ", ".join(DESIGNS))
 
 
 def every(factors: Sequence[Factor]) -> list[Cell]:
@@ -47,7 +47,7 @@ def every(factors: Sequence[Factor]) -> list[Cell]:
     found = list(itertools.islice(_possible(by_dependence(factors), {}), MOST + 1))
     if len(found) > MOST:
         size = math.prod(len(factor.levels) for factor in factors)
-        hint = "fewer levels, or a random sample of them"
+        hint = "remove levels, or use a random sample of the combinations"
         raise PlanError("factors", f"{size} combinations are too many; at most {MOST} are allowed", hint=hint)
     return sorted((_in_order(factors, cell) for cell in found), key=lambda cell: _place(factors, cell))
 
@@ -83,19 +83,21 @@ def one_at_a_time(factors: Sequence[Factor]) -> list[Cell]:
 def _without_conditions(factors: Sequence[Factor], design: str) -> None:
     for i, factor in enumerate(factors):
         if factor.follows:
-            hint = "a full factorial, a random sample or a list takes conditions"
-            raise PlanError(f"factors.{i}", f"{design} knows no levels that depend on others", hint=hint)
+            hint = "use a full factorial, a random sample or a list with conditions"
+            raise PlanError(f"factors.{i}", f"{design} does not support levels that depend on others", hint=hint)
 
 
 def chosen(factors: Sequence[Factor], listed: Sequence[Mapping[str, str]]) -> list[Cell]:
     """The cells that are listed, as {factor: label}."""
     if not listed:
         hint = '[{"factor": "label", ...}, ...]'
-        raise PlanError("cells", "this design needs the combinations that are to run", hint=hint)
+        raise PlanError("cells", "this design needs a list of combinations", hint=hint)
     found = [_listed(f"cells.{i}", factors, each) for i, each in enumerate(listed)]
     for i, cell in enumerate(found):
         if cell in found[:i]:
-            raise PlanError(f"cells.{i}", f"{text_of(cell)!r} stands twice", hint="repetitions repeat them all")
+            raise PlanError(
+                f"cells.{i}", f"{text_of(cell)!r} appears twice", hint="use repetitions to repeat combinations"
+            )
     return found
 
 
@@ -107,13 +109,13 @@ def _listed(field: str, factors: Sequence[Factor], wanted: Mapping[str, str]) ->
         if label is None and not possible:
             continue
         if label not in possible:
-            said = f"{label!r} is no level" if label is not None else "there is no level"
-            hint = f"possible there: {', '.join(possible) or 'none; leave it out'}"
+            said = f"{label!r} is not a level" if label is not None else "there is no level"
+            hint = f"accepted there: {', '.join(possible) or 'none; omit it'}"
             raise PlanError(field, f"{said} of {factor.name}", hint=hint)
         cell[factor.name] = possible[label]
     strange = next((name for name in wanted if name not in {factor.name for factor in factors}), None)
     if strange is not None:
-        raise PlanError(field, f"{strange!r} is no factor", hint=f"factors are: {', '.join(f.name for f in factors)}")
+        raise PlanError(field, f"{strange!r} is not a factor", hint=f"accepted: {', '.join(f.name for f in factors)}")
     return _in_order(factors, cell)
 
 
@@ -126,8 +128,8 @@ def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
     sizes = {len(factor.levels) for factor in factors}
     if len(factors) != 3 or len(sizes) != 1:
         shown = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in factors)
-        hint = "three factors with as many levels each, or one factor whose blocks and places in them are the square"
-        raise PlanError("factors", f"no Latin square can be made of {shown}", hint=hint)
+        hint = "use three factors with the same number of levels, or one factor with as many repetitions as levels"
+        raise PlanError("factors", f"a Latin square is not possible with {shown}", hint=hint)
     square, (rows, columns, inside) = square_of(len(factors[0].levels), drawing(f"square {seed}")), factors
     return [
         {rows.name: row, columns.name: column, inside.name: inside.levels[square[i][j]]}
@@ -145,13 +147,15 @@ def square_of(size: int, drawn: random.Random) -> list[list[int]]:
 def sampled(factors: Sequence[Factor], sample: int | None, seed: int) -> list[Cell]:
     """So many of all cells, each as likely as the others, without replacement; of a large space only these are made."""
     if not sample or not 1 <= sample <= MOST:
-        raise PlanError("sample", f"{sample!r} is not between 1 and {MOST}", hint="how many combinations to draw")
+        raise PlanError("sample", f"{sample!r} is not between 1 and {MOST}", hint="the number of combinations to draw")
     drawn = drawing(f"sample {seed}")
     if math.prod(len(factor.levels) for factor in factors) > MOST:
         return _drawn(factors, sample, drawn)
     space = every(factors)
     if sample > len(space):
-        raise PlanError("sample", f"{sample} are wanted of {len(space)} combinations", hint="fewer, or all of them")
+        raise PlanError(
+            "sample", f"the sample has {sample} of {len(space)} combinations", hint="choose fewer, or a full factorial"
+        )
     return [space[place] for place in sorted(drawn.sample(range(len(space)), sample))]
 
 
@@ -165,7 +169,7 @@ def _drawn(factors: Sequence[Factor], sample: int, drawn: random.Random) -> list
             found[number] = cell
         if len(found) == sample:
             return [found[number] for number in sorted(found)]
-    raise PlanError("sample", f"only {len(found)} of {sample} were found that the conditions allow", hint="fewer")
+    raise PlanError("sample", f"the conditions allow only {len(found)} of {sample} combinations", hint="fewer")
 
 
 def _numbered(factors: Sequence[Factor], number: int) -> Cell | None:

@@ -53,7 +53,7 @@ def refuse(found: Sequence[Check]) -> None:
     """PlanError naming the first check that failed."""
     for each in found:
         if not each.ok:
-            wanted = f", wanted is {each.wanted}" if each.wanted else ""
+            wanted = f"; expected: {each.wanted}" if each.wanted else ""
             raise PlanError(each.field or each.check, f"{each.host}: {each.found}{wanted}", hint=each.hint)
 
 
@@ -67,18 +67,18 @@ def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
 def of_host(host: Host) -> Iterator[Check]:
     name, state = host.name, Host.State(host.state)
     if state == Host.State.QUARANTINED:
-        yield Check(name, "host", FAILED, f"in quarantine: {host.state_reason}", "ready", "release it on its page")
+        yield Check(name, "host", FAILED, f"quarantined: {host.state_reason}", "ready", "release it on its page")
     else:
         why = f"{state}: {host.state_reason}" if host.state_reason else str(state)
-        hint = "" if state == Host.State.READY else "its runs wait until it answers and is fit"
+        hint = "" if state == Host.State.READY else "its runs are queued until it is ready"
         yield Check(name, "host", OK if state == Host.State.READY else DOUBTFUL, why, "ready", hint)
     newest = host.facts_history.order_by("-number").first()
     if newest:
         old = timezone.now() - newest.seen_at > STALE
-        hint = "check the host: it may have changed" if old else ""
+        hint = "check the host: its state may have changed" if old else ""
         yield Check(name, "facts", DOUBTFUL if old else OK, f"of {newest.seen_at:%Y-%m-%d %H:%M} UTC", "", hint)
     for row in host.health:
-        hint = "" if row["ok"] else "its runs wait until this is mended"
+        hint = "" if row["ok"] else "its runs are queued until this is fixed"
         yield Check(name, row["check"], OK if row["ok"] else DOUBTFUL, row["found"], row["wanted"], hint)
 
 
@@ -100,8 +100,8 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     free = free_bytes(facts, host.data_dir)
     status = DOUBTFUL if free is None or free < asked else OK
     status = FAILED if free is not None and free < whole else status
-    found = "unknown: not in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
-    hint = "" if status == OK else "make room, or choose a smaller data set"
+    found = "unknown: missing in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
+    hint = "" if status == OK else "free some space, or choose a smaller data set"
     name = max(wanted.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
     yield Check(host.name, "space for data", status, found, f"about {size(asked)}", hint, "dataset", name)
 
@@ -127,9 +127,9 @@ def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
             yield Check(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
             continue
         if target["kind"] == "private":
-            yield Check(host.name, "PostgreSQL and ports", OK, f"{version} of its own, on a socket: no port is needed")
+            yield Check(host.name, "PostgreSQL and ports", OK, f"private {version}, on a socket: no port needed")
             continue
-        may = "may be restarted" if target["consent"]["restart"] else "must not be restarted, and need not be"
+        may = "may be restarted" if target["consent"]["restart"] else "restarts are not allowed, and not needed"
         told = f"{version} in {target['data_dir']} on port {target['port']}, {may}"
         yield Check(host.name, "PostgreSQL and ports", OK, told)
 

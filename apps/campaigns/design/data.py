@@ -26,15 +26,15 @@ Wanted = dict[str, Any]
 def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
     """PlanError naming the option that its kind does not accept."""
     if kind not in DATASETS:
-        raise PlanError("kind", f"{kind!r} makes no data set", hint="one of " + ", ".join(DATASETS))
+        raise PlanError("kind", f"{kind!r} does not create a data set", hint="one of " + ", ".join(DATASETS))
     if reset not in RESETS:
-        raise PlanError("reset", f"{reset!r} is not known", hint="one of " + ", ".join(RESETS))
+        raise PlanError("reset", f"{reset!r} is not a reset policy", hint="one of " + ", ".join(RESETS))
     rules.check_schema("options", options, DATASETS[kind].schema)
     try:
         plan_dataset({"dataset": {"kind": kind, "options": options}, "target": {"kind": "private"}, "steps": []})
     except Unplannable as error:
         field = error.field.replace("dataset", "options", 1)
-        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
+        raise PlanError(field, f"{error.value!r} is not accepted", hint=error.accepted) from error
 
 
 def needed(steps: Sequence[Step]) -> tuple[str, str]:
@@ -58,7 +58,9 @@ def derived(steps: Sequence[Step]) -> Wanted | None:
     scales = {step["options"].get("scale", 1) for step in steps if step["kind"] == PGBENCH}
     if len(scales) > 1:
         told = ", ".join(map(str, sorted(scales)))
-        raise PlanError("steps", f"they want data of the scales {told}", hint="one scale, or name a data set")
+        raise PlanError(
+            "steps", f"the levels need data of different scales: {told}", hint="use one scale, or choose a data set"
+        )
     if not scales:
         return None
     scale = scales.pop()
@@ -79,7 +81,7 @@ def resolve(
     if own and own["kind"] == PGBENCH:
         scale = next((path for path in touched if path.endswith(".scale")), "")
         if scale:
-            raise PlanError(scale, "the data set says the scale", hint="set dataset.scale")
+            raise PlanError(scale, "the data set defines the scale", hint="set dataset.scale")
     for path, value in changes.items():
         assert wanted is not None  # noqa: S101 - for the type checker
         wanted["options"] = rules.patch(wanted["options"], {path.removeprefix(ROOT): value})
@@ -90,7 +92,7 @@ def _check_kind(wanted: Wanted | None, steps: Sequence[Step]) -> None:
     kind, step = needed(steps)
     if wanted and kind and wanted["kind"] != kind:
         problem = f"{wanted.get('name') or 'the data set'} is of kind {wanted['kind']}"
-        hint = f"step {step} requires kind {kind}: choose such a data set, or none for the default one"
+        hint = f"step {step} requires kind {kind}: choose such a data set, or none for the default"
         raise PlanError("dataset", problem, hint=hint)
 
 

@@ -68,8 +68,8 @@ def _read_factor(field: str, raw: Any) -> Factor:
     if not isinstance(levels, list) or not levels:
         raise PlanError(f"{field}.levels", "a factor needs at least one level", hint='[{"label": ..., "set": {...}}]')
     if order not in ORDERS:
-        hint = "ascending, descending, or nothing for that of the campaign"
-        raise PlanError(f"{field}.order", f"{order!r} is not known", hint=hint)
+        hint = "accepted: ascending, descending, or empty for the order of the campaign"
+        raise PlanError(f"{field}.order", f"{order!r} is not an order", hint=hint)
     read = tuple(_read_level(f"{field}.levels.{i}", each) for i, each in enumerate(levels))
     _once(f"{field}.levels", [level.label for level in read])
     return Factor(str(raw["name"]).strip(), read, order)
@@ -85,8 +85,8 @@ def _read_level(field: str, raw: Any) -> Level:
         if path.split(".")[0] not in ROOTS or "." not in path:
             raise PlanError(
                 f"{field}.set",
-                f"{path!r} sets nothing",
-                hint=f"paths begin with {'., '.join(ROOTS[:-1])}. or {ROOTS[-1]}.",
+                f"{path!r} is not a path that can be set",
+                hint=f"accepted: paths that begin with {'., '.join(ROOTS[:-1])}. or {ROOTS[-1]}.",
             )
     return Level(str(raw["label"]).strip(), dict(changes), _read_when(f"{field}.when", raw.get("when", {})))
 
@@ -97,14 +97,14 @@ def _read_when(field: str, raw: Any) -> dict[str, tuple[str, ...]]:
         raise PlanError(field, f"{raw!r} is not an object", hint=hint)
     for name, labels in raw.items():
         if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-            raise PlanError(field, f"{labels!r} is no list of labels of {name}", hint=hint)
+            raise PlanError(field, f"{labels!r} is not a list of labels of {name}", hint=hint)
     return {name: tuple(labels) for name, labels in raw.items()}
 
 
 def _once(field: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise PlanError(field, f"{name!r} stands twice", hint="give each its own name")
+            raise PlanError(field, f"{name!r} appears twice", hint="use each name once")
 
 
 def _check_conditions(factors: Sequence[Factor]) -> None:
@@ -115,10 +115,10 @@ def _check_conditions(factors: Sequence[Factor]) -> None:
                 field = f"factors.{i}.levels.{j}.when"
                 if name not in known or name == factor.name:
                     others = ", ".join(each for each in known if each != factor.name)
-                    raise PlanError(field, f"{name!r} is no other factor", hint=f"others are: {others}")
+                    raise PlanError(field, f"{name!r} is not another factor", hint=f"accepted: {others}")
                 strange = next((label for label in labels if label not in known[name]), None)
                 if strange is not None:
-                    hint = f"its levels are: {', '.join(known[name])}"
+                    hint = f"accepted: {', '.join(known[name])}"
                     raise PlanError(field, f"{name} has no level {strange!r}", hint=hint)
 
 
@@ -130,7 +130,7 @@ def by_dependence(factors: Sequence[Factor]) -> list[Factor]:
         ready = next((factor for factor in left if factor.follows <= known), None)
         if ready is None:
             names = " and ".join(factor.name for factor in left if factor.follows)
-            raise PlanError("factors", f"the levels of {names} depend on each other", hint="drop one condition")
+            raise PlanError("factors", f"the conditions on {names} form a cycle", hint="remove one condition")
         placed.append(ready)
         left.remove(ready)
     return placed

@@ -27,7 +27,12 @@ _STEADY = {
         "until": {"type": "string", "enum": ["steady"]},
         "limit_s": _SECONDS,
         "window_s": {"type": "integer", "minimum": 1, "maximum": 60, "description": "1 to 60 seconds"},
-        "within": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "description": "a share, such as 0.02"},
+        "within": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 0.5,
+            "description": "a fraction, such as 0.02",
+        },
     },
     "required": ["until", "limit_s"],
     "additionalProperties": False,
@@ -57,8 +62,8 @@ def applied(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     if not steps:
         return dict(spec)
     if wanted.get("checkpoint") and not spec["target"]:
-        hint = "leave it out: no step of this workload has PostgreSQL"
-        raise PlanError("nuisance.checkpoint", "there is nothing to checkpoint", hint=hint)
+        hint = "remove it: no step of this workload uses PostgreSQL"
+        raise PlanError("nuisance.checkpoint", "a checkpoint needs PostgreSQL", hint=hint)
     steps = _warmed(steps, wanted.get("warm_up") or {})
     if wanted.get("checkpoint"):
         steps = _checkpointed(steps)
@@ -87,8 +92,10 @@ def _warmed(steps: list[Step], wanted: Mapping[str, Any]) -> list[Step]:
     options = kind.for_time(load["options"], wanted.get("time_s") or wanted["limit_s"])
     if options is None or ("until" in wanted and not kind.ends_when_steady):
         able = [name for name, each in WORKLOADS.items() if each.ends_when_steady]
-        hint = f"a step of {' or '.join(able)} can, or give the workload a warm step of its own"
-        raise PlanError("nuisance.warm_up", f"step {load['name']} of {kind.kind} cannot warm up like that", hint=hint)
+        hint = f"use a step of {' or '.join(able)}, or add a warm step to the workload"
+        raise PlanError(
+            "nuisance.warm_up", f"step {load['name']} of {kind.kind} cannot be used as a warm-up", hint=hint
+        )
     warm: Step = {"name": _free(WARM_UP, steps), "role": "warm", "kind": load["kind"], "options": options}
     if "until" in wanted:
         warm["until"] = {"window_s": wanted.get("window_s", WINDOW_S), "within": wanted.get("within", WITHIN)}

@@ -25,7 +25,7 @@ def blocks(
     Factors with an order of their own vary in it, the first of them outermost; `order` says the rest.
     """
     if order not in ORDERS:
-        raise PlanError("order", f"{order!r} is not known", hint="one of " + ", ".join(ORDERS))
+        raise PlanError("order", f"{order!r} is not an order", hint="one of " + ", ".join(ORDERS))
     drawn = drawing(seed)
     rows = [_row(cells, order, block, drawn) for block in range(repetitions)]
     ranks = [(factor.name, _ranks(factor)) for factor in factors if factor.order]
@@ -87,10 +87,12 @@ def costly(factors: Sequence[Factor]) -> list[Factor]:
 def square(count: int, repetitions: int, order: str, seed: int) -> list[list[int]]:
     """Blocks as rows of Latin squares, places in a block as their columns: each cell as often at each place."""
     if repetitions % count:
-        hint = f"{count}, {2 * count}, ...: as many blocks as levels make a square"
-        raise PlanError("repetitions", f"{repetitions} blocks of {count} places are no Latin square", hint=hint)
+        hint = f"use {count}, {2 * count}, ... repetitions: a multiple of the number of levels"
+        raise PlanError(
+            "repetitions", f"{repetitions} blocks of {count} positions do not form a Latin square", hint=hint
+        )
     if order != "randomised":
-        raise PlanError("order", "the Latin square says the order", hint="leave it randomised")
+        raise PlanError("order", "a Latin square defines the order itself", hint="leave it randomised")
     drawn = drawing(f"square {seed}")
     return [row for _ in range(repetitions // count) for row in square_of(count, drawn)]
 

@@ -60,10 +60,17 @@ def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
         return []
     _, end = calendar.following(now, share.seconds / max(1, share.runs), share.runs)
     names = "; ".join(map(str, calendar.windows))
-    told = [f"On {host} runs begin {names} ({host.time_zone}): about done {windows.shown(end, calendar.zone, now)}."]
+    told = [
+        (
+            f"On {host}, runs start {names} ({host.time_zone}): finished at about "
+            f"{windows.shown(end, calendar.zone, now)}."
+        )
+    ]
     if not calendar.fits(now, longest_s):
         hours = f"{longest_s / 3600:.1f} h"
-        told.append(f"Its longest run, about {hours}, fits into none of them: it goes on beyond the end of one.")
+        told.append(
+            f"Its longest run, about {hours}, is longer than every window and will continue beyond the end of one."
+        )
     return told
 
 
@@ -73,12 +80,14 @@ def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[
     others = list(further or ()) if campaign._state.adding else list(campaign.further_hosts.order_by("name"))
     hosts = [campaign.host, *others]
     if campaign.placement == Campaign.Placement.ONE and others:
-        hint = "choose each or spread as the placement, or leave out the further hosts"
-        raise PlanError("placement", "further hosts are named, but it runs on one", hint=hint)
+        hint = "choose each or spread as the placement, or remove the other hosts"
+        raise PlanError("placement", "other hosts are named, but the placement uses one", hint=hint)
     if campaign.placement != Campaign.Placement.ONE and not others:
-        raise PlanError("further_hosts", "none is named", hint="name those beside the first, or place it on one host")
+        raise PlanError(
+            "further_hosts", "no other host is named", hint="name the other hosts, or choose the placement one"
+        )
     if others and campaign.roles:
-        raise PlanError("roles", "roles need hosts of their own", hint="place it on one host, or leave out the roles")
+        raise PlanError("roles", "roles need separate hosts", hint="choose the placement one, or remove the roles")
     _apart(hosts)
     return hosts
 
@@ -120,7 +129,7 @@ def _spread(plans: Plans) -> list[Planned]:
     first = plans[hosts[0]]
     blocks = len({run.block for run in first})
     if blocks < len(hosts):
-        hint = "more repetitions, or fewer hosts: a whole repetition is of one host"
+        hint = "use more repetitions or fewer hosts: each repetition runs on one host"
         raise PlanError("repetitions", f"{blocks} cannot be spread over {len(hosts)} hosts", hint=hint)
     for host in hosts[1:]:
         _same_facts(hosts[0], host)
@@ -138,8 +147,8 @@ def _same_facts(first: Host, second: Host) -> None:
 
 def _unlike(first: Host, second: Host, what: Sequence[str]) -> PlanError:
     more = f" and {len(what) - changes.SHOWN} more" if len(what) > changes.SHOWN else ""
-    message = f"{first} and {second} are not alike: {', '.join(what[: changes.SHOWN])}{more}"
-    return PlanError("further_hosts", message, hint="run it on each of them instead")
+    message = f"{first} and {second} are not comparable: {', '.join(what[: changes.SHOWN])}{more}"
+    return PlanError("further_hosts", message, hint="run the campaign on each of them instead")
 
 
 def _differing(one: Any, other: Any, path: str = "") -> list[str]:

@@ -70,7 +70,7 @@ def expand(
 ) -> list[Planned]:
     """All runs of a campaign in order. `base` is a spec without its version, `alike` the nuisance of a campaign."""
     if reboot not in REBOOTS:
-        raise PlanError("reboot", f"{reboot!r} is not known", hint="one of " + ", ".join(REBOOTS))
+        raise PlanError("reboot", f"{reboot!r} is not accepted", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
         raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
     nuisance.check(alike or {})
@@ -98,8 +98,8 @@ def _check_names(combinations: Sequence[Cell]) -> None:
     seen: dict[str, Cell] = {}
     for cell in combinations:
         if seen.setdefault(text_of(cell), cell) != cell:
-            hint = "give their levels labels of their own"
-            raise PlanError("factors", f"two combinations would both be called {text_of(cell)!r}", hint=hint)
+            hint = "use distinct labels for their levels"
+            raise PlanError("factors", f"two combinations have the same name {text_of(cell)!r}", hint=hint)
 
 
 def _rows(
@@ -139,11 +139,11 @@ def _placed(target: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> Any
     """Another installed PostgreSQL makes another private cluster; an existing one is what it is."""
     for path, value in changes.items():
         if path != BIN_DIR or not isinstance(value, str):
-            hint = f"{BIN_DIR}: the directory of a PostgreSQL's programs, of which a private cluster is made"
-            raise PlanError(path, f"{value!r} cannot be chosen by a factor", hint=hint)
+            hint = f"{BIN_DIR}: a directory with the programs of PostgreSQL, for a private cluster"
+            raise PlanError(path, f"{value!r} cannot be set by a factor", hint=hint)
         if not target or target["kind"] != "private":
-            hint = "leave the campaign's PostgreSQL to its private clusters"
-            raise PlanError(path, "only a private cluster can be of another PostgreSQL", hint=hint)
+            hint = "use a private cluster as the campaign's PostgreSQL"
+            raise PlanError(path, "only a private cluster can use another PostgreSQL", hint=hint)
         target = {**target, "bin_dir": value}
     return target
 

@@ -110,7 +110,7 @@ def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
     """What looks on, in the shape of a spec; without PostgreSQL its collectors have nothing to look at."""
     for place, name in enumerate(campaign.sources):
         if name not in COLLECTORS:
-            raise PlanError(f"sources.{place}", f"{name!r} is no collector", hint=f"known: {', '.join(COLLECTORS)}")
+            raise PlanError(f"sources.{place}", f"{name!r} is not a collector", hint=f"known: {', '.join(COLLECTORS)}")
     wanted = [name for name in COLLECTORS if name in campaign.sources]
     useful = [name for name in wanted if with_postgres or not COLLECTORS[name].needs_postgres]
     return {"interval_s": campaign.interval_s, "sources": useful}
@@ -118,10 +118,10 @@ def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
 
 def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
     if facts["level"] != "root":
-        hint = "register it with sudo, or plan without restarts"
+        hint = "register the host with sudo, or plan without restarts"
         raise PlanError("reboot", f"{host} gives level {facts['level']}, which cannot restart it", hint=hint)
     if not host.may_reboot:
-        hint = "an admin allows it on the host's page, or plan without restarts"
+        hint = "an admin can allow it on the page of the host; or plan without restarts"
         raise PlanError("reboot", f"{host} must not be restarted by campaigns", hint=hint)
 
 
@@ -135,7 +135,7 @@ def facts_of(host: Host) -> dict[str, Any]:
     """Its newest facts, with the paths that it has. PlanError when it was never checked."""
     facts = paths.known(host)
     if not facts:
-        raise PlanError("host", f"{host} was never checked", hint="check it: a campaign is planned from its facts")
+        raise PlanError("host", f"{host} was never checked", hint="check the host: planning needs its facts")
     return facts
 
 
@@ -161,4 +161,6 @@ def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
 def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:
     bundled = {name for each in facts["postgresql"] for name in each["tools"]}
     if tool not in facts["tools"] and tool not in bundled:
-        raise PlanError("workload", f"{kind} needs {tool}, which is not on {host}", hint=f"install {tool} there")
+        raise PlanError(
+            "workload", f"{kind} needs {tool}, which is not installed on {host}", hint=f"install {tool} on the host"
+        )

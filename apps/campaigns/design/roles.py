@@ -20,7 +20,7 @@ from common.errors import HostError, PlanError
 NAMES = ("client", "standbys", "addresses", "port")
 PORT = 55432  # not 5432, where a PostgreSQL of the host's owner may listen
 MAX_STANDBYS = 8
-HINT = '{"client": host id, "standbys": [host ids], "addresses": {host id: address}, "port": number}, each if wanted'
+HINT = '{"client": host id, "standbys": [host ids], "addresses": {host id: address}, "port": number}, all optional'
 TOOLS = {"client": {"psql", "pgbench"}, "standbys": {"psql", "pg_basebackup"}}
 CLIENT_SIDES = ("client", "tracer")  # of cpu_affinity
 UNTOLD_S = 8 * 86400.0  # of a load that does not say how long it takes
@@ -75,14 +75,14 @@ def read(campaign: Campaign) -> Cast | None:
         return None
     unknown = wanted.keys() - set(NAMES)
     if unknown:
-        raise PlanError(f"roles.{min(unknown)}", "is no role", hint=HINT)
+        raise PlanError(f"roles.{min(unknown)}", "is not a role", hint=HINT)
     _check_campaign(campaign)
     asked = [wanted["client"]] if wanted.get("client") is not None else []
     standbys = wanted.get("standbys") or []
     if not isinstance(standbys, list) or len(standbys) > MAX_STANDBYS:
-        raise PlanError("roles.standbys", f"{standbys!r} is no list of at most {MAX_STANDBYS} hosts", hint=HINT)
+        raise PlanError("roles.standbys", f"{standbys!r} is not a list of at most {MAX_STANDBYS} hosts", hint=HINT)
     if not asked and not standbys:
-        raise PlanError("roles", "neither a client nor a standby is named", hint=HINT)
+        raise PlanError("roles", "the roles need a client or standbys", hint=HINT)
     own = {str(key): str(value) for key, value in (wanted.get("addresses") or {}).items()}
     members = [_member("host", campaign.host, own)]
     members += [_named("roles.client", key, own) for key in asked]
@@ -94,30 +94,32 @@ def read(campaign: Campaign) -> Cast | None:
 
 def _check_campaign(campaign: Campaign) -> None:
     if "data_dir" in campaign.target:
-        hint = "leave the target out, or name a bin_dir"
-        raise PlanError("roles", "an existing cluster is its owner's to open to other hosts", hint=hint)
+        hint = "remove the target, or give a bin_dir"
+        raise PlanError(
+            "roles", "roles need a private cluster: runs do not open an existing cluster to other hosts", hint=hint
+        )
     if campaign.reboot != Campaign.Reboot.NEVER:
-        raise PlanError("reboot", "a run over several hosts restarts none of them", hint="plan without restarts")
+        raise PlanError("reboot", "a run over several hosts cannot restart them", hint="plan without restarts")
     if campaign.placement != Campaign.Placement.ONE:
-        raise PlanError("placement", "a campaign with roles has its hosts already", hint="one")
+        raise PlanError("placement", "the roles already define the hosts of the campaign", hint="one")
 
 
 def _named(field: str, key: Any, own: Mapping[str, str]) -> Member:
     host = Host.objects.filter(pk=key).first() if isinstance(key, int) else None
     if host is None:
-        raise PlanError(field, f"there is no host {key!r}", hint="give the id of a host")
+        raise PlanError(field, f"host {key!r} does not exist", hint="accepted: the id of a host")
     return _member(field, host, own)
 
 
 def _member(field: str, host: Host, own: Mapping[str, str]) -> Member:
     facts = paths.known(host)
     if not facts:
-        raise PlanError(field, f"{host} was never checked", hint="check it: a campaign is planned from its facts")
+        raise PlanError(field, f"{host} was never checked", hint="check the host: planning needs its facts")
     wanted = own.get(str(host.pk)) or host.address
     try:
         return Member(host, facts, addresses.resolve(wanted))
     except HostError as error:
-        hint = f'name the address by which the others reach it: "addresses": {{"{host.pk}": ...}}'
+        hint = f'give the address by which the other hosts reach it: "addresses": {{"{host.pk}": ...}}'
         raise PlanError(field, f"{wanted} of {host} {error.message}", hint=hint) from error
 
 
@@ -127,13 +129,17 @@ def _check_machines(members: Sequence[Member]) -> None:
         machine = member.host.machine_id
         if machine in seen:
             same = "the same host" if seen[machine] == member.host else f"the same machine as {seen[machine]}"
-            raise PlanError("roles", f"{member.host} is {same}: it can have one role", hint="choose another host")
+            raise PlanError(
+                "roles", f"{member.host} is {same}: a host can have only one role", hint="choose another host"
+            )
         seen[machine] = member.host
 
 
 def _port(wanted: Any) -> int:
     if not isinstance(wanted, int) or not 1024 <= wanted <= 65535:
-        raise PlanError("roles.port", f"{wanted!r} is no port", hint="1024 to 65535, free on the server's host")
+        raise PlanError(
+            "roles.port", f"{wanted!r} is not a port", hint="accepted: 1024 to 65535, unused on the server's host"
+        )
     return wanted
 
 
@@ -150,7 +156,7 @@ def assign(cast: Cast, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
 def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
     whole, limit_s = dict(run.spec), _limit(run.spec)
     if whole["target"] is None:
-        raise PlanError("roles", "nothing of this workload uses PostgreSQL", hint="leave the roles out")
+        raise PlanError("roles", "no step of this workload uses PostgreSQL", hint="remove the roles")
     serve = {
         "listen": cast.server.address,
         "port": cast.port,
@@ -225,10 +231,12 @@ def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
     bin_dir = whole["target"]["bin_dir"]
     major = next(each["major"] for each in cast.server.facts["postgresql"] if each["bin_dir"] == bin_dir)
     if role == "standbys" and major < OLDEST:
-        raise PlanError("roles.standbys", f"PostgreSQL {major} is too old", hint=f"{OLDEST} or newer")
+        raise PlanError("roles.standbys", f"PostgreSQL {major} is too old", hint=f"accepted: {OLDEST} or later")
     tools = TOOLS[role] | {"postgres", "initdb"}
     able = [e for e in member.facts["postgresql"] if e["major"] == major and tools <= set(e["tools"])]
     if not able:
-        hint = f"install it there with {', '.join(sorted(tools))}, and check the host again"
-        raise PlanError(f"roles.{role}", f"{member.host} has no PostgreSQL {major}, which the server is", hint=hint)
+        hint = f"install it with {', '.join(sorted(tools))}, and check the host again"
+        raise PlanError(
+            f"roles.{role}", f"{member.host} has no PostgreSQL {major}, the version of the server", hint=hint
+        )
     return {"bin_dir": able[-1]["bin_dir"], "data_dir": member.host.data_dir, "os_user": member.host.os_user}

@@ -65,13 +65,13 @@ def read(raw: Any) -> list[Step]:
     for place, step in enumerate(found):
         if step["role"] == MEASURE and not WORKLOADS[step["kind"]].measures:
             hint = "give it another role, such as cool"
-            raise PlanError(f"steps.{place}.role", f"{step['kind']} measures nothing", hint=hint)
+            raise PlanError(f"steps.{place}.role", f"{step['kind']} does not measure", hint=hint)
     names = [step["name"] for step in found]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
-        raise PlanError("steps", f"{repeated!r} stands twice", hint="give each step its own name")
+        raise PlanError("steps", f"{repeated!r} appears twice", hint="use each name once")
     if not measured(found):
-        raise PlanError("steps", "none of them is measured", hint='give one of them the role "measure"')
+        raise PlanError("steps", "no step is measured", hint='give one step the role "measure"')
     return found
 
 
@@ -85,7 +85,7 @@ def check(steps: Sequence[Step]) -> None:
             kind.check(step["options"])
         except Unplannable as error:
             option = error.field.removeprefix(f"{kind.kind}.")
-            raise PlanError(f"{field}.{option}", f"{error.value!r} is not possible", hint=error.accepted) from error
+            raise PlanError(f"{field}.{option}", f"{error.value!r} is not accepted", hint=error.accepted) from error
     _check_order(steps)
 
 
@@ -94,7 +94,7 @@ def _check_order(steps: Sequence[Step]) -> None:
         planning.check_order(list(steps))
     except Unplannable as error:
         field = error.field if len(steps) > 1 else f"options.{error.field.rpartition('.')[2]}"
-        raise PlanError(field, f"{error.value!r} is not possible", hint=error.accepted) from error
+        raise PlanError(field, f"{error.value!r} is not accepted", hint=error.accepted) from error
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from common.errors import PlanError
 
 UNTIL = {
-    "width": "the interval of a comparison is narrower than asked",
+    "width": "the CI of a comparison is narrower than requested",
     "verdict": "the verdict of a comparison is certain",
 }
 # How alpha is spent over the looks; what each asks for by itself. The words are in docs/statistics.md.
@@ -34,7 +34,7 @@ class Rule:
     def sentence(self) -> str:
         first, second = self.between
         if self.until == "width":
-            return f"until the interval of {second} against {first} is narrower than {100 * self.width:g} %"
+            return f"until the 95 % CI of {second} against {first} is narrower than {100 * self.width:g} %"
         return f"until the verdict on {second} against {first} is certain"
 
 
@@ -45,14 +45,16 @@ def read(stop: Any, factors: Sequence[Mapping[str, Any]], repetitions: int) -> R
     if not isinstance(stop, Mapping) or stop.get("until") not in UNTIL:
         hint = "{} for all repetitions, or one of " + ", ".join(UNTIL)
         given = stop.get("until") if isinstance(stop, Mapping) else stop
-        raise PlanError("stop.until", f"{given!r} is no rule", hint=hint)
+        raise PlanError("stop.until", f"{given!r} is not a rule", hint=hint)
     for name in stop:
         if name not in KEYS:
-            raise PlanError(f"stop.{name}", f"{name!r} is not known", hint="one of " + ", ".join(KEYS))
+            raise PlanError(f"stop.{name}", f"{name!r} is not a key of a rule", hint="one of " + ", ".join(KEYS))
     until = stop["until"]
     spending = stop.get("spending", USUAL[until])
     if spending not in SPENDING:
-        raise PlanError("stop.spending", f"{spending!r} is not known", hint="one of " + ", ".join(SPENDING))
+        raise PlanError(
+            "stop.spending", f"{spending!r} is not a spending function", hint="one of " + ", ".join(SPENDING)
+        )
     return Rule(until, _between(stop.get("between"), factors), _width(stop), _least(stop, repetitions), spending)
 
 
@@ -60,17 +62,17 @@ def _width(stop: Mapping[str, Any]) -> float:
     width = stop.get("width", 0.0)
     if stop["until"] == "verdict":
         if "width" in stop:
-            raise PlanError("stop.width", "a verdict has no width", hint="leave it out, or stop until width")
+            raise PlanError("stop.width", "width is only for the rule width", hint="remove it, or stop until width")
     elif isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < 2:
-        raise PlanError("stop.width", f"{width!r} is no width", hint="a share between 0 and 2: 0.04 is 4 %")
+        raise PlanError("stop.width", f"{width!r} is not a width", hint="a share between 0 and 2: 0.04 is 4 %")
     return float(width)
 
 
 def _least(stop: Mapping[str, Any], repetitions: int) -> int:
     least = stop.get("least", min(LEAST, repetitions))
     if isinstance(least, bool) or not isinstance(least, int) or not FEWEST <= least <= repetitions:
-        hint = f"from {FEWEST} to the repetitions, {repetitions}"
-        raise PlanError("stop.least", f"a first look after {least!r} blocks is not possible", hint=hint)
+        hint = f"accepted: from {FEWEST} to the number of repetitions, {repetitions}"
+        raise PlanError("stop.least", f"a first interim analysis after {least!r} blocks is not possible", hint=hint)
     return least
 
 
@@ -86,7 +88,7 @@ def _between(cells: Any, factors: Sequence[Mapping[str, Any]]) -> tuple[str, str
 def _label(field: str, cell: Any, factors: Sequence[Mapping[str, Any]]) -> str:
     known = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in factors}
     if not isinstance(cell, Mapping) or set(cell) != set(known):
-        raise PlanError(field, f"{cell!r} is no combination", hint="a level of each of " + ", ".join(known))
+        raise PlanError(field, f"{cell!r} is not a combination", hint="give a level of each of " + ", ".join(known))
     for name, labels in known.items():
         if cell[name] not in labels:
             raise PlanError(field, f"{name} has no level {cell[name]!r}", hint="one of " + ", ".join(labels))
@@ -105,5 +107,5 @@ def check(rule: Rule | None, cells: Iterable[Mapping[str, str]], factors: Sequen
     run = {label(cell, factors) for cell in cells}
     for place, wanted in enumerate(rule.between):
         if wanted not in run:
-            hint = "choose two of the combinations that are run"
+            hint = "choose two combinations of the design"
             raise PlanError(f"stop.between.{place}", f"{wanted} is not in the design", hint=hint)

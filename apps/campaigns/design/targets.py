@@ -23,7 +23,7 @@ def target(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any
         hint = (
             '{} for a private cluster, {"bin_dir": ...} for one of that version, {"data_dir": ...} for an existing one'
         )
-        raise PlanError("target", f"{dict(wanted)} names no PostgreSQL", hint=hint)
+        raise PlanError("target", f"{dict(wanted)} does not name a PostgreSQL", hint=hint)
     return _existing(host, facts, wanted["data_dir"]) if "data_dir" in wanted else _private(host, facts, wanted)
 
 
@@ -35,7 +35,7 @@ def _private(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, A
     chosen = [each for each in able if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
     if not chosen:
         hint = "one of " + ", ".join(each["bin_dir"] for each in able)
-        raise PlanError("target", f"no PostgreSQL in {wanted['bin_dir']} of {host}", hint=hint)
+        raise PlanError("target", f"{wanted['bin_dir']} of {host} contains no PostgreSQL", hint=hint)
     newest = max(chosen, key=lambda each: each["major"])
     return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
 
@@ -73,21 +73,23 @@ def check_bin_dir(bin_dir: str, host: Host, facts: Facts) -> None:
     """PlanError for a directory that no installed PostgreSQL of the host has its programs in; "" is none."""
     known = [each["bin_dir"] for each in facts["postgresql"]]
     if bin_dir and bin_dir not in known:
-        raise PlanError("bin_dir", f"no PostgreSQL in {bin_dir} of {host}", hint="one of " + ", ".join(known))
+        raise PlanError("bin_dir", f"{bin_dir} of {host} contains no PostgreSQL", hint="one of " + ", ".join(known))
 
 
 def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
     known = {each["data_dir"]: each for each in facts.get("clusters", [])}
     if data_dir not in known:
         hint = "one of " + ", ".join(known) if known else "check the host again"
-        raise PlanError("target", f"no cluster in {data_dir} of {host}", hint=hint)
+        raise PlanError("target", f"{host} has no cluster in {data_dir}", hint=hint)
     cluster = known[data_dir]
     if not cluster["bin_dir"] or cluster["major"] < OLDEST:
-        hint = "name its bin directory in pg_bin_dirs and check the host again"
-        raise PlanError("target", f"the cluster in {data_dir} is not of PostgreSQL {OLDEST} or later", hint=hint)
+        hint = "add its bin directory to pg_bin_dirs and check the host again"
+        raise PlanError("target", f"the cluster in {data_dir} is not PostgreSQL {OLDEST} or later", hint=hint)
     if facts["level"] != "root" and cluster["owner"] != host.user:
         hint = f"register the host with sudo, or log in as {cluster['owner']}"
-        raise PlanError("target", f"{data_dir} is of {cluster['owner']}, and the agent is {host.user}", hint=hint)
+        raise PlanError(
+            "target", f"{data_dir} belongs to {cluster['owner']}, and the agent runs as {host.user}", hint=hint
+        )
     names = ("bin_dir", "data_dir", "config_file", "port", "unit")
     return {
         "kind": "existing",
@@ -109,14 +111,20 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
     parameters = [name for plan in plans.values() for name in plan.conf]
     if parameters and not target["include"]:
         hint = "add the line include_if_exists 'proving_ground.conf' at its end, reload it, and check the host again"
-        raise PlanError("target", f"{target['config_file']} of {host} includes no file that a run may write", hint=hint)
+        raise PlanError(
+            "target", f"{target['config_file']} of {host} does not include a file that runs may write", hint=hint
+        )
     reasons = [f"{name} is set" for name, plan in plans.items() if plan.server_prefix or plan.unit]
     reasons += [f"{name} is set" for name in parameters if gucs.needs_restart(name)]
     running = {each["data_dir"]: each["running"] for each in facts["clusters"]}[target["data_dir"]]
     reasons += [] if running else ["it is stopped"]
     if reasons and not target["consent"]["restart"]:
-        hint = f"an admin allows it on the page of {host}, or leave that setting out"
-        raise PlanError("target", f"nobody has allowed to restart {target['data_dir']}, and {reasons[0]}", hint=hint)
+        hint = f"an admin can allow it on the page of {host}; or remove that setting"
+        raise PlanError(
+            "target",
+            f"a restart of {target['data_dir']} is needed because {reasons[0]}, but no admin has allowed it",
+            hint=hint,
+        )
 
 
 def choices(facts: Facts) -> list[tuple[str, str]]:

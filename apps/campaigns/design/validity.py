@@ -60,4 +60,4 @@ def _scripts(campaign: Campaign) -> Iterator[Check]:
         except PlanError as error:
             yield Check(name, "scripts", FAILED, error.message, hint=error.hint)
         else:
-            yield Check(name, "scripts", DOUBTFUL if unchecked else OK, unchecked or "its tools took no offence")
+            yield Check(name, "scripts", DOUBTFUL if unchecked else OK, unchecked or "its tools reported no error")

@@ -11,7 +11,7 @@ from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import Cell, Factor, read, text_of
 from apps.campaigns.models import Campaign
 
-DRIFT = "what drifts within a block (temperature, the page cache, autovacuum)"
+DRIFT = "drift within a block (temperature, page cache, autovacuum)"
 
 
 def told(campaign: Campaign, drawn: bool = True) -> list[str]:
@@ -41,9 +41,7 @@ def _combinations(campaign: Campaign, factors: Sequence[Factor], found: Sequence
         return f"The {counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
     if campaign.design == design.LATIN_SQUARE and not one:
         rows, columns, inside = (factor.name for factor in factors)
-        return (
-            f"A Latin square of {rows} and {columns}, in which {inside} stands: {count} of {prod(sizes)} combinations."
-        )
+        return f"A Latin square of {rows} and {columns} containing {inside}: {count} of {prod(sizes)} combinations."
     if campaign.design == design.RANDOM_SAMPLE:
         return f"{counted(count, 'combination')} drawn from a space of up to {prod(sizes)} ({seed})."
     if one:
@@ -62,16 +60,16 @@ def _conditions(factors: Sequence[Factor]) -> Iterator[str]:
 def _order(campaign: Campaign, factors: Sequence[Factor], seed: str) -> Iterator[str]:
     blocks = counted(campaign.repetitions, "block")
     if campaign.design == Campaign.Design.LATIN_SQUARE and len(factors) == 1:
-        yield f"{blocks}, each a row of a Latin square: every level once at each place in a block ({seed})."
+        yield f"{blocks}, each a row of a Latin square: every level once at each position of a block ({seed})."
         return
     named = {
-        "randomised": f"in an order drawn for each ({seed})",
-        "as_given": "in the order given",
-        "descending": "in the order given, backwards",
-        "abba": "in the order given, every second one backwards (ABBA)",
-        "fewest_restarts": f"with as few restarts as can be, else in an order drawn for each ({seed})",
+        "randomised": f"in a random order for each ({seed})",
+        "as_given": "in the given order",
+        "descending": "in the given order, backwards",
+        "abba": "in the given order, every second block backwards (ABBA)",
+        "fewest_restarts": f"with as few restarts as possible, otherwise in a random order ({seed})",
     }
-    yield f"{blocks} of all of them, {named[campaign.order]}."
+    yield f"{blocks} of all combinations, {named[campaign.order]}."
     for factor in factors:
         if factor.order:
             yield f"Within a block, {factor.name} runs {factor.order}."
@@ -87,15 +85,15 @@ def _alike(wanted: Mapping[str, Any]) -> Iterator[str]:
     if wanted.get("drop_caches"):
         run.append("the page cache is dropped while PostgreSQL is down")
     if wanted.get("cool_down_s"):
-        run.append(f"{wanted['cool_down_s']:g} s pass to cool down")
+        run.append(f"the host cools down for {wanted['cool_down_s']:g} s")
     if wanted.get("checkpoint"):
-        step.append("a CHECKPOINT is made")
+        step.append("a CHECKPOINT runs")
     if wanted.get("drop_caches") == "step":
         step.append("the page cache is dropped again")
     if run:
         yield f"Before each run {' and '.join(run)}."
     if warm:
-        yield f"The first measured load runs before it to warm up, {_until(warm)}."
+        yield f"The first measured load runs before it as a warm-up, {_until(warm)}."
     if step:
         yield f"Before each measured step {' and '.join(step)}."
 
@@ -127,21 +125,21 @@ def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], found: Sequ
     if campaign.order in (order.AS_GIVEN, order.DESCENDING):
         yield f"Each block has the same order: {DRIFT} looks like an effect of the levels."
     if campaign.order == order.ABBA:
-        yield "ABBA evens out a steady drift; one that jumps, or returns with each block, looks like an effect."
+        yield "ABBA cancels a steady drift. A sudden drift, or one that repeats in each block, looks like an effect."
     if campaign.order == order.FEWEST_RESTARTS:
         yield _together(factors, found)
     fixed = _and([factor.name for factor in factors if factor.order])
     if fixed:
-        yield f"In each block {fixed} changes in one direction: {DRIFT} looks like an effect of it."
+        yield f"In each block, {fixed} changes in one direction: {DRIFT} looks like its effect."
 
 
 def _together(factors: Sequence[Factor], found: Sequence[Cell]) -> str:
     names = _and([factor.name for factor in orders.costly(factors)])
     if orders.groups(found) in (1, len(found)):
-        return "No combinations share a start of PostgreSQL that others lack: the order is that of randomised blocks."
+        return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
     return (
-        f"Runs with the same {names} stand together, which saves restarts: {DRIFT} falls on whole groups of them, and "
-        f"intervals for {names} are too narrow. Randomised blocks avoid that."
+        f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups, and CIs for "
+        f"{names} are too narrow. Randomised blocks avoid that."
     )
 
 
@@ -153,6 +151,6 @@ def _and(names: Sequence[str]) -> str:
 def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:
     design = Campaign.Design
     if campaign.design == design.ONE_AT_A_TIME and len(factors) > 1:
-        yield "One factor at a time shows no interaction: what two changes do together is not asked."
+        yield "One factor at a time cannot show interactions of factors."
     if campaign.design == design.LATIN_SQUARE and len(factors) > 1:
-        yield "A Latin square takes it that its three factors do not interact."
+        yield "A Latin square assumes that its three factors do not interact."

@@ -69,7 +69,7 @@ def _renew() -> None:
         try:
             renew()
         except Error as error:
-            log.warning("claims not renewed: %s", error)
+            log.warning("leases not renewed: %s", error)
         finally:
             connection.close()
 

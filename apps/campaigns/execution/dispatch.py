@@ -54,7 +54,7 @@ def tick(run: Run) -> None:
         except ProvingError as error:
             _put_off(run, error)
         except UNPROCESSABLE as error:
-            log.exception("run %s: its tick failed", run.pk)
+            log.exception("run %s: tick failed", run.pk)
             giving_up.abandon(run, received.unusable(f"agent on {run.host}", error))
 
 
@@ -76,7 +76,7 @@ def _put_off(run: Run, error: ProvingError) -> None:
     elif restart and isinstance(error, UnreachableError):
         contact.mark_unreachable(run.host, error)
         message = f"did not answer within {restart.limit_s} s of the restart in step {run.step}: {error.message}"
-        hint = "start the host; its agent restores it at the next contact. Then release it"
+        hint = "start the host; its agent restores it at the next contact. Then release the host"
         giving_up.abandon(run, HostError(run.host, message, hint=hint))
     elif isinstance(error, UnreachableError):
         contact.mark_unreachable(run.host, error)

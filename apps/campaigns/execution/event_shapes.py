@@ -33,7 +33,7 @@ SECONDS = number(0, 1e9)
 def _pair(value: object) -> str:
     """[step of a making, seconds]."""
     fine = isinstance(value, list) and len(value) == 2 and not NAME(value[0]) and not SECONDS(value[1])
-    return "" if fine else "it is no pair of step and seconds"
+    return "" if fine else "not a pair of step and seconds"
 
 
 _WHERE = {"address": text(253), "port": whole(1, 65_535), "database": text(63)}

@@ -98,11 +98,11 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     rotten = list(job.artefacts.filter(content=None, size__lte=ARTEFACT_BYTES).values_list("path", flat=True))
     if not lost and not rotten:
         return manifest["outcome"], manifest["error"]
-    words = f"{manifest['last_seq']} events were told, and {manifest['last_seq'] - lost} are whole"
+    words = f"only {manifest['last_seq'] - lost} of {manifest['last_seq']} events are complete"
     if not lost:
         more = f" and {len(rotten) - MOST_NAMED} more" if len(rotten) > MOST_NAMED else ""
         words = f"{', '.join(rotten[:MOST_NAMED])}{more}: not what it was when the run ended"
-    error = AgentError(f"agent on {job.host}", words, hint="look after the disk that holds its spool; run it again")
+    error = AgentError(f"agent on {job.host}", words, hint="check the disk that holds its spool, then repeat the run")
     return Run.Outcome.FAILED, error.as_dict()
 
 
@@ -142,7 +142,7 @@ def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
         parts += read
         if not read and len(parts) < min(chunk["size"], limit):
             words = f"{path} ended after {len(parts)} bytes of {chunk['size']}"
-            raise AgentError(f"agent on {job.host}", words, hint="we will try again")
+            raise AgentError(f"agent on {job.host}", words, hint="the server will try again")
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)
 

@@ -20,7 +20,7 @@ def give_up_run(run: Run, *, by: User) -> None:
     require(by, Role.OPERATOR, "give up run", on=run.campaign)
     state = Run.objects.values_list("state", flat=True).get(pk=run.pk)
     if state not in (Run.State.SUBMITTING, Run.State.RUNNING):
-        raise PlanError("state", f"{run} is {state}", hint="only a run under way can be given up; cancel a queued one")
+        raise PlanError("state", f"{run} is {state}", hint="only an active run can be given up; cancel a queued one")
     abandon(run, AgentError(f"agent on {run.host}", f"{by} gave up the run before it ended", hint=HINT))
     audit(by, "run.give_up", run, after={"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1})
     run.refresh_from_db()
@@ -40,5 +40,5 @@ def abandon(run: Run, error: ProvingError) -> None:
         RunPart.objects.filter(pk=part.pk).update(**failed)
         leases.release(part.host.machine_id, part.pk)
     for host in [run.host, *(part.host for part in parts)]:
-        contact.quarantine(host, f"run {run.pk} ended without a word of what it changed: {error.message}")
+        contact.quarantine(host, f"run {run.pk} ended without a report of its changes: {error.message}")
     closing.close(run, Run.Outcome.FAILED, error.as_dict(), None)

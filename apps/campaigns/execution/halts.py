@@ -50,7 +50,7 @@ def stop_campaign(campaign: Campaign, reason: str) -> bool:
         return False
     _lock_hosts(campaign)
     count = _forget_queued(campaign)
-    told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not begin" if count else reason
+    told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not start" if count else reason
     Campaign.objects.filter(pk=campaign.pk).update(state_reason=told)
     queue.close_campaign(campaign.pk)
     audit(None, "campaign.stop", campaign, after={"id": str(campaign.pk), "reason": told})
@@ -119,7 +119,7 @@ def enforce(campaign: Campaign) -> None:
         return
     failed = failures(campaign) - campaign.forgiven_failures
     if campaign.max_failures and failed >= campaign.max_failures:
-        if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed: it pauses at {campaign.max_failures}"):
+        if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed; the limit is {campaign.max_failures}"):
             ending.tell(campaign)
     elif reason := over_budget(campaign):
         stop_campaign(campaign, reason)

@@ -39,7 +39,7 @@ def watch(run_id: UUID | str) -> None:
         if cache.add(_key(run_id), True, WATCHED_S):
             nudge(run_id)
     except (RedisError, OSError) as error:
-        log.warning("no cache to remember who watches run %s: %s", run_id, error)
+        log.warning("cache unavailable, watchers of run %s not recorded: %s", run_id, error)
 
 
 def watched(run_id: UUID | str) -> bool:
@@ -74,7 +74,7 @@ def _listen() -> None:
         try:
             _hear()
         except psycopg.Error as error:
-            log.warning("no word of nudges: %s; again in %g s", error, AGAIN_S)
+            log.warning("nudges unavailable: %s; next attempt in %g s", error, AGAIN_S)
         finally:
             listening.clear()
         time.sleep(AGAIN_S)

@@ -106,8 +106,12 @@ def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
     if begins <= now:
         return ""
     inside = calendar.open_until(now) is not None
-    where = "what is left of its window is too short for the next run" if inside else "outside its window"
-    return f"{where}: next begins {windows.shown(begins, calendar.zone, now)}"
+    where = (
+        "the rest of its maintenance window is too short for the next run"
+        if inside
+        else "outside its maintenance windows"
+    )
+    return f"{where}: the next one begins {windows.shown(begins, calendar.zone, now)}"
 
 
 def is_taken(hosts: Sequence[int]) -> bool:
@@ -170,7 +174,7 @@ def wake_again(run_id: UUID) -> None:
     try:
         said = not cache.add(f"woken:{run_id}", True, AGAIN_S)
     except (RedisError, OSError) as error:
-        log.warning("no cache to remember that run %s was called: %s", run_id, error)
+        log.warning("cache unavailable, call of run %s not recorded: %s", run_id, error)
         said = False
     if not said:
         waking.send(TICK, str(run_id))

@@ -29,7 +29,7 @@ from apps.hosts.shapes import (
 )
 from common.errors import AgentError
 
-HINT = "the host is quarantined: look at its spool before you release it"
+HINT = "the host is quarantined: check its spool before you release it"
 MAX_CONFLICTS = 1000
 MAX_FILES = 10_000
 MAX_WORDS = 4000  # of the message or the hint of a failure
@@ -63,7 +63,7 @@ class UnusableError(AgentError):
 
 def unusable(agent: str, error: Exception) -> UnusableError:
     """For an exception while what an agent sent was processed."""
-    return UnusableError(agent, f"what it sent cannot be processed: {type(error).__name__}: {error}"[:500], hint=HINT)
+    return UnusableError(agent, f"its message cannot be processed: {type(error).__name__}: {error}"[:500], hint=HINT)
 
 
 def event(line: bytes) -> dict[str, Any] | None:

@@ -110,7 +110,7 @@ def _waits_for(run: Run, now: datetime) -> str:
     if run.next_tick_at is None or claimed or now - run.next_tick_at < LATE:
         return ""
     waited = (now - run.next_tick_at).total_seconds()
-    return f"no dispatcher has taken it up for {waited:.0f} s; is one running?"
+    return f"no dispatcher has claimed it for {waited:.0f} s; check that one is running"
 
 
 def _ends(run: Run, now: datetime) -> datetime:

@@ -34,8 +34,8 @@ def save_dataset(
     latest = DataSet.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save data set", on=latest or DataSet(team=team))
     if latest and team and latest.team_id != team.pk:
-        whose = f"of the team {latest.team}" if latest.team else "everybody's"
-        raise PlanError("team", f"{name} is {whose}", hint="leave the team out, or give it to the team first")
+        whose = f"owned by the team {latest.team}" if latest.team else "everybody's"
+        raise PlanError("team", f"{name} is {whose}", hint="omit the team, or transfer the data set first")
     return _save(name, kind, options, reset, description, by, team)
 
 

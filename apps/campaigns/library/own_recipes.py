@@ -55,7 +55,7 @@ def get(name: str, version: int | None = None) -> Recipe:
     """PlanError when there is no such recipe."""
     found = find(name, version)
     if found is None:
-        said = f"{name!r} is not known" if version is None else f"{name!r} has no version {version}"
+        said = f"{name!r} does not exist" if version is None else f"{name!r} has no version {version}"
         raise PlanError("recipe", said, hint="known are: " + ", ".join(catalogue()))
     return found
 
@@ -77,8 +77,8 @@ def import_recipe(text: str, *, by: User) -> OwnRecipe:
     recipe = parse(text)
     name, version = recipe["name"], recipe["version"]
     if name in recipes.catalogue():
-        hint = "give yours a name of its own"
-        raise PlanError("name", f"{name!r} is a recipe that comes with the program", hint=hint)
+        hint = "choose another name"
+        raise PlanError("name", f"{name!r} is a built-in recipe", hint=hint)
     recipes.check(recipe)
     code.require_for([run.spec for run in recipes.planned(recipe)], by, "import a recipe that runs commands")
     known = OwnRecipe.objects.filter(name=name, version=version).first()
@@ -86,7 +86,7 @@ def import_recipe(text: str, *, by: User) -> OwnRecipe:
         return _write(recipe, text, by)
     if known.text != text:
         hint = f"versions never change: write version: {_next(name)}"
-        raise PlanError("version", f"version {version} of {name} is there and says something else", hint=hint)
+        raise PlanError("version", f"version {version} of {name} exists with different contents", hint=hint)
     if known.withdrawn_at:
         _offer(known, None, "recipe.import", by)
     return known
@@ -96,11 +96,11 @@ def withdraw(name: str, *, by: User) -> None:
     """Offer it no more; campaigns made from it, and drafts, keep theirs. PlanError where it is none of the team's."""
     require(by, Role.TUNER, "withdraw recipe")
     if name in recipes.catalogue():
-        raise PlanError("recipe", f"{name!r} comes with the program", hint="only a team's own can be withdrawn")
+        raise PlanError("recipe", f"{name!r} is built in", hint="only an imported recipe can be withdrawn")
     row = newest().get(name)
     if row is None:
         hint = "theirs are: " + (", ".join(newest()) or "none")
-        raise PlanError("recipe", f"{name!r} is none of the team's", hint=hint)
+        raise PlanError("recipe", f"{name!r} is not an imported recipe", hint=hint)
     _offer(row, timezone.now(), "recipe.withdraw", by)
 
 
@@ -119,8 +119,8 @@ def _write(recipe: Recipe, text: str, by: User) -> OwnRecipe:
             OwnRecipe.objects.filter(name=row.name).update(withdrawn_at=None)
             audit(by, "recipe.import", row, after={"name": row.name, "version": row.version})
     except IntegrityError as error:
-        hint = "import it again to see"
-        raise PlanError("version", f"somebody has just imported version {row.version}", hint=hint) from error
+        hint = "import it again to see the result"
+        raise PlanError("version", f"another user has just imported version {row.version}", hint=hint) from error
     return row
 
 
@@ -130,7 +130,7 @@ def of_campaign(campaign: Campaign) -> str:
     Host, PostgreSQL, roles, priority, budget and stopping rule are the campaign's own and stay behind.
     """
     if campaign.kind != Campaign.Kind.COMPARISON or not campaign.workload:
-        raise PlanError("kind", f"{campaign} is no comparison that can be run again", hint="choose one that is")
+        raise PlanError("kind", f"{campaign} is not a comparison that can be repeated", hint="choose a comparison")
     name = re.sub(r"[^a-z0-9]+", "-", campaign.name.lower()).lstrip("-0123456789")[:40].strip("-") or "ours"
     settings = dict(campaign.profile.settings) if campaign.profile else settings_of(campaign)
     return dump(
@@ -139,8 +139,8 @@ def of_campaign(campaign: Campaign) -> str:
             "name": name,
             "title": campaign.name[:90],
             "question": campaign.question,
-            "about": f"As the campaign {campaign.name} of {campaign.created_at:%Y-%m-%d} was designed.",
-            "chart": "One point per run, mean and interval per combination.",
+            "about": f"Designed like the campaign {campaign.name} of {campaign.created_at:%Y-%m-%d}.",
+            "chart": "One point per run, mean and CI per combination.",
             "restarts": "The private cluster is started and stopped for every run.",
             **({"needs": "root"} if _needs_root(campaign, settings) else {}),
             **{key: getattr(campaign, key) for key in ("metric", "delta", "repetitions")},

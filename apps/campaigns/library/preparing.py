@@ -26,9 +26,9 @@ def prepare(
     asked = dict(target or {})
     placed = targets.target(host, previews.facts_of(host), asked)
     if placed["kind"] != "private":
-        hint = "it is made there for each run, and dropped after it: just name it in a campaign"
-        raise PlanError("target", f"{placed['data_dir']} keeps no data set", hint=hint)
-    campaign = _campaign(host, f"Prepare {dataset} on {host}", "Is the data set there for runs to come?", by)
+        hint = "the data set is created for each run and dropped afterwards: no preparation is needed"
+        raise PlanError("target", f"{placed['data_dir']} cannot keep a data set", hint=hint)
+    campaign = _campaign(host, f"Prepare {dataset} on {host}", "Is the data set ready for later runs?", by)
     campaign.dataset, campaign.profile, campaign.target = dataset, profile, asked
     return _start(campaign, placed, dict(profile.settings) if profile else {}, dataset.wanted, by)
 
@@ -39,7 +39,7 @@ def remove(copy: DataCopy, *, by: User) -> Campaign:
     require(by, Role.OPERATOR, "remove data set", on=copy.host)
     name = str(copy.dataset or copy.database)
     wanted = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
-    campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its room free again?", by)
+    campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its space free again?", by)
     campaign.dataset = copy.dataset
     campaign.target = {"bin_dir": copy.target["bin_dir"]}
     settings = {"initdb": copy.initdb} if copy.initdb else {}

@@ -47,7 +47,7 @@ class Checked:
     @property
     def sentence(self) -> str:
         """The answer where there is nothing to complain about."""
-        return f"{self.host} has nothing to say against these scripts: {self.bin_dir or 'no tool'} read them."
+        return f"{self.host} reports no errors in these scripts, read by {self.bin_dir or 'no tool'}."
 
 
 def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
@@ -56,7 +56,7 @@ def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None
     require(by, Role.OPERATOR, "check workload", on=host)
     facts = host.facts
     if not facts:
-        raise PlanError("host", f"{host} was never checked", hint="check it: its facts tell where its tools are")
+        raise PlanError("host", f"{host} was never checked", hint="check it: its facts contain the paths of its tools")
     with_postgres = any(WORKLOADS[step["kind"]].needs_postgres for step in steps)
     bin_dir = targets.target(host, facts, target or {})["bin_dir"] if with_postgres else ""
     return Checked(host.name, bin_dir, _ask(host, list(steps), bin_dir))
@@ -79,12 +79,12 @@ def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
     if complaints:
         first, *others = complaints
         more = f"; and {len(others)} more" if others else ""
-        raise PlanError(f"steps.{first.step}", first.message + more, hint=f"{host} says: {first.said}")
+        raise PlanError(f"steps.{first.step}", first.message + more, hint=f"{host} reports: {first.said}")
     return ""
 
 
 def _unchecked(why: str) -> str:
-    return f"The scripts were not checked: {why}. The agent does that at the beginning of each run."
+    return f"The scripts were not checked: {why}. The agent checks them at the beginning of each run."
 
 
 def _distinct(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Step]]:

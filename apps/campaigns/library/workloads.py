@@ -24,8 +24,8 @@ def save_workload(name: str, given: Any, *, description: str = "", team: Team | 
     latest = Workload.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save workload", on=latest or Workload(team=team))
     if latest and team and latest.team_id != team.pk:
-        whose = f"of the team {latest.team}" if latest.team else "everybody's"
-        raise PlanError("team", f"{name} is {whose}", hint="leave the team out, or give it to the team first")
+        whose = f"owned by the team {latest.team}" if latest.team else "everybody's"
+        raise PlanError("team", f"{name} is {whose}", hint="omit the team, or transfer the workload first")
     return _save(name, given, description, by, team)
 
 

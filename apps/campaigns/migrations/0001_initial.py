@@ -42,7 +42,9 @@ class Migration(migrations.Migration):
                 ("metric", models.CharField(default="tps", max_length=40)),
                 (
                     "delta",
-                    models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %"),
+                    models.FloatField(
+                        default=0.02, help_text="the minimum effect of interest as a fraction: 0.02 is 2 %"
+                    ),
                 ),
                 (
                     "state",
@@ -91,7 +93,7 @@ class Migration(migrations.Migration):
             name="Run",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("position", models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")),
+                ("position", models.PositiveIntegerField(help_text="position in the order of the campaign, from 0")),
                 ("block", models.PositiveIntegerField(help_text="repetition, from 0")),
                 ("cell", models.JSONField(help_text="factor -> level label")),
                 ("spec", models.JSONField(help_text="resolved and immutable; see agents/wire/protocol.py")),
@@ -123,7 +125,10 @@ class Migration(migrations.Migration):
                         max_length=13,
                     ),
                 ),
-                ("error", models.JSONField(blank=True, help_text="a Failure of agents/wire/protocol.py", null=True)),
+                (
+                    "error",
+                    models.JSONField(blank=True, help_text="error in the format of agents/wire/protocol.py", null=True),
+                ),
                 ("agent_state", models.CharField(blank=True, max_length=20)),
                 ("step", models.CharField(blank=True, max_length=40)),
                 ("epoch", models.PositiveBigIntegerField(null=True)),
@@ -132,18 +137,21 @@ class Migration(migrations.Migration):
                 ("claim", models.UUIDField(blank=True, null=True)),
                 (
                     "events_offset",
-                    models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed"),
+                    models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that were processed"),
                 ),
                 ("last_seq", models.PositiveIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("manifest", models.JSONField(blank=True, null=True)),
                 (
                     "proof",
-                    models.JSONField(blank=True, help_text='{"checked", "ok", "lines": [what was found]}', null=True),
+                    models.JSONField(blank=True, help_text='{"checked", "ok", "lines": [results]}', null=True),
                 ),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("ingested_at", models.DateTimeField(blank=True, help_text="when its results were read", null=True)),
+                (
+                    "ingested_at",
+                    models.DateTimeField(blank=True, help_text="when its results were processed", null=True),
+                ),
                 (
                     "campaign",
                     models.ForeignKey(
@@ -177,7 +185,7 @@ class Migration(migrations.Migration):
                 ),
                 ("size", models.PositiveBigIntegerField(help_text="bytes on the host")),
                 ("sha256", models.CharField(max_length=64)),
-                ("content", models.BinaryField(help_text="empty when it was too large to fetch", null=True)),
+                ("content", models.BinaryField(help_text="empty if it was too large to fetch", null=True)),
                 (
                     "run",
                     models.ForeignKey(

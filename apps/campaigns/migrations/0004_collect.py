@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             model_name="campaign",
             name="sources",
             field=models.JSONField(
-                blank=True, default=apps.campaigns.models.all_sources, help_text="names of the collectors that look on"
+                blank=True, default=apps.campaigns.models.all_sources, help_text="names of the collectors"
             ),
         ),
     ]

@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 choices=[
                     ("comparison", "comparison: levels of factors, measured"),
-                    ("preparation", "preparation: a data set is made, or removed"),
+                    ("preparation", "preparation: a data set is created or removed"),
                     ("imported", "imported: measured elsewhere"),
                 ],
                 default="comparison",
@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 default="tps",
-                help_text="step.name where several are measured; empty where none is",
+                help_text="step.name if several are measured; empty if none is",
                 max_length=80,
             ),
         ),
@@ -92,12 +92,10 @@ class Migration(migrations.Migration):
                 ),
                 ("revision", models.PositiveIntegerField(default=1)),
                 ("kind", models.CharField(max_length=20)),
-                ("options", models.JSONField(blank=True, default=dict, help_text="what its kind accepts")),
+                ("options", models.JSONField(blank=True, default=dict, help_text="options of its kind")),
                 (
                     "reset",
-                    models.CharField(
-                        default="auto", help_text="what makes it pristine for a run that writes", max_length=6
-                    ),
+                    models.CharField(default="auto", help_text="how it is reset for a run that writes", max_length=6),
                 ),
                 ("digest", models.CharField(max_length=64)),
                 ("description", models.TextField(blank=True)),
@@ -123,13 +121,15 @@ class Migration(migrations.Migration):
                 ("home", models.CharField(help_text="the private cluster's directory", max_length=500)),
                 (
                     "fingerprint",
-                    models.CharField(help_text="of what makes it, and of PostgreSQL's major version", max_length=64),
+                    models.CharField(
+                        help_text="digest of its definition and the major version of PostgreSQL", max_length=64
+                    ),
                 ),
                 ("recipe", models.JSONField(help_text='{"kind", "options"}')),
                 ("major", models.PositiveIntegerField()),
                 ("database", models.CharField(max_length=63)),
-                ("target", models.JSONField(help_text="of the run that told last")),
-                ("initdb", models.JSONField(default=dict, help_text="the setting that its cluster was made with")),
+                ("target", models.JSONField(help_text="of the last run that reported it")),
+                ("initdb", models.JSONField(default=dict, help_text="the initdb setting of its cluster")),
                 (
                     "state",
                     models.CharField(
@@ -138,7 +138,7 @@ class Migration(migrations.Migration):
                 ),
                 ("size", models.PositiveBigIntegerField(default=0, help_text="bytes")),
                 ("relations", models.JSONField(default=dict, help_text="relation -> {bytes, rows}")),
-                ("seconds", models.JSONField(default=list, help_text="[[step of its making, seconds]]")),
+                ("seconds", models.JSONField(default=list, help_text="[[step of its creation, seconds]]")),
                 ("made_at", models.DateTimeField(null=True)),
                 ("used_at", models.DateTimeField(null=True)),
                 (
@@ -192,7 +192,7 @@ class Migration(migrations.Migration):
                 ("seconds", models.FloatField(default=0)),
                 (
                     "wrote",
-                    models.BooleanField(help_text="whether the run changed it; empty where nobody looked", null=True),
+                    models.BooleanField(help_text="whether the run changed it; empty: unknown", null=True),
                 ),
                 (
                     "copy",

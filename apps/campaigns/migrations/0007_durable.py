@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="campaign",
             name="budget_h",
-            field=models.FloatField(blank=True, help_text="hours after which no further run begins", null=True),
+            field=models.FloatField(blank=True, help_text="hours after which no further run starts", null=True),
         ),
         migrations.AddField(
             model_name="campaign",
@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
                 choices=[
                     ("factorial", "full factorial: every combination of levels"),
                     ("one_at_a_time", "one factor at a time, from the first levels"),
-                    ("list", "the combinations that are listed"),
+                    ("list", "the listed combinations"),
                     ("latin_square", "Latin square of three factors"),
                     ("random_sample", "a random sample of the combinations"),
                 ],
@@ -53,7 +53,7 @@ class Migration(migrations.Migration):
             name="further_hosts",
             field=models.ManyToManyField(
                 blank=True,
-                help_text="beside the first: each a block, or identical",
+                help_text="other hosts: each as a block, or identical",
                 related_name="further_campaigns",
                 to="hosts.host",
             ),
@@ -61,7 +61,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="campaign",
             name="max_failures",
-            field=models.PositiveIntegerField(blank=True, help_text="runs that may fail before it pauses", null=True),
+            field=models.PositiveIntegerField(blank=True, help_text="failed runs that pause it", null=True),
         ),
         migrations.AddField(
             model_name="campaign",
@@ -86,7 +86,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="campaign",
             name="priority",
-            field=models.SmallIntegerField(default=0, help_text="in the queue of its hosts: the highest goes first"),
+            field=models.SmallIntegerField(
+                default=0, help_text="priority in the queues of its hosts: the highest starts first"
+            ),
         ),
         migrations.AddField(
             model_name="campaign",
@@ -208,12 +210,15 @@ class Migration(migrations.Migration):
                         max_length=13,
                     ),
                 ),
-                ("error", models.JSONField(blank=True, help_text="a Failure of agents/wire/protocol.py", null=True)),
+                (
+                    "error",
+                    models.JSONField(blank=True, help_text="error in the format of agents/wire/protocol.py", null=True),
+                ),
                 ("agent_state", models.CharField(blank=True, max_length=20)),
                 ("epoch", models.PositiveBigIntegerField(null=True)),
                 (
                     "events_offset",
-                    models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed"),
+                    models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that were processed"),
                 ),
                 ("last_seq", models.PositiveIntegerField(default=0)),
                 ("manifest", models.JSONField(blank=True, null=True)),

@@ -20,13 +20,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="campaign",
             name="forgiven_failures",
-            field=models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed"),
+            field=models.PositiveIntegerField(default=0, help_text="number of failed runs when it was resumed"),
         ),
         migrations.AddField(
             model_name="campaign",
             name="open_blocks",
             field=models.PositiveIntegerField(
-                blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all", null=True
+                blank=True,
+                help_text="blocks that may start: the next one waits for an interim analysis; empty: all",
+                null=True,
             ),
         ),
         migrations.AddConstraint(

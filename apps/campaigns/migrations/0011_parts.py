@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ),
                 ("size", models.PositiveBigIntegerField(help_text="bytes on the host")),
                 ("sha256", models.CharField(max_length=64)),
-                ("content", models.BinaryField(help_text="empty when it was too large to fetch", null=True)),
+                ("content", models.BinaryField(help_text="empty if it was too large to fetch", null=True)),
                 (
                     "part",
                     models.ForeignKey(

@@ -12,11 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="events_damaged",
-            field=models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk"),
+            field=models.PositiveIntegerField(default=0, help_text="damaged lines on the host's disk"),
         ),
         migrations.AddField(
             model_name="runpart",
             name="events_damaged",
-            field=models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk"),
+            field=models.PositiveIntegerField(default=0, help_text="damaged lines on the host's disk"),
         ),
     ]

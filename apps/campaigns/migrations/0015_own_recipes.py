@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=40)),
                 ("version", models.PositiveIntegerField()),
                 ("text", models.TextField(help_text="YAML, with its comments")),
-                ("content", models.JSONField(help_text="what the text says")),
+                ("content", models.JSONField(help_text="the parsed recipe")),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "author",
@@ -38,6 +38,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="campaign",
             name="recipe_version",
-            field=models.PositiveIntegerField(blank=True, help_text="that of the recipe when it was made", null=True),
+            field=models.PositiveIntegerField(
+                blank=True, help_text="question of the recipe when the campaign was created", null=True
+            ),
         ),
     ]

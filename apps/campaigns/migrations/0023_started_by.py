@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="started_by",
             field=models.ForeignKey(
                 blank=True,
-                help_text="whose permissions its runs have",
+                help_text="the user whose permissions its runs have",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",

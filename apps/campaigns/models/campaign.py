@@ -26,7 +26,7 @@ class Campaign(models.Model):
 
     class Kind(models.TextChoices):
         COMPARISON = "comparison", "comparison: levels of factors, measured"
-        PREPARATION = "preparation", "preparation: a data set is made, or removed"
+        PREPARATION = "preparation", "preparation: a data set is created or removed"
         IMPORTED = "imported", "imported: measured elsewhere"
 
     class State(models.TextChoices):
@@ -39,7 +39,7 @@ class Campaign(models.Model):
     class Design(models.TextChoices):
         FACTORIAL = "factorial", "full factorial: every combination of levels"
         ONE_AT_A_TIME = "one_at_a_time", "one factor at a time, from the first levels"
-        LIST = "list", "the combinations that are listed"
+        LIST = "list", "the listed combinations"
         LATIN_SQUARE = "latin_square", "Latin square of three factors"
         RANDOM_SAMPLE = "random_sample", "a random sample of the combinations"
 
@@ -65,7 +65,9 @@ class Campaign(models.Model):
     name = models.CharField(max_length=120)
     question = models.TextField()
     recipe = models.CharField(max_length=40, blank=True)
-    recipe_version = models.PositiveIntegerField(null=True, blank=True, help_text="that of the recipe when it was made")
+    recipe_version = models.PositiveIntegerField(
+        null=True, blank=True, help_text="question of the recipe when the campaign was created"
+    )
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="campaigns")
     profile = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.PROTECT, related_name="campaigns")
     workload = models.ForeignKey(
@@ -77,12 +79,14 @@ class Campaign(models.Model):
     )
     placement = models.CharField(max_length=6, choices=Placement, default=Placement.ONE)
     further_hosts = models.ManyToManyField(
-        Host, blank=True, related_name="further_campaigns", help_text="beside the first: each a block, or identical"
+        Host, blank=True, related_name="further_campaigns", help_text="other hosts: each as a block, or identical"
     )
     roles: Any = models.JSONField(
         default=dict, blank=True, help_text='{"client": host id, "standbys": [host ids]}; the server is on the host'
     )
-    priority = models.SmallIntegerField(default=0, help_text="in the queue of its hosts: the highest goes first")
+    priority = models.SmallIntegerField(
+        default=0, help_text="priority in the queues of its hosts: the highest starts first"
+    )
     design = models.CharField(max_length=13, choices=Design, default=Design.FACTORIAL)
     factors: Any = models.JSONField(
         help_text='[{"name", "order", "levels": [{"label", "set": {path: value}, "when": {factor: [labels]}}]}]'
@@ -99,20 +103,20 @@ class Campaign(models.Model):
     stop: Any = models.JSONField(
         default=dict, blank=True, help_text='{} (all repetitions), or {"until", "between": [cell, cell], "width"}'
     )
-    budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run begins")
-    max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="runs that may fail before it pauses")
+    budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run starts")
+    max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="failed runs that pause it")
     metric = models.CharField(
-        max_length=80, default="tps", blank=True, help_text="step.name where several are measured; empty where none is"
+        max_length=80, default="tps", blank=True, help_text="step.name if several are measured; empty if none is"
     )
-    delta = models.FloatField(default=0.02, help_text="the margin that matters, as a share: 0.02 is 2 %")
+    delta = models.FloatField(default=0.02, help_text="the minimum effect of interest as a fraction: 0.02 is 2 %")
     interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
-    sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors that look on")
+    sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")
     open_blocks = models.PositiveIntegerField(
-        null=True, blank=True, help_text="blocks that may begin: the next one waits for a look; empty: all"
+        null=True, blank=True, help_text="blocks that may start: the next one waits for an interim analysis; empty: all"
     )
-    forgiven_failures = models.PositiveIntegerField(default=0, help_text="runs that had failed when it was resumed")
+    forgiven_failures = models.PositiveIntegerField(default=0, help_text="number of failed runs when it was resumed")
     extensions: Any = models.JSONField(
         default=list, blank=True, help_text='[{"at", "by", "repetitions", "levels", "seen": ok runs before it}]'
     )
@@ -125,7 +129,7 @@ class Campaign(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="whose permissions its runs have",
+        help_text="the user whose permissions its runs have",
     )
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)

@@ -22,17 +22,19 @@ class DataCopy(models.Model):
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="data_copies")
     home = models.CharField(max_length=500, help_text="the private cluster's directory")
-    fingerprint = models.CharField(max_length=64, help_text="of what makes it, and of PostgreSQL's major version")
+    fingerprint = models.CharField(
+        max_length=64, help_text="digest of its definition and the major version of PostgreSQL"
+    )
     dataset = models.ForeignKey(DataSet, null=True, on_delete=models.SET_NULL, related_name="copies")
     recipe: Any = models.JSONField(help_text='{"kind", "options"}')
     major = models.PositiveIntegerField()
     database = models.CharField(max_length=63)
-    target: Any = models.JSONField(help_text="of the run that told last")
-    initdb: Any = models.JSONField(default=dict, help_text="the setting that its cluster was made with")
+    target: Any = models.JSONField(help_text="of the last run that reported it")
+    initdb: Any = models.JSONField(default=dict, help_text="the initdb setting of its cluster")
     state = models.CharField(max_length=9, choices=State)
     size = models.PositiveBigIntegerField(default=0, help_text="bytes")
     relations: Any = models.JSONField(default=dict, help_text="relation -> {bytes, rows}")
-    seconds: Any = models.JSONField(default=list, help_text="[[step of its making, seconds]]")
+    seconds: Any = models.JSONField(default=list, help_text="[[step of its creation, seconds]]")
     made_by = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     made_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
@@ -65,7 +67,7 @@ class DataUse(models.Model):
     means = models.CharField(max_length=8, help_text="pristine, copy, reinit, keep, prepared or removed")
     reason = models.TextField()
     seconds = models.FloatField(default=0)
-    wrote = models.BooleanField(null=True, help_text="whether the run changed it; empty where nobody looked")
+    wrote = models.BooleanField(null=True, help_text="whether the run changed it; empty: unknown")
 
     class Meta:
         ordering = ["run"]

@@ -49,12 +49,12 @@ class Job(models.Model):
     digest = models.CharField(max_length=64)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     outcome = models.CharField(max_length=13, choices=Outcome, blank=True)
-    error: Any = models.JSONField(null=True, blank=True, help_text="a Failure of agents/wire/protocol.py")
+    error: Any = models.JSONField(null=True, blank=True, help_text="error in the format of agents/wire/protocol.py")
     agent_state = models.CharField(max_length=20, blank=True)
     facts = models.ForeignKey("hosts.Facts", null=True, on_delete=models.PROTECT, related_name="+")
     epoch = models.PositiveBigIntegerField(null=True)
-    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that are committed")
-    events_damaged = models.PositiveIntegerField(default=0, help_text="lines that were not whole on the host's disk")
+    events_offset = models.PositiveBigIntegerField(default=0, help_text="bytes of events.ndjson that were processed")
+    events_damaged = models.PositiveIntegerField(default=0, help_text="damaged lines on the host's disk")
     last_seq = models.PositiveIntegerField(default=0)
     manifest: Any = models.JSONField(null=True, blank=True)
 
@@ -68,7 +68,7 @@ class Run(Job):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
-    position = models.PositiveIntegerField(help_text="place in the order of the campaign, from 0")
+    position = models.PositiveIntegerField(help_text="position in the order of the campaign, from 0")
     block = models.PositiveIntegerField(help_text="repetition, from 0")
     cell: Any = models.JSONField(help_text="factor -> level label")
     retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retries")
@@ -78,10 +78,10 @@ class Run(Job):
     claimed_until = models.DateTimeField(null=True, blank=True)
     claim = models.UUIDField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    proof: Any = models.JSONField(null=True, blank=True, help_text='{"checked", "ok", "lines": [what was found]}')
+    proof: Any = models.JSONField(null=True, blank=True, help_text='{"checked", "ok", "lines": [results]}')
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were read")
+    ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were processed")
 
     objects = RunQuerySet.as_manager()
 
@@ -211,7 +211,7 @@ class Output(models.Model):
     path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
     size = models.PositiveBigIntegerField(help_text="bytes on the host")
     sha256 = models.CharField(max_length=64)
-    content = models.BinaryField(null=True, help_text="empty when it was too large to fetch")
+    content = models.BinaryField(null=True, help_text="empty if it was too large to fetch")
 
     class Meta:
         abstract = True

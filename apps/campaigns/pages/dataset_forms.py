@@ -16,22 +16,22 @@ from apps.tuning import fields
 from apps.tuning.models import Revision
 
 ABOUT_RESETS = {
-    "auto": "a clone or a copy where there is room for one, else made anew",
-    "copy": "a copy always; a run for which there is no room fails",
-    "reinit": "made anew after a run that has written",
-    "keep": "never: runs find what earlier ones wrote",
+    "auto": "a clone or a copy if there is space, otherwise created again",
+    "copy": "always a copy; a run without enough space fails",
+    "reinit": "created again after a run that has written",
+    "keep": "never: runs see the changes of earlier runs",
 }
 
 
 class DataSetForm(OfTeam):
     """A data set of one kind; fields of its options are named options.<name>, as errors name them."""
 
-    name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
+    name = forms.CharField(max_length=63, help_text="an existing name gets its next revision")
     description = forms.CharField(required=False, max_length=500)
     reset = forms.ChoiceField(
         choices=[(each, f"{each}: {ABOUT_RESETS[each]}") for each in RESETS],
         label="For runs that write",
-        help_text="runs that only read share it as it is",
+        help_text="runs that only read share the data",
     )
 
     def __init__(
@@ -53,12 +53,12 @@ class DataSetForm(OfTeam):
 class PrepareForm(forms.Form):
     """A host, one of its PostgreSQLs, and what the cluster is set up with while the data are made."""
 
-    target = forms.ChoiceField(label="On", help_text="a private cluster; it stays there for runs to come")
+    target = forms.ChoiceField(label="On", help_text="a private cluster, kept for later runs")
     profile = forms.ModelChoiceField(
         Revision.objects.none(),
         required=False,
         empty_label="none: PostgreSQL's defaults",
-        help_text="its options of initdb choose the cluster; its parameters hold while the data are made",
+        help_text="its initdb options select the cluster; its parameters apply while the data are created",
     )
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:

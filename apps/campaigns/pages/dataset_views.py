@@ -88,7 +88,7 @@ def dataset_add(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{saved} is written.")
+            messages.success(request, f"{saved} is saved.")
             return redirect("dataset_detail", saved.name)
     context = {"kind": DATASETS[kind], "kinds": DATASETS, "base": base}
     return page(request, "campaigns/dataset_form.html", context, form)
@@ -108,7 +108,7 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
         except PlanError as error:
             form.add_error(None, spoken(error))
         else:
-            messages.success(request, "It is in the host's queue. This page follows it.")
+            messages.success(request, "The preparation is queued on the host. This page follows it.")
             return redirect("run_detail", campaign.runs.get().pk)
     return page(request, "campaigns/dataset_detail.html", _about(request, name), form)
 
@@ -117,7 +117,7 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
 @needs(Role.OPERATOR, somewhere=True)
 def copy_remove(request: HttpRequest, pk: int) -> HttpResponse:
     copy = get_object_or_404(DataCopy.objects.select_related("host", "dataset"), pk=pk)
-    done = f"It is in the queue of {copy.host}: its database is dropped when its turn comes."
+    done = f"The removal is queued on {copy.host}; the database is dropped when it runs."
     attempt(request, lambda: preparing.remove(copy, by=user_of(request)), done)
     return redirect("dataset_list")
 

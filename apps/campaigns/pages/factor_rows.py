@@ -143,11 +143,11 @@ def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> lis
         found = CONDITION.match(line)
         if not found:
             hint = "write: FACTOR = LEVEL; LEVEL only with OTHER = LEVEL; LEVEL"
-            raise PlanError("conditions", f"{line!r} says no condition", hint=hint)
+            raise PlanError("conditions", f"{line!r} is not a condition", hint=hint)
         levels = {level["label"]: level for level in _factor("conditions", factors, found["factor"])["levels"]}
         for label in _parts(found["levels"]):
             if label not in levels:
-                hint = f"its levels are: {', '.join(levels)}"
+                hint = f"accepted: {', '.join(levels)}"
                 raise PlanError("conditions", f"{found['factor']} has no level {label!r}", hint=hint)
             levels[label].setdefault("when", {})[found["other"]] = _parts(found["labels"])
     for name, order in fields.read_lines("factor_orders", orders).items():
@@ -158,7 +158,7 @@ def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> lis
 def _factor(field: str, factors: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     known = {factor["name"]: factor for factor in factors}
     if name not in known:
-        raise PlanError(field, f"{name!r} is no factor", hint=f"factors are: {', '.join(known)}")
+        raise PlanError(field, f"{name!r} is not a factor", hint=f"accepted: {', '.join(known)}")
     return known[name]
 
 

@@ -67,49 +67,51 @@ class CampaignForm(StopForm):
     target = forms.ChoiceField(
         required=False,
         label="PostgreSQL",
-        help_text="an existing one is restarted only where that is allowed",
+        help_text="an existing cluster is restarted only if an admin allowed it",
     )
     placement = forms.ChoiceField(
         choices=Campaign.Placement.choices,
         required=False,
-        help_text="on each: how every host answers; spread: the same answer sooner, from hosts that are alike",
+        help_text="each: one answer per host; spread: one answer sooner, from identical hosts",
     )
     further_hosts = forms.ModelMultipleChoiceField(
-        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Further hosts"
+        Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Other hosts"
     )
     priority = forms.IntegerField(
-        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts: the highest goes first"
+        min_value=-100, max_value=100, required=False, help_text="in the queues of its hosts; the highest starts first"
     )
     name = forms.CharField(max_length=120)
-    question = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), help_text="what a reader of the result asks")
+    question = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 2}), help_text="the question that the results answer"
+    )
     workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
     dataset = forms.ModelChoiceField(
         DataSet.objects.none(),
         required=False,
-        empty_label="what the workload's scale asks for",
+        empty_label="default: for the scale of the workload",
         label="Data set",
-        help_text="made once per host, pristine for every run",
+        help_text="created once per host, pristine for every run",
     )
     profile = forms.ModelChoiceField(
         Revision.objects.none(),
         required=False,
-        empty_label="none: the host as it is",
+        empty_label="none: no settings changed",
         help_text="all runs start from it",
     )
     repetitions = forms.IntegerField(
-        min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5 an answer is preliminary"
+        min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5, results are preliminary"
     )
-    order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks even out what changes with time")
+    order = forms.ChoiceField(choices=Campaign.Order.choices, help_text="blocks balance changes over time")
     reboot = forms.ChoiceField(
         choices=Campaign.Reboot.choices,
         required=False,
         label="Restart the host",
-        help_text="only a host that an admin allows to be restarted; the run goes on by itself",
+        help_text="only if an admin allows restarts of the host; the run continues automatically",
     )
     client = forms.ModelChoiceField(
         Host.objects.none(),
         required=False,
-        empty_label="the host itself, beside its server",
+        empty_label="the database host itself",
         label="Load from",
         help_text="another host that runs the load over the network",
     )
@@ -117,83 +119,87 @@ class CampaignForm(StopForm):
         Host.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="each has a copy made by pg_basebackup for the time of a run",
+        help_text="pg_basebackup creates each standby for the duration of a run",
     )
     server_address = forms.CharField(
         max_length=100,
         required=False,
         label="Address of the server",
-        help_text="by which the other hosts reach it, where it is not that of SSH",
+        help_text="address for the other hosts, if it differs from the SSH address",
     )
     server_port = forms.IntegerField(
-        required=False, min_value=1024, max_value=65535, label="Port of the server", help_text="55432 when empty"
+        required=False, min_value=1024, max_value=65535, label="Port of the server", help_text="default: 55432"
     )
-    design = forms.ChoiceField(choices=Campaign.Design.choices, required=False, help_text="which combinations run")
+    design = forms.ChoiceField(choices=Campaign.Design.choices, required=False, help_text="the combinations to run")
     sample = forms.IntegerField(required=False, min_value=1, label="Size of the sample", help_text="of a random sample")
     cells = forms.CharField(
         required=False,
         label="Combinations",
         widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "on; 1GB\noff; 2GB"}),
-        help_text="of a list: one a line, a level of each factor in their order, semicolons between",
+        help_text="for a list: one per line, a level of each factor in order, separated by semicolons",
     )
     conditions = forms.CharField(
         required=False,
-        label="Levels that depend on others",
+        label="Dependent levels",
         widget=forms.Textarea(
             attrs={"rows": 3, "class": "mono", "placeholder": "page size = 2MB; 1GB only with huge pages = on"}
         ),
-        help_text="one a line; elsewhere the factor stays away",
+        help_text="one per line; the factor applies only in these combinations",
     )
     factor_orders = forms.CharField(
         required=False,
-        label="Factors in an order of their own",
+        label="Order of factors",
         widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "placeholder": "shared_buffers = descending"}),
-        help_text="one a line, ascending or descending within each block; the first is the outermost",
+        help_text="one per line, ascending or descending within each block; the first is the outermost",
     )
     cool_down_s = forms.FloatField(
         required=False,
         min_value=0,
         max_value=nuisance.DAY_S,
         label="Cool down (s)",
-        help_text="before each run, once its data are there",
+        help_text="before each run, after its data are ready",
     )
     checkpoint = forms.BooleanField(required=False, label="CHECKPOINT before each measured step")
     drop_caches = forms.ChoiceField(
         required=False,
         label="Drop the page cache",
         choices=[("", "never"), ("run", "before each run"), ("step", "before each run and each measured step")],
-        help_text="of the whole host; level root",
+        help_text="of the whole host; requires level root",
     )
     warm_up = forms.ChoiceField(
         required=False,
         label="Warm up",
-        choices=[("", "not beyond the workload's own steps"), ("time", "for a time"), ("steady", "until it is steady")],
+        choices=[("", "only the workload's own steps"), ("time", "for a fixed time"), ("steady", "until it is steady")],
         help_text="with the load of the first measured step",
     )
     warm_up_s = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=nuisance.DAY_S,
-        label="Warm up for, or at most (s)",
-        help_text=f"{nuisance.LIMIT_S} where it is until steady",
+        label="Warm-up time, or maximum (s)",
+        help_text=f"{nuisance.LIMIT_S} by default until steady",
     )
     metric = forms.CharField(
         max_length=80,
         initial="tps",
         widget=forms.TextInput(attrs={"list": "metrics"}),
-        help_text="tps, latency_avg, read iops; idx1.tps of one of several measured steps",
+        help_text="tps, latency_avg, read iops; with several measured steps, for example idx1.tps",
     )
     delta = forms.FloatField(
-        initial=2, min_value=0.01, max_value=99, label="Margin that matters (%)", help_text="fixed before any run"
+        initial=2,
+        min_value=0.01,
+        max_value=99,
+        label="Minimum effect of interest (%)",
+        help_text="set before the first run",
     )
-    seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; drawn when empty")
+    seed = forms.IntegerField(required=False, min_value=0, help_text="repeats an order; empty: random")
     interval_s = forms.FloatField(
         initial=1,
         min_value=0.1,
         max_value=3600,
         required=False,
         label="Seconds between samples",
-        help_text="of each collector; 1 when empty",
+        help_text="for each collector; default: 1",
     )
     sources = forms.MultipleChoiceField(
         choices=[(name, f"{name}: {each.help}") for name, each in COLLECTORS.items()],
@@ -216,11 +222,11 @@ class CampaignForm(StopForm):
         if recipe:
             workload = self.fields["workload"]
             assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-            workload.required, workload.empty_label = False, "the recipe's own"
+            workload.required, workload.empty_label = False, "from the recipe"
         if recipe and recipe.get("dataset"):
             dataset = self.fields["dataset"]
             assert isinstance(dataset, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-            dataset.empty_label = "the recipe's own"
+            dataset.empty_label = "from the recipe"
 
     def _offer(self, name: str, rows: Any) -> None:
         field = self.fields[name]
@@ -294,7 +300,7 @@ class CampaignForm(StopForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("warm_up") == "time" and not cleaned.get("warm_up_s"):
-            self.add_error("warm_up_s", "For how long? A time in seconds is wanted here.")
+            self.add_error("warm_up_s", "Enter a duration in seconds.")
         return cleaned
 
     def shown(self, *names: str) -> bool:

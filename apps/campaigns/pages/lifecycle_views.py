@@ -25,17 +25,19 @@ from common.errors import PlanError, RoleError
 def pause(request: HttpRequest, campaign: Campaign, by: User) -> None:
     stop = "stop" in request.POST
     done = (
-        "Paused: what runs is being stopped, and is planned anew." if stop else "Paused: what runs goes on to its end."
+        "Paused. The active run is being stopped and will be queued again."
+        if stop
+        else "Paused. The active run continues to its end."
     )
     attempt(request, lambda: lifecycle.pause_campaign(campaign, by=by, stop=stop), done)
 
 
 def resume(request: HttpRequest, campaign: Campaign, by: User) -> None:
-    attempt(request, lambda: lifecycle.resume_campaign(campaign, by=by), "It goes on.")
+    attempt(request, lambda: lifecycle.resume_campaign(campaign, by=by), "Resumed.")
 
 
 def retry(request: HttpRequest, campaign: Campaign, by: User) -> None:
-    attempt(request, lambda: lifecycle.retry_failed(campaign, by=by), "What failed is in the queue once more.")
+    attempt(request, lambda: lifecycle.retry_failed(campaign, by=by), "Failed runs are queued again.")
 
 
 def archive(request: HttpRequest, campaign: Campaign, by: User) -> None:
@@ -68,10 +70,10 @@ def campaign_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 class ExtendForm(forms.Form):
     repetitions = forms.IntegerField(
-        min_value=1, max_value=1000, required=False, label="Further repetitions", help_text="of every combination"
+        min_value=1, max_value=1000, required=False, label="Additional repetitions", help_text="of every combination"
     )
     budget_h = forms.FloatField(
-        min_value=0.01, required=False, label="Budget (hours)", help_text="in the place of the old one"
+        min_value=0.01, required=False, label="Budget (hours)", help_text="replaces the old budget"
     )
 
 
@@ -114,7 +116,7 @@ def _blame(form: ExtendForm, rows: list[factor_rows.Row], error: PlanError) -> N
     named = [row for row in rows if row.path == error.subject or (row.value and repr(row.value) in error.message)]
     if named:
         named[0].error = sentence("", error)
-        form.add_error(None, "A level that was added is not possible.")
+        form.add_error(None, "An added level is not possible.")
     else:
         blame(form, error)
 

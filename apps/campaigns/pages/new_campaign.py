@@ -79,7 +79,7 @@ class Draft:
         if self.recipe is None:
             return []
         if self.host is None and any("generate" in factor for factor in self.recipe["factors"]):
-            self.notice = "Its levels depend on the host: choose the host, and they appear."
+            self.notice = "The levels depend on the host: choose a host to see them."
             return []
         try:
             return factor_rows.rows_of(recipes.factors(self.recipe, paths.known(self.host) if self.host else {}))
@@ -139,7 +139,7 @@ class Draft:
             factor_rows.set_from(self.rows, known.path, known.name, known.present)
         elif typed.strip():
             self.setting, near = typed.strip(), parameters.near(self.parameters, typed.strip())
-            self.setting_error = f"There is no setting {self.setting}."
+            self.setting_error = f"Setting {self.setting} does not exist."
             self.setting_error += f" Did you mean {', '.join(near)}?" if near else ""
         else:
             self.rows.append(factor_rows.Row())

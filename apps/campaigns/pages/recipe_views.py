@@ -46,12 +46,12 @@ class RecipeForm(forms.Form):
 
     def _read(self, file: Any) -> str:
         if file.size > LARGEST:
-            self.add_error("file", f"It has {file.size} bytes; at most {LARGEST} are read.")
+            self.add_error("file", f"The file has {file.size} bytes; at most {LARGEST} are accepted.")
             return ""
         try:
             return bytes(file.read()).decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            self.add_error("file", f"This is not UTF-8: {error}.")
+            self.add_error("file", f"The file is not UTF-8: {error}.")
             return ""
 
 
@@ -121,7 +121,7 @@ def recipe_add(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             form.add_error("yaml", sentence(error.subject, error))
         else:
-            messages.success(request, f"The recipe {row} is there.")
+            messages.success(request, f"Recipe {row} is imported.")
             return redirect(f"{reverse('recipe_list')}#{row.name}")
     return page(request, "campaigns/recipe_form.html", {}, form)
 
@@ -129,7 +129,7 @@ def recipe_add(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(Role.TUNER)
 def recipe_withdraw(request: HttpRequest, name: str) -> HttpResponse:
-    done = f"{name} is withdrawn. To have it back, import it again."
+    done = f"Recipe {name} is withdrawn. Import it again to restore it."
     attempt(request, lambda: own_recipes.withdraw(name, by=user_of(request)), done)
     return redirect("recipe_list")
 

@@ -23,7 +23,7 @@ from apps.campaigns.library.scripts import Complaint
 from apps.tuning import fields
 from common.errors import PlanError
 
-ABOUT_ROLES = "prepare, warm and cool are looked at as well; only what is measured yields results"
+ABOUT_ROLES = "prepare, warm and cool are also recorded; only measured steps yield results"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Part:
     def brief(self) -> str:
         """What is set, in a line."""
         given = [(field.label, field.value()) for field in (*self.options, *self.tracer) if field.value()]
-        return ", ".join(f"{label}: {_short(value)}" for label, value in given) or "everything as the tool has it"
+        return ", ".join(f"{label}: {_short(value)}" for label, value in given) or "all defaults of the tool"
 
 
 def _short(value: object) -> str:
@@ -68,7 +68,7 @@ def _short(value: object) -> str:
 class WorkloadForm(OfTeam):
     """A workload of these steps, as they are saved or as they were typed."""
 
-    name = forms.CharField(max_length=63, help_text="an existing name writes its next revision")
+    name = forms.CharField(max_length=63, help_text="an existing name gets its next revision")
     description = forms.CharField(required=False, max_length=500)
 
     def __init__(self, data: Any, *, steps: Sequence[Step], initial: Mapping[str, Any] | None = None) -> None:

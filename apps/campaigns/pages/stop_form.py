@@ -16,27 +16,27 @@ class StopForm(forms.Form):
     """Combinations are named as runs are: their levels in the order of the factors, with commas."""
 
     until = forms.ChoiceField(
-        choices=[("", "all repetitions are run"), *UNTIL.items()],
+        choices=[("", "all repetitions have run"), *UNTIL.items()],
         required=False,
-        label="It ends when",
-        help_text="looked at after each whole block; the repetitions are the maximum then",
+        label="End condition",
+        help_text="checked after each complete block; the repetitions are then the maximum",
     )
-    first = forms.CharField(required=False, label="Compare", help_text="levels with commas: 8GB, on")
+    first = forms.CharField(required=False, label="Compare", help_text="levels separated by commas: 8GB, on")
     second = forms.CharField(required=False, label="With", help_text="the other combination")
     width = forms.FloatField(
-        required=False, min_value=0.01, max_value=199, label="Width (%)", help_text="of the 95 % interval"
+        required=False, min_value=0.01, max_value=199, label="Width (%)", help_text="of the 95 % CI"
     )
     least = forms.IntegerField(
-        required=False, min_value=3, label="First look after (blocks)", help_text=f"{LEAST} when empty"
+        required=False, min_value=3, label="First interim analysis after (blocks)", help_text=f"default: {LEAST}"
     )
     budget_h = forms.FloatField(
         required=False,
         min_value=0.01,
         label="Budget (hours)",
-        help_text="of its runs: none begins that would go beyond",
+        help_text="no run starts that would exceed it",
     )
     max_failures = forms.IntegerField(
-        required=False, min_value=1, label="Pause after failures", help_text="so many failed runs"
+        required=False, min_value=1, label="Pause after failures", help_text="number of failed runs"
     )
 
     def rule(self, factors: list[dict[str, Any]]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
         except PlanError as error:
             form.blame(error)
         else:
-            messages.success(request, f"{saved} is written.")
+            messages.success(request, f"{saved} is saved.")
             return redirect("workload_detail", saved.name)
     context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable(user_of(request))}
     return page(request, "campaigns/workload_form.html", context, form)
@@ -103,7 +103,7 @@ def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
 def _host(request: HttpRequest) -> Host:
     wanted = whole(request.POST.get("host", ""))
     if wanted is None:
-        raise PlanError("host", "none is chosen", hint="choose the host whose tools shall read the scripts")
+        raise PlanError("host", "no host is chosen", hint="choose the host whose tools check the scripts")
     return get_object_or_404(Host, pk=wanted)
 
 
@@ -155,7 +155,7 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         campaign = draft.create(user_of(request))
         if campaign:
-            messages.success(request, "The campaign is a draft: look at it, then start it.")
+            messages.success(request, "The campaign is a draft: review it, then start it.")
             return redirect("campaign_detail", campaign.pk)
     return page(request, "campaigns/form.html", draft.context(), draft.form)
 
@@ -177,7 +177,7 @@ def campaign_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse
         done = "Campaign cancelled. Stopping the active run and restoring its host."
         attempt(request, lambda: services.cancel_campaign(campaign, by=by), done)
     elif action == "priority":
-        done = "Its place in the queue changed."
+        done = "The priority changed."
         attempt(request, lambda: _prioritise(campaign, request.POST.get("priority", ""), by), done)
     elif action in lifecycle_views.ACTIONS:
         lifecycle_views.ACTIONS[action](request, campaign, by)
@@ -190,8 +190,8 @@ def _prioritise(campaign: Campaign, typed: str, by: User) -> None:
     try:
         priority = int(typed)
     except ValueError as error:
-        hint = "from -100 to 100; the highest goes first"
-        raise PlanError("priority", f"{typed!r:.20} is no number", hint=hint) from error
+        hint = "accepted: -100 to 100; the highest starts first"
+        raise PlanError("priority", f"{typed!r:.20} is not a number", hint=hint) from error
     services.set_priority(campaign, priority, by=by)
 
 
@@ -204,7 +204,7 @@ def host_queue(request: HttpRequest, name: str) -> HttpResponse:
 
 def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
     unchecked: list[str] = []
-    done = "Started: its runs are in the host's queue."
+    done = "Started: its runs are queued."
     attempt(request, lambda: unchecked.append(services.start_campaign(campaign, by=by)), done)
     for words in filter(None, unchecked):
         messages.warning(request, words)

@@ -42,7 +42,7 @@ def told(recipe: Recipe) -> Recipe:
 def get(name: str) -> Recipe:
     """PlanError when there is no such recipe."""
     if name not in catalogue():
-        raise PlanError("recipe", f"{name!r} is not known", hint="known are: " + ", ".join(catalogue()))
+        raise PlanError("recipe", f"{name!r} does not exist", hint="known are: " + ", ".join(catalogue()))
     return catalogue()[name]
 
 

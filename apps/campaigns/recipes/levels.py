@@ -70,7 +70,9 @@ def huge_page_sizes(facts: Facts) -> Levels:
     sizes = sorted(size["kb"] for size in facts["huge_pages"]["sizes"])
     if len(sizes) < 2:
         told = f"only huge pages of {spelled(sizes[0])}" if sizes else "no huge pages"
-        raise PlanError("factors", f"this host has {told}", hint="the recipe huge-pages compares them with none")
+        raise PlanError(
+            "factors", f"this host has {told}", hint="use the recipe huge-pages to compare huge pages with none"
+        )
     used = [(spelled(kb), {"use": "on", "pool": "auto", "size": spelled(kb)}) for kb in sizes]
     return [("none", {"use": "off"}), *used]
 
@@ -96,9 +98,9 @@ def _device(facts: Facts) -> dict[str, Any]:
     for device in facts["block_devices"]:
         if mount and any(mount["mounted_on"] in part["mounted_on"] for part in (device, *device["partitions"])):
             return dict(device)
-    lying = f"{mount['type']} on {mount['device']}" if mount else "a file system that is not known"
+    lying = f"{mount['type']} on {mount['device']}" if mount else "an unknown file system"
     hint = "choose a host whose cluster directory is on a disk, or check it again"
-    raise PlanError("factors", f"{path} lies on {lying}, below which no block device is seen", hint=hint)
+    raise PlanError("factors", f"{path} is on {lying}, which has no visible block device", hint=hint)
 
 
 def _disk(facts: Facts) -> dict[str, Any]:
@@ -166,8 +168,8 @@ def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
     if len(nodes) < 2:
         raise PlanError(
             "factors",
-            "this host has one NUMA node, on which every policy places memory alike",
-            hint="choose a host with two nodes or more",
+            "this host has one NUMA node, so all policies place memory alike",
+            hint="choose a host with two or more nodes",
         )
     with_memory = [str(node["id"]) for node in nodes if node["mem_kb"]]
     with_cpus = [str(node["id"]) for node in nodes if node["cpus"]]

@@ -28,9 +28,9 @@ WHOLE = "recipe"  # what an error is about that is about no field
 NAME = {
     "type": "string",
     "pattern": r"^[a-z][a-z0-9-]{0,39}\Z",
-    "description": "1 to 40 of a-z, 0-9 and -, a letter first",
+    "description": "accepted: 1 to 40 of a-z, 0-9 and -, starting with a letter",
 }
-_NOTED = 'text; quote what YAML takes for something else: "off", "on", "1.5"'
+_NOTED = 'accepted: text; quote words that YAML converts: "off", "on", "1.5"'
 _LINE = {"type": "string", "minLength": 1, "maxLength": 1000, "description": _NOTED}
 _FACTOR = {
     "type": "object",
@@ -38,7 +38,7 @@ _FACTOR = {
         "name": {**_LINE, "maxLength": 80},
         "order": {"type": "string", "enum": ["ascending", "descending"]},
         "generate": {"type": "string", "enum": sorted(GENERATORS)},
-        "path": {**_LINE, "description": "what the levels set, such as settings.postgresql.shared_buffers"},
+        "path": {**_LINE, "description": "path that the levels set, such as settings.postgresql.shared_buffers"},
         "levels": {
             "type": "array",
             "minItems": 1,
@@ -47,7 +47,7 @@ _FACTOR = {
                 "type": "object",
                 "properties": {
                     "label": {**_LINE, "maxLength": 80},
-                    "set": {"type": "object", "description": "{path: value}, or {} for the host as it is"},
+                    "set": {"type": "object", "description": "{path: value}, or {} for no change"},
                     "when": {"type": "object", "description": "{factor: [labels]}"},
                 },
                 "required": ["label", "set"],
@@ -61,7 +61,12 @@ _FACTOR = {
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "version": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "a whole number from 1 on"},
+        "version": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100_000,
+            "description": "accepted: a whole number from 1",
+        },
         "name": NAME,
         "title": {**_LINE, "maxLength": 90},
         "question": _LINE,
@@ -105,14 +110,16 @@ class _Strict(StrictLoader):
     def accept_key(self, key: Any) -> None:
         if key.tag != "tag:yaml.org,2002:str":
             raise yaml.MarkedYAMLError(
-                problem=f"{key.value!r:.60} is a name, and no text to YAML: quote it", problem_mark=key.start_mark
+                problem=f"{key.value!r:.60} is not text in YAML: quote the name", problem_mark=key.start_mark
             )
 
 
 def parse(text: str) -> Recipe:
     """The recipe of a file. PlanError at the line that is no YAML, or the field that cannot be."""
     if len(text.encode(errors="surrogatepass")) > LARGEST:
-        raise PlanError("yaml", f"it is longer than {LARGEST // 1024} KiB", hint="a recipe is a page or two")
+        raise PlanError(
+            "yaml", f"it is longer than {LARGEST // 1024} KiB", hint="a recipe should have one or two pages"
+        )
     read = _loaded(text)
     _check_plain(WHOLE, read)
     _check_schema(read)
@@ -127,7 +134,9 @@ def _loaded(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise PlanError("yaml", f"{where}{error.problem or error.context}", hint="docs/recipes.md shows one") from error
+        raise PlanError(
+            "yaml", f"{where}{error.problem or error.context}", hint="see docs/recipes.md for an example"
+        ) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise PlanError("yaml", f"{error}"[:300], hint="plain YAML in UTF-8") from error
 
@@ -144,13 +153,13 @@ def _check_plain(path: str, value: Any) -> None:
     elif isinstance(value, str):
         strange = next((c for c in value if (c < " " and c not in "\n\t") or "\ud800" <= c <= "\udfff"), "")
         if strange:
-            raise PlanError(path, f"there is the character {strange!r} in it", hint="leave control characters out")
+            raise PlanError(path, f"the recipe contains the character {strange!r}", hint="remove control characters")
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 63:
-        raise PlanError(path, "it is a number of more than 64 bits", hint="quote it, if it is a text")
+        raise PlanError(path, "a number has more than 64 bits", hint="quote it if it is text")
     elif isinstance(value, float) and not math.isfinite(value):
-        raise PlanError(path, f"{value} is no number to measure with", hint="a finite one")
+        raise PlanError(path, f"{value} is not a finite number", hint="use a finite number")
     elif value is not None and not isinstance(value, int | float):
-        raise PlanError(path, f"{str(value)[:60]!r} is a {type(value).__name__} to YAML", hint="quote it")
+        raise PlanError(path, f"{str(value)[:60]!r} is a {type(value).__name__} in YAML", hint="quote it")
 
 
 def _below(path: str, name: Any) -> str:
@@ -168,10 +177,10 @@ def _check_schema(read: Any) -> None:
 def _check_factor(field: str, factor: Mapping[str, Any]) -> None:
     if ("levels" in factor) == ("generate" in factor):
         said = "both levels and generate" if "levels" in factor else "neither levels nor generate"
-        raise PlanError(field, f"{factor['name']!r} has {said}", hint="write its levels out, or have them generated")
+        raise PlanError(field, f"{factor['name']!r} has {said}", hint="use either levels or generate")
     if ("generate" in factor) != ("path" in factor):
-        hint = "generate: NAME with path: settings.postgresql.shared_buffers; levels name their paths themselves"
-        raise PlanError(f"{field}.path", f"{factor.get('path')!r} does not go with that", hint=hint)
+        hint = "use generate: NAME with path: settings.postgresql.shared_buffers; levels contain their own paths"
+        raise PlanError(f"{field}.path", "generate needs a path, and a path needs generate", hint=hint)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -44,8 +44,8 @@ class Migration(migrations.Migration):
             name="Lease",
             fields=[
                 ("machine_id", models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ("run", models.UUIDField(help_text="the run that holds the machine", null=True, unique=True)),
-                ("epoch", models.PositiveBigIntegerField(default=0, help_text="grows with each acquisition")),
+                ("run", models.UUIDField(help_text="the run that uses the machine", null=True, unique=True)),
+                ("epoch", models.PositiveBigIntegerField(default=0, help_text="increases with each acquisition")),
                 (
                     "expires_at",
                     models.DateTimeField(help_text="expiry moves supervision, never the machine", null=True),
@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
                 (
                     "user",
                     models.CharField(
-                        help_text="the account we log in as",
+                        help_text="login name for SSH",
                         max_length=32,
                         validators=[
                             django.core.validators.RegexValidator(
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
                             ("new", "new: its host key is not approved yet"),
                             ("ready", "ready"),
                             ("unreachable", "unreachable"),
-                            ("quarantined", "quarantined: someone has to look"),
+                            ("quarantined", "quarantined: an admin has to check it"),
                         ],
                         default="new",
                         max_length=12,
@@ -156,7 +156,10 @@ class Migration(migrations.Migration):
                 ),
                 ("state_reason", models.TextField(blank=True)),
                 ("machine_id", models.CharField(blank=True, db_index=True, max_length=64)),
-                ("level", models.CharField(blank=True, help_text="root or user, as the agent told", max_length=4)),
+                (
+                    "level",
+                    models.CharField(blank=True, help_text="root or user, as reported by the agent", max_length=4),
+                ),
                 ("agent_digest", models.CharField(blank=True, max_length=64)),
                 ("last_contact_at", models.DateTimeField(blank=True, null=True)),
                 ("check_requested_at", models.DateTimeField(blank=True, null=True)),

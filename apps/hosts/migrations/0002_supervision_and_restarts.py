@@ -17,13 +17,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="host",
             name="supervisor",
-            field=models.CharField(blank=True, help_text="of its runs: systemd or detached", max_length=8),
+            field=models.CharField(blank=True, help_text="supervision of its runs: systemd or detached", max_length=8),
         ),
         migrations.AddField(
             model_name="host",
             name="units",
             field=models.CharField(
-                blank=True, help_text="of systemd: current, outdated, absent, unavailable", max_length=11
+                blank=True, help_text="systemd units: current, outdated, absent, unavailable", max_length=11
             ),
         ),
     ]

@@ -21,12 +21,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="facts",
             name="seen_at",
-            field=models.DateTimeField(default=django.utils.timezone.now, help_text="when it was last found so"),
+            field=models.DateTimeField(default=django.utils.timezone.now, help_text="when it was last found"),
         ),
         migrations.AlterField(
             model_name="facts",
             name="taken_at",
-            field=models.DateTimeField(auto_now_add=True, help_text="when it was first found so"),
+            field=models.DateTimeField(auto_now_add=True, help_text="when it was first found"),
         ),
         migrations.RunPython(seen_when_taken, migrations.RunPython.noop),
     ]

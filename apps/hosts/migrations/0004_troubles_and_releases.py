@@ -36,20 +36,23 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("conflict", "changed by somebody else, and left alone"), ("dirty", "not put back")],
+                        choices=[
+                            ("conflict", "changed by another user or program, and left unchanged"),
+                            ("dirty", "not restored"),
+                        ],
                         max_length=8,
                     ),
                 ),
                 ("keys", models.JSONField(default=list, help_text='[{"key", "original", "ours", "found"}]')),
                 (
                     "problems",
-                    models.JSONField(default=list, help_text="what else stands in the way, in the agent's words"),
+                    models.JSONField(default=list, help_text="other obstacles, as reported by the agent"),
                 ),
                 ("opened_at", models.DateTimeField(auto_now_add=True)),
                 ("closed_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "resolution",
-                    models.TextField(blank=True, help_text="how it was closed: what was put back, or who looked"),
+                    models.TextField(blank=True, help_text="how it was resolved: by restoring, or by whom"),
                 ),
                 (
                     "closed_by",

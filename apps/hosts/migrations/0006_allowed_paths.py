@@ -33,9 +33,9 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("directory", "directory: new files below it, removed with the run"),
-                            ("file", "file: loses what it holds"),
-                            ("device", "block device: loses what it holds"),
+                            ("directory", "directory: new files in it, removed with the run"),
+                            ("file", "file: loses its contents"),
+                            ("device", "block device: loses its contents"),
                         ],
                         max_length=9,
                     ),

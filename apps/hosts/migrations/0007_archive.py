@@ -37,8 +37,8 @@ class Migration(migrations.Migration):
                     ("new", "new: its host key is not approved yet"),
                     ("ready", "ready"),
                     ("unreachable", "unreachable"),
-                    ("quarantined", "quarantined: someone has to look"),
-                    ("archive", "archive: known by imported results only"),
+                    ("quarantined", "quarantined: an admin has to check it"),
+                    ("archive", "archive: exists only in imported results"),
                 ],
                 default="new",
                 max_length=12,
@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
             name="user",
             field=models.CharField(
                 blank=True,
-                help_text="the account we log in as",
+                help_text="login name for SSH",
                 max_length=32,
                 validators=[
                     django.core.validators.RegexValidator("^[a-z_][a-z0-9_-]{0,31}\\$?$", "use a Linux account name")

@@ -25,7 +25,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="host",
             name="time_zone",
-            field=models.CharField(default="UTC", help_text="of the windows, such as Europe/Athens", max_length=63),
+            field=models.CharField(
+                default="UTC", help_text="time zone of the windows, such as Europe/Athens", max_length=63
+            ),
         ),
         migrations.AddField(
             model_name="host",
@@ -33,7 +35,7 @@ class Migration(migrations.Migration):
             field=models.JSONField(
                 blank=True,
                 default=list,
-                help_text='when runs may begin: [{"days": [0-6, 0 is Monday], "from", "to"}]; [] always',
+                help_text='maintenance windows: [{"days": [0-6, 0 is Monday], "from", "to"}]; [] always',
             ),
         ),
         migrations.AlterField(
@@ -45,8 +47,8 @@ class Migration(migrations.Migration):
                     ("ready", "ready"),
                     ("unreachable", "unreachable"),
                     ("unfit", "unfit: a health check failed"),
-                    ("quarantined", "quarantined: someone has to look"),
-                    ("archive", "archive: known by imported results only"),
+                    ("quarantined", "quarantined: an admin has to check it"),
+                    ("archive", "archive: exists only in imported results"),
                 ],
                 default="new",
                 max_length=12,
@@ -61,7 +63,7 @@ class Migration(migrations.Migration):
                 ("made_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "ended_at",
-                    models.DateTimeField(blank=True, help_text="when somebody gave it up before its time", null=True),
+                    models.DateTimeField(blank=True, help_text="when it was given up early", null=True),
                 ),
                 (
                     "by",

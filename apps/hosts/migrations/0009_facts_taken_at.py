@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="facts",
             name="taken_at",
-            field=models.DateTimeField(default=django.utils.timezone.now, help_text="when it was first found so"),
+            field=models.DateTimeField(default=django.utils.timezone.now, help_text="when it was first found"),
         ),
     ]

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ),
                 blank=True,
                 default=list,
-                help_text="words by which decisions name it, such as oltp or rack=b2",
+                help_text="labels that decisions can use, such as oltp or rack=b2",
                 size=None,
             ),
         ),

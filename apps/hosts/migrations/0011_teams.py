@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="team",
             field=models.ForeignKey(
                 blank=True,
-                help_text="whose it is; null: everybody's, where the role in the house counts",
+                help_text="owning team; null: none, so instance roles apply",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="%(class)ss",

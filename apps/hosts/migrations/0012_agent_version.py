@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="host",
             name="agent_version",
-            field=models.CharField(blank=True, help_text="of the server that sent the agent", max_length=32),
+            field=models.CharField(blank=True, help_text="version of the server that sent the agent", max_length=32),
         ),
     ]

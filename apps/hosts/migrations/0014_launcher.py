@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="launcher",
             field=models.BooleanField(
                 default=False,
-                help_text="start the agent by /usr/local/sbin/proving-agent, which verifies our signature",
+                help_text="start the agent through /usr/local/sbin/proving-agent, which verifies the server's signature",
             ),
         ),
         migrations.CreateModel(
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("next", "next: to be trusted by hosts before it is used"),
+                            ("next", "next: hosts must trust it before it is used"),
                             ("current", "Current"),
                             ("retired", "Retired"),
                         ],

@@ -90,7 +90,7 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     if failed:
         badges.append(f"{failed} of {failed + sum(measured)} runs failed or were cancelled")
     if table.unplanned_look and not (table.look and table.look["met"]):
-        badges.insert(0, "unplanned look")
+        badges.insert(0, "unplanned analysis")
     zeros = sum(level.zeros for level in table.levels)
     if zeros:
         badges.append(f"{zeros} {'runs' if zeros > 1 else 'run'} with {table.metric} 0 left out")

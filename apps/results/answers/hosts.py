@@ -9,6 +9,7 @@ from uuid import UUID
 
 import stats
 from apps.campaigns.models import Run
+from common.wording import percent
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def disagreement(answers: Sequence[HostAnswer]) -> str:
 
 def _disagreement(level: HostLevel, name: str, against: HostLevel, other: str, answers: Sequence[HostAnswer]) -> str:
     sizes = (
-        f"{level.label} gives {level.relative_percent:+.2f} % on {name} and "
-        f"{against.relative_percent:+.2f} % on {other} (95 % CIs do not overlap)"
+        f"{level.label} gives {percent(level.relative_percent or 0.0)} on {name} and "
+        f"{percent(against.relative_percent or 0.0)} on {other} (95 % CIs do not overlap)"
     )
     every = [own for answer in answers for own in answer.levels if own.label == level.label]
     verdicts = {own.verdict.removeprefix("direction_") for own in every}

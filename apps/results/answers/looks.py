@@ -18,6 +18,7 @@ from apps.campaigns.execution import halts
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Look, Measurement
 from common.errors import PlanError
+from common.wording import signed
 
 
 def look_due() -> None:
@@ -119,8 +120,8 @@ def _met(rule: Rule, found: stats.Comparison | None) -> bool:
 def _reason(seen: Look, rule: Rule) -> str:
     low, high = seen.found["low"], seen.found["high"]
     first, second = rule.between
-    so = f"{second} against {first}, adjusted interval {low:+.2f} to {high:+.2f} %"
-    what = "the interval is narrow enough" if rule.until == "width" else "the verdict is certain"
+    so = f"{second} against {first}, adjusted 95 % CI {signed(low)} to {signed(high)} %"
+    what = "the CI is narrow enough" if rule.until == "width" else "the verdict is certain"
     return f"interim analysis {seen.number} of {seen.of}, after {seen.blocks} blocks: {what} ({so})"
 
 

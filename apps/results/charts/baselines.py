@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.results.answers.baselines import Baseline
 from apps.results.charts.themes import Figure, Theme, layout
+from common.wording import percent
 from stats import Change
 
 KNOWN, UNKNOWN = "known reason", "no known reason"
@@ -66,7 +67,7 @@ def _mark(found: Baseline, change: Change, look: Theme) -> Figure:
 
 
 def _why(found: Baseline, change: Change, look: Theme) -> Figure:
-    text = f"{change.change_percent:+.1f} %, {KNOWN if change.why else UNKNOWN}"
+    text = f"{percent(change.change_percent)}, {KNOWN if change.why else UNKNOWN}"
     place = {"x": _time(found.at[change.at]), "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
     return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, **place}
 

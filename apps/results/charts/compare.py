@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.results.answers.compare import LETTERS, Arm, Compared
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
+from common.wording import signed, verdict_word
 
 MOST_POINTS = 2000  # of a side; more are drawn as a share of them
 VERDICT_COLOURS = {"better": 0, "direction_better": 0, "worse": 1, "direction_worse": 1}
@@ -154,7 +155,7 @@ def _difference(row: Row, place: int, look: Theme) -> Figure:
     colour = look.series[VERDICT_COLOURS[verdict]] if verdict in VERDICT_COLOURS else look.text
     symbol = {"better": "triangle-up", "worse": "triangle-down", "equivalent": "square"}.get(verdict, "circle-open")
     bars = {"type": "data", "symmetric": False, "array": [high - percent], "arrayminus": [percent - low]}
-    told = f"{name}: {percent:+.2f} % [{low:+.2f}, {high:+.2f}], {verdict.replace('_', ' ')}".replace("<", "&lt;")
+    told = f"{name}: {signed(percent)} % [{signed(low)}, {signed(high)}], {verdict_word(verdict)}".replace("<", "&lt;")
     return {
         "type": "scatter",
         "mode": "markers",

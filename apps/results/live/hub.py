@@ -129,7 +129,7 @@ def _look(topic: Topic) -> None:
     except DatabaseError:
         raise
     except Exception:
-        log.exception("a stream ends: its news cannot be told")
+        log.exception("a stream ends: its events cannot be sent")
         topic.end()
 
 

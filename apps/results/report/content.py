@@ -19,7 +19,7 @@ from apps.results.answers.sentences import Judgement
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.exchange import exports
 from apps.results.queries import CampaignTable, LevelRow
-from common.wording import verdict_word
+from common.wording import percent, signed, verdict_word
 
 MOST_FAILED = 50
 METHOD = (
@@ -132,8 +132,8 @@ def relative(level: LevelRow, baseline: str) -> str:
     if level.relative_percent is None:
         return ""
     if level.relative_low is None or level.relative_high is None:
-        return f"{level.relative_percent:+.2f} %"
-    return f"{level.relative_percent:+.2f} % [{level.relative_low:+.2f}, {level.relative_high:+.2f}]"
+        return percent(level.relative_percent)
+    return f"{percent(level.relative_percent)} [{signed(level.relative_low)}, {signed(level.relative_high)}]"
 
 
 def mean(level: LevelRow) -> str:

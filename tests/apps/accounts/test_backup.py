@@ -99,7 +99,7 @@ def manage(*words: str, code: int = 0, **streams: Any) -> subprocess.CompletedPr
     [
         (("restore", "/nowhere/all.tar"), b"CommandError: file: /nowhere/all.tar: No such file or directory"),
         (("restore", "/"), b"CommandError: file: /: Is a directory"),
-        (("restore", "-"), b"CommandError: file: standard input is no backup of ours"),
+        (("restore", "-"), b"CommandError: file: standard input is not a backup of Proving Ground"),
         (("backup", "/nowhere/all.tar"), b"CommandError: directory: /nowhere: No such file or directory"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_backup_that_ends_too_early_is_refused(finished: Campaign, tmp_path: P
     whole = (tmp_path / "all.tar").read_bytes()
     (tmp_path / "all.tar").write_bytes(whole[: len(whole) // 2])
 
-    with pytest.raises(PlanError, match="no backup of ours: unexpected end of data"):
+    with pytest.raises(PlanError, match="not a backup of Proving Ground: unexpected end of data"):
         backup.restore(tmp_path / "all.tar", replace=True)
 
 
@@ -185,12 +185,13 @@ def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None
     data[len(data) // 2] ^= 1
     (tmp_path / "all.tar").write_bytes(data)
 
-    with pytest.raises(PlanError, match="is damaged: its dump has sha256"):
+    with pytest.raises(PlanError, match="is damaged: the sha256 of its dump is"):
         backup.restore(tmp_path / "all.tar", replace=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", "no backup of ours"), (json.dumps({"format": 9}), "format 9; this server reads 1")]
+    ("text", "words"),
+    [("", "not a backup of Proving Ground"), (json.dumps({"format": 9}), "format 9; this server reads 1")],
 )
 def test_what_is_no_backup_is_refused(db: None, tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "all.tar"
@@ -207,7 +208,7 @@ def test_a_backup_of_a_newer_version_is_refused(finished: Campaign, tmp_path: Pa
     backup.backup(tmp_path / "all.tar")
     newer.delete()
 
-    with pytest.raises(PlanError, match=r"newer version: accounts\.9999_of_the_future"):
+    with pytest.raises(PlanError, match=r"newer version wrote it: accounts\.9999_of_the_future"):
         backup.restore(tmp_path / "all.tar", replace=True)
 
 
@@ -264,7 +265,7 @@ def test_a_secret_that_no_key_opens_stops_the_rotation(db: None, settings: Any) 
     Identity.objects.create(name="lost one", public_key="x", private_key_encrypted=lost)
     settings.SSH_KEYS = [Fernet.generate_key().decode(), *settings.SSH_KEYS]
 
-    with pytest.raises(PlanError, match="none of the keys opens the secret of identity lost one"):
+    with pytest.raises(PlanError, match="no key decrypts the secret of identity lost one"):
         sealed.rotate()
 
     before = good.private_key_encrypted
@@ -275,7 +276,7 @@ def test_a_secret_that_no_key_opens_stops_the_rotation(db: None, settings: Any) 
 def test_a_rotation_without_a_new_key_is_refused(db: None, settings: Any) -> None:
     Identity.objects.create(name="a", public_key="x", private_key_encrypted=vault.encrypt("one"))
 
-    with pytest.raises(CommandError, match=r"holds one key in this process, so no new key is in use .*up -d"):
+    with pytest.raises(CommandError, match=r"contains one key in this process, so no new key is in use .*up -d"):
         call_command("rotate_key")
     settings.SSH_KEYS = [*settings.SSH_KEYS, Fernet.generate_key().decode()]
     with pytest.raises(CommandError, match=r"already encrypts all 1 secrets, so no new key is in use .*up -d"):

@@ -57,7 +57,7 @@ def test_a_new_secret_takes_the_old_one_s_place(admin: User, viewer: User) -> No
 def test_mail_is_its_owner_s_and_an_admin_s_to_change(viewer: User, tuner: User, admin: User) -> None:
     channel = mine(viewer)
 
-    with pytest.raises(RoleError, match="this is a channel of"):
+    with pytest.raises(RoleError, match="this channel belongs to"):
         channels.change(channel, by=tuner, active=False)
     channels.change(channel, by=viewer, events=["host.unreachable"])
     channels.change(channel, by=admin, address="w@example.org")
@@ -130,7 +130,7 @@ def test_a_page_says_what_is_wrong_beside_the_field(client: Client, admin: User)
     answer = client.post(reverse("channel_add", args=["webhook"]), {"name": "x", "address": "http://8.8.8.8/"})
 
     assert answer.status_code == 422
-    assert "not in the networks that we may connect to" in answer.context["form"].errors["address"][0]
+    assert "is not in an allowed network" in answer.context["form"].errors["address"][0]
 
 
 def test_the_path_of_a_webhook_is_shown_to_admins_only(admin: User, viewer: User) -> None:

@@ -116,7 +116,7 @@ def test_a_token_revokes_none_that_may_do_more(ada: User) -> None:
     itself = weak.delete(f"/api/v1/tokens/{ApiToken.objects.get(role=Role.VIEWER).pk}/")
 
     assert refused.status_code == 403
-    assert "the token that asks has the role viewer" in refused.json()["title"]
+    assert "the current token has the role viewer" in refused.json()["title"]
     assert itself.status_code == 204
     assert ApiToken.objects.filter(pk=strong.pk).exists()
 

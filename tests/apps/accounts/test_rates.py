@@ -35,7 +35,7 @@ def test_a_token_that_asks_too_often_is_told_when_to_come_back(viewer: User, min
     assert [each.status_code for each in answers] == [200, 200, 429]
     refused = answers[-1]
     assert (refused["Content-Type"], refused["Retry-After"]) == ("application/problem+json", "50")
-    assert refused.json()["hint"] == "wait as long as Retry-After says"
+    assert refused.json()["hint"] == "wait for the time in Retry-After"
     assert refused["RateLimit"].startswith('"token";r=0;t=50')
     minute[0] += 50
     assert client.get(URL).status_code == 200

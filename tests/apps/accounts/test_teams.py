@@ -136,14 +136,14 @@ def test_the_refusal_names_team_role_and_who_can_give_it(host: Host, storage: Te
         reservations.give_up(host, by=make_user(OPERATOR, "otto"))
 
     assert caught.value.message == "otto is viewer in the team storage; this needs operator there"
-    assert caught.value.hint == "an admin of the team gives it: sina"
+    assert caught.value.hint == "an admin of the team can change it: sina"
 
 
 def test_a_team_without_admins_points_to_the_house(host: Host, operator: User) -> None:
     with pytest.raises(RoleError) as caught:
         require(operator, OPERATOR, "check host", on=host)
 
-    assert caught.value.hint == "it has no admin: one of the house gives it"
+    assert caught.value.hint == "the team has no admin: an instance admin can change it"
 
 
 # Tokens
@@ -325,7 +325,7 @@ def test_a_further_revision_stays_the_teams(storage: Team, admin: User) -> None:
 def test_a_known_name_is_not_taken_by_naming_another_team(storage: Team, network: Team, admin: User) -> None:
     workloads.save_workload("mixed", single("pgbench", OPTIONS), team=storage, by=admin)
 
-    with pytest.raises(PlanError, match="mixed is of the team storage"):
+    with pytest.raises(PlanError, match="mixed is owned by the team storage"):
         workloads.save_workload("mixed", single("pgbench", OPTIONS | {"clients": 4}), team=network, by=admin)
 
 

@@ -180,7 +180,7 @@ def test_one_run_is_cancelled_and_its_campaign_goes_on(operator: User) -> None:
     assert (answer.json()["state"], answer.json()["outcome"]) == ("ended", "cancelled")
     campaign.refresh_from_db()
     assert campaign.state == Campaign.State.RUNNING
-    assert browser(operator).post(f"{RUNS}{run.pk}/cancel/").json()["hint"] == "nothing is left to cancel"
+    assert browser(operator).post(f"{RUNS}{run.pk}/cancel/").json()["hint"] == "there is nothing to cancel"
 
 
 def test_events_are_read_on_from_where_one_was(viewer: User) -> None:
@@ -219,7 +219,7 @@ def test_what_was_too_large_to_fetch_says_where_it_is(viewer: User) -> None:
     assert client.get(f"/api/v1/artefacts/{file.pk}/").json()["fetched"] is False
     answer = client.get(f"/api/v1/artefacts/{file.pk}/download/")
     assert answer.status_code == 404
-    assert "is on the host only" in answer.json()["title"]
+    assert "was not fetched: damaged, or too large" in answer.json()["title"]
 
 
 def test_a_campaign_without_workload_profile_and_data_says_null(operator: User) -> None:

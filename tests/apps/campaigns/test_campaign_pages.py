@@ -94,12 +94,12 @@ def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[s
 @pytest.mark.parametrize(
     ("changes", "row", "words"),
     [
-        ({"path": ["settings.cpu_affinity.server", "sysctl.vm", ""]}, 1, "sets nothing"),
-        ({"value": ["0", "99", ""]}, 1, "Cpus that are online"),
+        ({"path": ["settings.cpu_affinity.server", "sysctl.vm", ""]}, 1, "is not a path that can be set"),
+        ({"value": ["0", "99", ""]}, 1, "CPUs that are online"),
         (
             {"path": ["settings.cpu_affinity.server", "settings.postgresql.work_mem", ""], "value": ["0", "much", ""]},
             1,
-            "is no number",
+            "is not a number",
         ),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_setting_that_has_a_row_gets_no_second_one(client: Client, typed: dict
 def test_a_setting_that_does_not_exist_is_refused_with_similar_names(client: Client, typed: dict[str, Any]) -> None:
     answer = client.post(reverse("campaign_new"), typed | {"add": "setting", "setting": "shared_bufers"})
 
-    assert b"There is no setting shared_bufers. Did you mean shared_buffers" in answer.content
+    assert b"Setting shared_bufers does not exist. Did you mean shared_buffers" in answer.content
     assert len(answer.context["rows"]) == 3
 
 
@@ -198,7 +198,7 @@ def test_a_quarantined_host_is_said_when_starting(client: Client, operator: User
 
     answer = client.post(reverse("campaign_action", args=[campaign.pk, "start"]), follow=True)
 
-    assert b"is in quarantine: vm.nr_hugepages" in answer.content
+    assert b"is quarantined: vm.nr_hugepages" in answer.content
     assert not campaign.runs.exists()
 
 

@@ -185,13 +185,13 @@ def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator:
 @pytest.mark.parametrize(
     ("roles", "named", "words"),
     [
-        ({"clients": 1}, "roles.clients", "is no role"),
-        ({"port": 5433}, "roles", "neither a client nor a standby"),
+        ({"clients": 1}, "roles.clients", "is not a role"),
+        ({"port": 5433}, "roles", "the roles need a client or standbys"),
         ({"client": 0}, "roles.client", "host 0 does not exist"),
         ({"client": "server"}, "roles", "the same host"),
         ({"standbys": ["one", "one"]}, "roles", "the same host"),
-        ({"client": "client", "port": 80}, "roles.port", "80 is no port"),
-        ({"client": "client", "addresses": {"server": "169.254.169.254"}}, "address", "not in the networks"),
+        ({"client": "client", "port": 80}, "roles.port", "80 is not a port"),
+        ({"client": "client", "addresses": {"server": "169.254.169.254"}}, "address", "is not in an allowed network"),
     ],
 )
 def test_a_cast_that_cannot_be_is_refused(
@@ -218,7 +218,7 @@ def test_wal_that_standbys_cannot_follow_is_refused(hosts: Hosts, operator: User
 
 
 def test_standbys_that_nobody_has_would_be_waited_for_for_ever(hosts: Hosts, operator: User) -> None:
-    with pytest.raises(PlanError, match="for ever") as refusal:
+    with pytest.raises(PlanError, match="forever") as refusal:
         draft(hosts, operator, {}, {"settings.postgresql.synchronous_standby_names": "*"})
 
     assert refusal.value.subject == "settings.postgresql.synchronous_standby_names"

@@ -76,8 +76,10 @@ def test_lines_beside_the_rows_become_conditions_orders_and_nuisance(client: Cli
     }
     shown = client.get(reverse("campaign_detail", args=[made.pk])).content.decode()
     assert "Every combination of 2 × 2 × 2 levels that the conditions allow: 6." in shown
-    assert "2 blocks of all of them, in an order drawn for each (seed 42)." in shown
-    assert "In each block pool changes in one direction" in shown and "until its rate is steady, at most 600 s" in shown
+    assert "2 blocks of all combinations, in a random order for each (seed 42)." in shown
+    assert (
+        "In each block, pool changes in one direction" in shown and "until its rate is steady, at most 600 s" in shown
+    )
 
 
 def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
@@ -98,15 +100,15 @@ def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"conditions": "size when on"}, "conditions", "says no condition"),
-        ({"conditions": "sise = 2MB only with huge pages = on"}, "conditions", "no factor"),
+        ({"conditions": "size when on"}, "conditions", "is not a condition"),
+        ({"conditions": "sise = 2MB only with huge pages = on"}, "conditions", "is not a factor"),
         ({"conditions": "size = 3MB only with huge pages = on"}, "conditions", "no level"),
-        ({"factor_orders": "pol = descending"}, "factor_orders", "no factor"),
-        ({"factor_orders": "pool = sideways"}, None, "not known"),
-        ({"design": "list"}, "cells", "needs the combinations"),
+        ({"factor_orders": "pol = descending"}, "factor_orders", "is not a factor"),
+        ({"factor_orders": "pool = sideways"}, None, "is not an order"),
+        ({"design": "list"}, "cells", "this design needs a list of combinations"),
         ({"design": "list", "cells": "on; 2MB"}, "cells", "2 levels for 3 factors"),
         ({"design": "random_sample"}, "sample", "not between"),
-        ({"warm_up": "time", "warm_up_s": ""}, "warm_up_s", "For how long"),
+        ({"warm_up": "time", "warm_up_s": ""}, "warm_up_s", "Enter a duration in seconds"),
         ({"cool_down_s": "-1"}, "cool_down_s", "greater than or equal"),
     ],
 )
@@ -166,7 +168,7 @@ def test_the_preview_tells_the_design_its_threats_and_the_steps(client: Client, 
     shown = client.post(reverse("campaign_preview"), typed | rows | {"order": "fewest_restarts"}).content.decode()
 
     assert "24 runs" in shown and "estimate:" in shown
-    assert "Runs with the same huge pages, size and pool stand together, which saves restarts" in shown
+    assert "Runs with the same huge pages, size and pool are grouped, which saves restarts" in shown
     assert shown.index("cool-down") < shown.index("warm-up <") < shown.index("checkpoint <")
 
 
@@ -239,13 +241,13 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
         ({}, "Every level of pool: 2."),
         ({"design": "one_at_a_time"}, "One factor at a time, from 128MB: 2 combinations."),
         ({"design": "random_sample", "sample": 1}, "1 combination drawn from a space of up to 2 (seed 1)."),
-        ({"design": "latin_square"}, "each a row of a Latin square: every level once at each place"),
-        ({"order": "abba"}, "2 blocks of all of them, in the order given, every second one backwards (ABBA)."),
-        ({"order": "fewest_restarts"}, "with as few restarts as can be"),
+        ({"design": "latin_square"}, "each a row of a Latin square: every level once at each"),
+        ({"order": "abba"}, "2 blocks of all combinations, in the given order, every second block backwards (ABBA)."),
+        ({"order": "fewest_restarts"}, "with as few restarts as possible, otherwise in a random"),
         ({"reboot": "each_run"}, "The host is restarted before each run."),
-        ({"nuisance": {"cool_down_s": 10}}, "Before each run 10 s pass to cool down."),
-        ({"nuisance": {"warm_up": {"time_s": 30}}}, "The first measured load runs before it to warm up, for 30 s."),
-        ({"nuisance": {"checkpoint": True}}, "Before each measured step a CHECKPOINT is made."),
+        ({"nuisance": {"cool_down_s": 10}}, "Before each run the host cools down for 10 s."),
+        ({"nuisance": {"warm_up": {"time_s": 30}}}, "The first measured load runs before it as a warm-up, for 30 s."),
+        ({"nuisance": {"checkpoint": True}}, "Before each measured step a CHECKPOINT runs."),
     ],
 )
 def test_a_design_is_told_in_words(db: None, fields: dict[str, Any], sentence: str) -> None:

@@ -67,11 +67,11 @@ def test_a_list_runs_as_it_is_listed() -> None:
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        ([], "needs the combinations"),
+        ([], "this design needs a list of combinations"),
         ([{"pool": "8GB"}], "there is no level of huge"),
-        ([{"pool": "9GB", "huge": "on"}], "'9GB' is no level of pool"),
-        ([{"pool": "8GB", "huge": "on", "disk": "a"}], "'disk' is no factor"),
-        ([{"pool": "8GB", "huge": "on"}] * 2, "stands twice"),
+        ([{"pool": "9GB", "huge": "on"}], "'9GB' is not a level of pool"),
+        ([{"pool": "8GB", "huge": "on", "disk": "a"}], "'disk' is not a factor"),
+        ([{"pool": "8GB", "huge": "on"}] * 2, "appears twice"),
     ],
 )
 def test_a_list_of_what_is_no_combination_is_refused(listed: list[dict[str, str]], words: str) -> None:
@@ -147,7 +147,7 @@ def test_a_sample_for_which_conditions_leave_too_few_is_refused() -> None:
     same = [{"label": digit, "set": {}, "when": {"f0": [digit]}} for digit in digits]
     space = [factor("f0", *digits), *({"name": f"f{number}", "levels": same} for number in range(1, 6))]
 
-    with pytest.raises(PlanError, match="of 20 were found") as refused:
+    with pytest.raises(PlanError, match="of 20 combinations") as refused:
         design(*space, design="random_sample", sample=20)
 
     assert refused.value.subject == "sample"
@@ -182,12 +182,12 @@ def test_a_cell_without_a_factor_has_none_of_its_paths() -> None:
 @pytest.mark.parametrize(
     ("raw", "field", "words"),
     [
-        ([HUGE, factor("size", "2MB", hugh=["on"])], "factors.1.levels.0.when", "no other factor"),
-        ([HUGE, factor("size", "2MB", size=["2MB"])], "factors.1.levels.0.when", "no other factor"),
+        ([HUGE, factor("size", "2MB", hugh=["on"])], "factors.1.levels.0.when", "is not another factor"),
+        ([HUGE, factor("size", "2MB", size=["2MB"])], "factors.1.levels.0.when", "is not another factor"),
         ([HUGE, factor("size", "2MB", huge=["maybe"])], "factors.1.levels.0.when", "no level 'maybe'"),
-        ([HUGE, factor("size", "2MB", huge="on")], "factors.1.levels.0.when", "no list of labels"),
-        ([factor("a", "1", b=["1"]), factor("b", "1", a=["1"])], "factors", "depend on each other"),
-        ([POOL | {"order": "upwards"}], "factors.0.order", "not known"),
+        ([HUGE, factor("size", "2MB", huge="on")], "factors.1.levels.0.when", "is not a list of labels of"),
+        ([factor("a", "1", b=["1"]), factor("b", "1", a=["1"])], "factors", "form a cycle"),
+        ([POOL | {"order": "upwards"}], "factors.0.order", "is not an order"),
     ],
 )
 def test_conditions_and_orders_that_mean_nothing_are_refused_by_field(raw: list[Raw], field: str, words: str) -> None:
@@ -206,7 +206,7 @@ def test_combinations_that_would_bear_the_same_name_are_refused() -> None:
     labels = factor("kind", "a, x", "a")
     left, right = factor("left", "y", kind=["a, x"]), factor("right", "x, y", kind=["a"])
 
-    with pytest.raises(PlanError, match="would both be called 'a, x, y'"):
+    with pytest.raises(PlanError, match="have the same name 'a, x, y'"):
         blocks(labels, left, right)
 
 

@@ -213,7 +213,7 @@ def test_an_unreachable_host_keeps_its_queue(host: Host, admin: User) -> None:
 def test_a_started_campaign_does_not_start_twice(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin)
 
-    with pytest.raises(PlanError, match="started before"):
+    with pytest.raises(PlanError, match="already started"):
         services.start_campaign(campaign, by=admin)
 
     assert campaign.runs.count() == 1

@@ -72,9 +72,9 @@ def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "0 blocks extend nothing"),
-        ({"repetitions": 1, "levels": {"cpus": [ALL_CPUS]}}, "no factor is called 'cpus'"),
-        ({"levels": {"server cpus": [ALL_CPUS | {"label": "2 cpus"}]}}, "stands twice"),
+        ({}, "0 is not a number of repetitions"),
+        ({"repetitions": 1, "levels": {"cpus": [ALL_CPUS]}}, "factor 'cpus' does not exist"),
+        ({"levels": {"server cpus": [ALL_CPUS | {"label": "2 cpus"}]}}, "appears twice"),
         ({"repetitions": plan.MAX_RUNS}, "is not between"),
     ],
 )

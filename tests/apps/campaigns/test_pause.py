@@ -121,8 +121,8 @@ def test_the_history_tells_who_did_what_and_why(running: Campaign, admin: User) 
         ("ada", "was created", "seed 1"),
         ("ada", "was started", "6 runs planned"),
         ("ada", "was paused", "the rack is moved"),
-        ("ada", "was resumed", "had paused: the rack is moved"),
-        ("ada", "had a run cancelled", "run 4"),
+        ("ada", "was resumed", "was paused: the rack is moved"),
+        ("ada", "cancelled a run", "run 4"),
     ]
 
 
@@ -135,7 +135,7 @@ def test_too_many_failures_pause_it_and_who_resumes_forgives_them(admin: User) -
 
     halts.after(end_run(runs[1], Run.Outcome.NOT_IN_EFFECT))
     campaign.refresh_from_db()
-    assert campaign.state_reason == "2 runs failed: it pauses at 2"
+    assert campaign.state_reason == "2 runs failed; the limit is 2"
     assert history(campaign)[-1].who == ""
 
     lifecycle.resume_campaign(campaign, by=admin)
@@ -154,7 +154,7 @@ def test_no_run_begins_that_would_not_end_within_the_budget(admin: User) -> None
 
     assert campaign.state == Campaign.State.FINISHED and campaign.ended_at is not None
     assert campaign.state_reason.startswith("0.01 of 0.01 hours are used, and the next run takes about 15 s")
-    assert campaign.state_reason.endswith("; 4 planned runs did not begin")
+    assert campaign.state_reason.endswith("; 4 planned runs did not start")
     assert campaign.runs.count() == 2
 
 

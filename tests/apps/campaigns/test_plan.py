@@ -201,7 +201,7 @@ def test_another_kind_of_data_than_a_step_works_on_is_refused_by_name() -> None:
         plan.resolve({**BASE, "steps": single("tpcc", {}), "dataset": own}, [])
 
     assert (refused.value.subject, refused.value.message) == ("dataset", "accounts r1 is of kind pgbench")
-    assert refused.value.hint == "step measure requires kind tpcc: choose such a data set, or none for the default one"
+    assert refused.value.hint == "step measure requires kind tpcc: choose such a data set, or none for the default"
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_outside_of_its_windows_nothing_begins(bench: Host) -> None:
     bench.windows = NIGHTS
     run = started(make_host(), "elsewhere").runs.order_by("position")[0]
 
-    assert queue.hindrance(bench, run, NOON) == "outside its window: next begins 20:00 UTC"
+    assert queue.hindrance(bench, run, NOON) == "outside its maintenance windows: the next one begins 20:00 UTC"
     assert queue.hindrance(bench, run, NOON + 9 * HOUR) == ""
 
 
@@ -210,7 +210,7 @@ def test_a_run_that_does_not_fit_into_what_is_left_waits_for_the_next_window(ben
     end_run(first, wall_s=1800)
 
     why = queue.hindrance(bench, second, almost_six)
-    assert why == "what is left of its window is too short for the next run: next begins 20:00 UTC"
+    assert why == "the rest of its maintenance window is too short for the next run: the next one begins 20:00 UTC"
 
 
 def test_the_windows_of_a_host_hold_for_its_queue(bench: Host, admin: User) -> None:
@@ -225,7 +225,7 @@ def test_the_windows_of_a_host_hold_for_its_queue(bench: Host, admin: User) -> N
 
     assert armed() is None
     told = browser(admin).get(f"/api/v1/hosts/{bench.pk}/queue/").json()
-    assert told["why"].startswith("outside its window: next begins")
+    assert told["why"].startswith("outside its maintenance windows: the next one begins")
     assert told["waiting"][0]["begins"][11:16] == in_two_hours
 
 
@@ -279,7 +279,7 @@ def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
 
     told = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 45, 60, 90_000)]
 
-    words = "no dispatcher has taken it up for {} s; is one running?"
+    words = "no dispatcher has claimed it for {} s; check that one is running"
     assert told == ["", "", words.format(60), words.format(90_000)]
     campaign.runs.update(error={"message": "no turn to connect within 60 s"})
     assert schedule(bench, now).why == "no turn to connect within 60 s"

@@ -44,7 +44,7 @@ def test_a_sweep_measures_latency_at_each_share(host: Host, admin: User) -> None
         reached = found["max", "tps"].value
         for step, share in SHARES.items():
             assert found[step, "rate"].value == pytest.approx(share * reached, rel=1e-3)
-            assert found[step, "rate"].definition == f"asked for: {share:g} of what step max reached"
+            assert found[step, "rate"].definition == f"requested: {share:g} of the rate of step max"
             assert 0 < found[step, "latency_p50"].value <= found[step, "latency_p99"].value
             assert found[step, "latency_p99"].definition == "open loop: includes schedule lag"
         assert found["max", "latency_p99"].definition.startswith("closed loop")
@@ -54,9 +54,9 @@ def test_a_sweep_measures_latency_at_each_share(host: Host, admin: User) -> None
 def test_a_share_of_a_later_step_is_refused_at_planning(operator: User) -> None:
     host, steps = make_host(), short_steps()
 
-    with pytest.raises(PlanError, match="'max' is not possible") as refused:
+    with pytest.raises(PlanError, match="'max' is not accepted") as refused:
         workloads.recipe_workload("backwards", steps[::-1], operator)
 
     assert refused.value.subject == "steps.at90.rate_of"
-    assert "a step of pgbench before at90" in refused.value.hint
+    assert "an earlier pgbench step than at90" in refused.value.hint
     assert services.create_from_recipe(by=operator, host=host, recipe="rate-sweep").state == Campaign.State.DRAFT

@@ -105,7 +105,7 @@ def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None
         ({"files": [FILE | {"size": "12"}]}, "files: "),
         ({"files": [FILE | {"sha256": "short"}]}, "files: "),
         ({"files": [FILE | {"path": str(n), "size": 16 << 20} for n in range(17)]}, "285,212,672 bytes to fetch"),
-        ({"files": None}, "files: None is no list"),
+        ({"files": None}, "files: None is not a list"),
         ({"files": [FILE | {"path": "../../etc/passwd"}]}, "files: [0]: path: "),
         ({"files": [FILE | {"path": "/etc/passwd"}]}, "files: [0]: path: "),
         ({"files": [FILE | {"path": "out//x"}]}, "files: [0]: path: "),

@@ -197,7 +197,7 @@ def test_a_volume_has_the_scheduler_of_the_disk_that_holds_it() -> None:
 
 
 def test_a_file_system_without_a_device_has_nothing_to_schedule() -> None:
-    with pytest.raises(PlanError, match="lies on tmpfs on tmpfs, below which no block device"):
+    with pytest.raises(PlanError, match="is on tmpfs on tmpfs, which has no visible block device"):
         labels("schedulers", machine.facts(directories=["/dev/shm/clusters"]))
 
 
@@ -219,9 +219,9 @@ def host() -> Host:
 @pytest.mark.parametrize(
     ("path", "value", "target", "words"),
     [
-        ("target.bin_dir", "/opt/pg", {}, "no PostgreSQL in /opt/pg"),
-        ("target.data_dir", "/data", {}, "'/data' cannot be chosen by a factor"),
-        ("target.bin_dir", 15, {}, "15 cannot be chosen by a factor"),
+        ("target.bin_dir", "/opt/pg", {}, "/opt/pg of"),
+        ("target.data_dir", "/data", {}, "'/data' cannot be set by a factor"),
+        ("target.bin_dir", 15, {}, "15 cannot be set by a factor"),
         ("target.bin_dir", machine.BIN_DIR, {"data_dir": machine.CLUSTER["data_dir"]}, "only a private cluster"),
     ],
 )

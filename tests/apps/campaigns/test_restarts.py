@@ -58,7 +58,7 @@ def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str,
 
 
 def test_a_word_that_is_none_is_refused() -> None:
-    with pytest.raises(PlanError, match="'hourly' is not known"):
+    with pytest.raises(PlanError, match="'hourly' is not accepted"):
         plan.expand({}, (), 1, "as_given", 1, "hourly")
 
 

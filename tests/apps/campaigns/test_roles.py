@@ -161,7 +161,7 @@ def test_a_server_whose_agent_dies_fails_the_run_and_frees_every_host(hosts: Hos
 
     run.refresh_from_db()
     assert run.outcome == "interrupted"
-    assert run.error["message"].startswith("server on server: the run did not end by itself")
+    assert run.error["message"].startswith("server on server: the run was interrupted")
     assert run.parts.get().outcome == "interrupted"
     assert not run.measurements.exists()
     assert_free(hosts)

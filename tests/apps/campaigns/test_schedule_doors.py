@@ -128,7 +128,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(operator: User) -> None:
     assert 'value="often"' in answer.text
     assert 'value="25:00"' in answer.text
     wrong = client.post(address, FORM | {"days-0": ["2"], "from": ["20:00"], "to": ["25:00"]})
-    assert "is no time of a day" in wrong.text
+    assert "is not a time of day" in wrong.text
 
 
 def test_the_pages_change_and_delete_a_schedule(operator: User, tuner: User) -> None:

@@ -63,7 +63,7 @@ def test_what_is_no_schedule_is_refused_with_what_is_accepted(when: str, said: s
 
 
 def test_an_unknown_time_zone_is_refused() -> None:
-    with pytest.raises(PlanError, match="is no time zone"):
+    with pytest.raises(PlanError, match="is not a time zone"):
         times.read("daily 02:30", "Europe/Atlantis")
 
 

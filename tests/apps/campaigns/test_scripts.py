@@ -118,4 +118,4 @@ def test_the_form_marks_the_line_and_saves_nothing(client: Client, host: Host, a
     assert "line 5: invalid command in command &quot;foo&quot;" in answer.content.decode()
     assert not Workload.objects.exists()
     sound = client.post(reverse("workload_add"), typed | {"steps.0.options.scripts": "-- script: a\r\nselect 1;\r\n"})
-    assert "has nothing to say against these scripts" in sound.content.decode()
+    assert "reports no errors in these scripts, read by" in sound.content.decode()

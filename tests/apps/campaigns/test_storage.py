@@ -69,7 +69,7 @@ def test_a_directory_that_is_not_allowed_is_refused_when_it_is_planned(admin: Us
         services.create_from_recipe(**asked)
     paths.allow(host, "/data01", "directory", by=admin)
 
-    assert "an admin allows" in (refused.value.hint or "")
+    assert "an admin can allow" in (refused.value.hint or "")
     assert services.create_from_recipe(**asked).state == Campaign.State.DRAFT
 
 
@@ -83,7 +83,7 @@ def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: 
     campaigns.drive(lambda: Run.objects.get(campaign=campaign).state == Run.State.ENDED)
 
     run = campaign.runs.get()
-    assert run.outcome == Run.Outcome.FAILED and "not allowed any more" in run.error["message"]
+    assert run.outcome == Run.Outcome.FAILED and "no longer allowed" in run.error["message"]
 
 
 @pytest.fixture

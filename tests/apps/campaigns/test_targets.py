@@ -71,11 +71,11 @@ def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: 
 @pytest.mark.parametrize(
     ("changes", "wanted", "words"),
     [
-        ({}, {"bin_dir": "/opt/pg"}, "no PostgreSQL in /opt/pg"),
+        ({}, {"bin_dir": "/opt/pg"}, "/opt/pg of"),
         ({}, {"data_dir": "/data"}, "no cluster in /data"),
-        ({}, {"unit": "postgresql.service"}, "names no PostgreSQL"),
-        ({"clusters": [{**CLUSTER, "major": 9}]}, MAIN, "is not of PostgreSQL 10 or later"),
-        ({"level": "user"}, MAIN, "is of postgres, and the agent is"),
+        ({}, {"unit": "postgresql.service"}, "does not name a PostgreSQL"),
+        ({"clusters": [{**CLUSTER, "major": 9}]}, MAIN, "is not PostgreSQL 10 or later"),
+        ({"level": "user"}, MAIN, "belongs to postgres, and the agent runs as"),
     ],
 )
 def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any, words: str) -> None:
@@ -86,10 +86,12 @@ def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any,
 def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, admin: User) -> None:
     consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
 
-    with pytest.raises(PlanError, match=f"nobody has allowed to measure {CLUSTER['data_dir']} of {host}") as refused:
+    with pytest.raises(
+        PlanError, match=f"no admin has allowed campaigns to measure {CLUSTER['data_dir']} of {host}"
+    ) as refused:
         planned(host, **{"postgresql.work_mem": "8MB"})
 
-    assert refused.value.hint == f"an admin allows it on the page of {host}; or use a private cluster"
+    assert refused.value.hint == f"an admin can allow it on the page of {host}; or use a private cluster"
 
 
 def test_a_queued_run_fails_once_the_consent_to_measure_is_withdrawn(host: Host, admin: User) -> None:
@@ -101,7 +103,7 @@ def test_a_queued_run_fails_once_the_consent_to_measure_is_withdrawn(host: Host,
 
     assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
 
-    assert "nobody has allowed to measure" in Run.objects.get(pk=run.pk).error["message"]
+    assert "no admin has allowed campaigns to measure" in Run.objects.get(pk=run.pk).error["message"]
 
 
 def test_a_reload_needs_no_consent_to_restart(host: Host) -> None:
@@ -119,7 +121,9 @@ def test_a_reload_needs_no_consent_to_restart(host: Host) -> None:
     ],
 )
 def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> None:
-    with pytest.raises(PlanError, match=f"nobody has allowed to restart {CLUSTER['data_dir']}, and {reason}"):
+    with pytest.raises(
+        PlanError, match=f"a restart of {CLUSTER['data_dir']} is needed because {reason}, but no admin has allowed it"
+    ):
         planned(host, **settings)
     consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
 
@@ -129,14 +133,14 @@ def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> 
 def test_a_stopped_cluster_is_started_with_consent_only(admin: User) -> None:
     host = measurable(clusters=[{**CLUSTER, "running": False}])
 
-    with pytest.raises(PlanError, match="and it is stopped"):
+    with pytest.raises(PlanError, match="because it is stopped"):
         planned(host, **{"postgresql.work_mem": "8MB"})
 
 
 def test_a_cluster_that_includes_nothing_of_ours_is_refused_with_the_line_to_add(db: None) -> None:
     host = measurable(clusters=[{**CLUSTER, "include": ""}])
 
-    with pytest.raises(PlanError, match="includes no file that a run may write") as refused:
+    with pytest.raises(PlanError, match="does not include a file that runs may write") as refused:
         planned(host, **{"postgresql.work_mem": "8MB"})
 
     assert "include_if_exists 'proving_ground.conf'" in refused.value.hint
@@ -160,7 +164,7 @@ def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(ho
 
     ended = Run.objects.get(pk=run.pk)
     assert (ended.state, ended.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
-    assert "not allowed any more to restart" in ended.error["message"]
+    assert "the permission to restart" in ended.error["message"]
 
 
 def test_the_api_takes_and_tells_the_target(host: Host, operator: User) -> None:

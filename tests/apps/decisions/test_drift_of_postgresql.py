@@ -125,7 +125,7 @@ def test_of_a_cluster_that_is_stopped_nothing_is_told(theirs: Make, host: Host, 
 
     (told,) = parameters(asked)
     assert (told.state, told.found) == ("cannot tell", None)
-    assert "does not run" in told.why
+    assert "is not running" in told.why
 
 
 def row(show: str, **changes: Any) -> dict[str, Any]:

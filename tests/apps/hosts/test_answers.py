@@ -44,7 +44,7 @@ def test_an_honest_hello_is_as_it_was_said() -> None:
 
 @pytest.mark.parametrize("said", [None, [], "hello", {}, 7])
 def test_a_hello_of_another_kind_is_refused(said: Any) -> None:
-    with pytest.raises(HostError, match="breaks the rules"):
+    with pytest.raises(HostError, match="invalid answer"):
         answers.answer("db1", "hello", said)
 
 
@@ -107,7 +107,7 @@ def _deep() -> Any:
 def test_odd_facts_are_refused_in_words_and_within_a_moment(odd: dict[str, Any]) -> None:
     begin = time.monotonic()
 
-    with pytest.raises(HostError, match="breaks the rules"):
+    with pytest.raises(HostError, match="invalid answer"):
         answers.answer("db1", "facts", machine.facts(**odd))
 
     assert time.monotonic() - begin < 2

@@ -56,16 +56,16 @@ def test_only_known_things_of_known_clusters(host: Host, admin: User, data_dir: 
 
 
 def test_what_was_not_given_cannot_be_taken_back(host: Host, admin: User) -> None:
-    with pytest.raises(PlanError, match="nobody has allowed to restart"):
+    with pytest.raises(PlanError, match="no admin has allowed to restart"):
         consents.withdraw(host, MAIN, "restart", by=admin)
 
 
 def test_consent_that_a_spec_carries_is_held_against_what_is_given_now(host: Host, admin: User) -> None:
     target = {"kind": "existing", "data_dir": MAIN, "consent": {"restart": True, "disturb_clients": False}}
-    with pytest.raises(PlanError, match=f"nobody has allowed to measure {MAIN} of {host}"):
+    with pytest.raises(PlanError, match=f"no admin has allowed campaigns to measure {MAIN} of {host}"):
         consents.check(host, target)
     consents.allow(host, MAIN, "measure", by=admin)
-    with pytest.raises(PlanError, match="not allowed any more to restart"):
+    with pytest.raises(PlanError, match="the permission to restart"):
         consents.check(host, target)
     consents.allow(host, MAIN, "restart", by=admin)
 

@@ -63,7 +63,7 @@ class TestRealHosts:
         (servers["evil"].home / "machine-id").write_text(f"{fresh}\n")
         contact.check_host(host)
         host.refresh_from_db()
-        assert "an admin accepts" in host.state_reason
+        assert "an admin can accept" in host.state_reason
 
         services.accept_machine(host, by=admin)
         contact.check_host(host)
@@ -119,7 +119,7 @@ class TestBinding:
         machines.check(ours, "m1", BOOT)
 
     def test_nothing_is_accepted_that_no_host_said(self, admin: User) -> None:
-        with pytest.raises(PlanError, match="said no machine-id"):
+        with pytest.raises(PlanError, match="has no machine-id to accept"):
             machines.accept(make_host(), by=admin)
 
     def test_another_key_is_another_machine_until_it_is_bound_again(self, admin: User) -> None:

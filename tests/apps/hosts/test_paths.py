@@ -70,7 +70,7 @@ def test_what_would_allow_too_much_is_refused(host: Host, admin: User, path: str
 def test_a_path_is_allowed_as_one_thing(host: Host, admin: User) -> None:
     paths.allow(host, **SSD, by=admin)
 
-    with pytest.raises(PlanError, match="allowed already"):
+    with pytest.raises(PlanError, match="is already allowed"):
         paths.allow(host, "/data01", "file", by=admin)
 
 
@@ -79,7 +79,7 @@ def test_a_run_is_held_against_what_is_allowed_when_it_begins(host: Host, admin:
     paths.check(host, [SSD, {"kind": "clusters", "path": host.data_dir}])
     paths.withdraw(host, "/data01", by=admin)
 
-    with pytest.raises(PlanError, match="/data01 is not allowed any more"):
+    with pytest.raises(PlanError, match="/data01 is no longer allowed"):
         paths.check(host, [SSD])
 
 

@@ -72,11 +72,11 @@ def test_huge_pages_stand_on_the_node_that_has_them() -> None:
     ("order", "says"),
     [
         ([0, 0, 0, 0], ""),
-        ([0, 0, 1, 1], "Cpus are numbered socket by socket."),
-        ([1, 0, 1, 0], "Cpus are numbered across sockets: neighbours by number are on different sockets."),
+        ([0, 0, 1, 1], "CPUs are numbered socket by socket."),
+        ([1, 0, 1, 0], "CPUs are numbered across sockets: neighbours by number are on different sockets."),
         (
             [0, 0, 1, 1, 0, 0, 1, 1],
-            "Cpus are numbered socket by socket, first one thread of each core, then the others.",
+            "CPUs are numbered socket by socket, first one thread of each core, then the others.",
         ),
     ],
 )

@@ -40,10 +40,10 @@ def test_a_conflict_is_dismissed_once_and_written_down(operator: User) -> None:
 
     services.dismiss(trouble, by=operator)
 
-    assert (trouble.closed_by, trouble.resolution) == (operator, f"{operator} has seen it")
+    assert (trouble.closed_by, trouble.resolution) == (operator, f"dismissed by {operator}")
     entry = AuditEntry.objects.get(action="trouble.dismiss")
     assert entry.before == {"run": RUN, "keys": KEYS}
-    with pytest.raises(PlanError, match="closed already"):
+    with pytest.raises(PlanError, match="already resolved"):
         services.dismiss(trouble, by=operator)
 
 
@@ -55,7 +55,7 @@ def test_a_viewer_dismisses_nothing(viewer: User) -> None:
 def test_what_is_not_put_back_cannot_be_dismissed(operator: User) -> None:
     contact.report(make_host(), RUN, Trouble.Kind.DIRTY)
 
-    with pytest.raises(PlanError, match="not as before"):
+    with pytest.raises(PlanError, match="is not restored: that cannot be dismissed"):
         services.dismiss(Trouble.objects.get(), by=operator)
 
 
@@ -104,7 +104,7 @@ def test_the_button_leads_back_to_where_it_was(client: Client, operator: User) -
     assert answer["Location"] == "/"
     again = client.post(reverse("trouble_dismiss", args=[trouble.pk]), {"next": "//evil.example"}, follow=True)
     assert again.redirect_chain[0][0] == reverse("host_detail", args=["db"])
-    assert "closed already" in again.content.decode()
+    assert "already resolved" in again.content.decode()
 
 
 @pytest.fixture

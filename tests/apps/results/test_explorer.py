@@ -210,7 +210,7 @@ def test_a_figure_that_no_column_can_hold_is_refused(client: Client, campaign: C
     answer = client.get(reverse("campaign_explore", args=[campaign.pk]), {"figure": "measure.\0"})
 
     assert answer.status_code == 400
-    assert "holds a NUL" in answer.content.decode()
+    assert "contains a NUL" in answer.content.decode()
 
 
 def test_the_csv_has_every_run_of_the_view(client: Client, campaign: Campaign, viewer: User) -> None:

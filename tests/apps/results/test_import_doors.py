@@ -217,7 +217,7 @@ def test_what_a_name_or_a_cell_holds_is_shown_as_text(operator: User) -> None:
 def test_an_archive_is_never_contacted(admin: User, operator: User) -> None:
     host = imported(operator, ("select.out", PGBENCH)).host
 
-    with pytest.raises(PlanError, match="known by imported results only"):
+    with pytest.raises(PlanError, match="exists only in imported results"):
         hosts.fetch_host_key(host, by=admin)
     with pytest.raises(PlanError, match="is not approved"):
         hosts.request_check(host, by=operator)
@@ -238,7 +238,7 @@ def test_what_was_imported_cannot_be_run(operator: User, host_of_mine: Host) -> 
 
     workload = imported(operator, ("select.out", PGBENCH)).workload
 
-    with pytest.raises(PlanError, match="nothing can run it"):
+    with pytest.raises(PlanError, match="was imported, so it cannot run"):
         campaigns.create_campaign(
             by=operator, host=host_of_mine, name="again", question="?", workload=workload, factors=[]
         )

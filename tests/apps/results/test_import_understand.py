@@ -172,11 +172,11 @@ def test_a_tool_that_only_complained_is_a_failed_run() -> None:
 @pytest.mark.parametrize(
     ("content", "place", "words"),
     [
-        (b"71,128MB,0.1\n72,64MB,0.2\n", "line 1", "is a value, no name"),
+        (b"71,128MB,0.1\n72,64MB,0.2\n", "line 1", "is a value, not the name of a column"),
         (HEAD, "t.csv", "a line of names and at least one row"),
         (HEAD + b"128MB,0.1,2020-01-01T00:00:00,9\n", "line 2", "4 cells"),
-        (b"a,a\n1,2\n", "line 1", "cannot name a column"),
-        (b'pg_cache,idx1(ms)\n"128MB,0.1\n', "line 2", "no CSV"),
+        (b"a,a\n1,2\n", "line 1", "is not a valid name of a column"),
+        (b'pg_cache,idx1(ms)\n"128MB,0.1\n', "line 2", "not valid CSV"),
         ("pg_cache,größe\n1,2\n".encode("latin-1"), "t.csv", "not UTF-8"),
         (b"pg_cache,idx1(ms)\n128MB,\0\n", "t.csv", "NUL"),
         (b"pg_cache,name\na,b\n", "t.csv", "none of its columns is a figure"),

@@ -149,7 +149,7 @@ def test_a_share_of_a_rate_tells_what_was_asked_for() -> None:
 
     found = by_name(measure("pgbench", {"stdout": sample("pgbench-16-rate_limit.out"), "load.json": load}, options))
 
-    assert (found["rate"].value, found["rate"].definition) == (1234.5, "asked for: 0.25 of what step max reached")
+    assert (found["rate"].value, found["rate"].definition) == (1234.5, "requested: 0.25 of the rate of step max")
     assert parse_load(load).random_seed == 7
 
 

@@ -178,9 +178,9 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_what_did_not_begin_is_f
 
     assert campaign.state == Campaign.State.FINISHED and campaign.ended_at is not None
     assert campaign.state_reason.startswith(
-        "interim analysis 2 of 8, after 4 blocks: the interval is narrow enough (2 cpus against 1 cpu, "
+        "interim analysis 2 of 8, after 4 blocks: the CI is narrow enough (2 cpus against 1 cpu, "
     )
-    assert campaign.state_reason.endswith("; 12 planned runs did not begin")
+    assert campaign.state_reason.endswith("; 12 planned runs did not start")
     assert set(campaign.runs.values_list("outcome", flat=True)) == {"ok"}
     assert [look.met for look in campaign.looks.all()] == [False, True]
 

@@ -85,7 +85,7 @@ def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: 
     run = team["failed_run"]
     run.spec["settings"] = {"huge_pages": {"use": "on"}}
     wanted, found = "900 pages of 2048 kB", "0 pages, and 300 MB available"
-    message = f"huge_pages is not in effect: wanted {wanted}, found {found}"
+    message = f"huge_pages is not in effect: it should be {wanted}, but is {found}"
     run.error = {"blame": "host", "message": message, "hint": "", "setting": "huge_pages"} | {
         "wanted": wanted,
         "found": found,

@@ -101,13 +101,13 @@ def test_a_script_writes_before_it_tells_how_to_start() -> None:
 def test_what_the_host_refuses_is_said_and_not_written(kind: str) -> None:
     lines = render(kind, {"cpu_affinity": {"server": "99"}, "postgresql": {"work_mem": "4MB"}})
 
-    assert "# refused: cpu_affinity.server = '99'; accepted: cpus that are online: 0-7" in lines
+    assert "# refused: cpu_affinity.server = '99'; accepted: CPUs that are online: 0-7" in lines
     assert not any("taskset" in line for line in lines)
 
 
 @pytest.mark.parametrize("kind", exports.FORMATS)
 def test_a_setting_that_changes_nothing_is_named(kind: str) -> None:
-    assert '# numa = {"policy": "default"} leaves nothing changed' in render(kind, {"numa": {"policy": "default"}})
+    assert '# numa = {"policy": "default"} changes nothing permanently' in render(kind, {"numa": {"policy": "default"}})
 
 
 class Anything(effects.Setting):

@@ -75,14 +75,14 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({"s.tree": "{vda: 1}"}, "s.tree", "no JSON"),
-        ({"s.tree": "[]"}, "s.tree", "no object"),
+        ({"s.tree": "{vda: 1}"}, "s.tree", "not valid JSON"),
+        ({"s.tree": "[]"}, "s.tree", "not a valid object"),
         ({"s.disks": "vda = none"}, "s.disks", "not NAME.FIELD"),
         ({"s.disks": "vda.colour = red"}, "s.disks", "vda.colour is not NAME.FIELD"),
-        ({"s.rules": "{}"}, "s.rules", "no list"),
-        ({"s.nodes": "0 10"}, "s.nodes", "sets nothing"),
-        ({"s.scripts": "select 1;\n-- script: a\nselect 2;"}, "s.scripts", "begins no script"),
-        ({"s.scripts": "select 1;"}, "s.scripts", "begins no script"),
+        ({"s.rules": "{}"}, "s.rules", "not a valid list"),
+        ({"s.nodes": "0 10"}, "s.nodes", "has no value"),
+        ({"s.scripts": "select 1;\n-- script: a\nselect 2;"}, "s.scripts", "the first line does not start a script"),
+        ({"s.scripts": "select 1;"}, "s.scripts", "the first line does not start a script"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, words: str) -> None:

@@ -51,8 +51,8 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
     ("field", "typed", "words"),
     [
         ("settings.postgresql", "shared_bufers = 1GB", "shared_bufers: is not a PostgreSQL parameter. Did you mean"),
-        ("settings.postgresql", "shared_buffers 1GB", "sets nothing"),
-        ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "stands twice"),
+        ("settings.postgresql", "shared_buffers 1GB", "has no value"),
+        ("settings.postgresql", "work_mem = 1MB\nwork_mem = 2MB", "appears twice"),
         ("settings.cpu_affinity.server", "zero", "mask (0x6)"),
         ("settings.block_device", "vda = none", "not NAME.FIELD"),
         ("settings.sysctl.vm.swappiness", "1000", "200"),
@@ -113,7 +113,7 @@ def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tune
     assert "taskset -c 0-3" in client.get(url, {"host": host.pk}).content.decode()
     refused = client.get(url, {"host": small.pk}).content.decode()
     assert "small does not support" in refused
-    assert "cpus that are online: 0-1" in refused
+    assert "CPUs that are online: 0-1" in refused
 
 
 def test_a_host_that_does_not_answer_is_said_and_its_facts_stand_in(client: Client, tuner: User) -> None:
@@ -130,8 +130,8 @@ def test_a_host_that_does_not_answer_is_said_and_its_facts_stand_in(client: Clie
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"profile": "none"}, "There is no profile none."),
-        ({"host": "99"}, "This host does not exist, or has never been checked."),
+        ({"profile": "none"}, "Profile none does not exist."),
+        ({"host": "99"}, "This host does not exist, or was never checked."),
         ({"r": "7"}, "oltp has no revision 7."),
     ],
 )

@@ -12,16 +12,16 @@ from common.errors import PlanError
 
 
 class Command(BaseCommand):
-    help = "Let a user write and start workloads that execute programs or scripts of the user's own on your hosts."
+    help = "Allow a user to create and start workloads that execute the user's own programs or scripts on hosts."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")
-        parser.add_argument("--revoke", action="store_true", help="take the permission away")
+        parser.add_argument("--revoke", action="store_true", help="revoke the permission")
 
     def handle(self, *, name: str, revoke: bool, **_: Any) -> str:
         user = User.objects.filter(username=name).first()
         if user is None:
-            raise CommandError(f"there is no user {name!r}")
+            raise CommandError(f"user {name!r} does not exist")
         try:
             services.allow_commands(user, not revoke, by=None)
         except PlanError as error:

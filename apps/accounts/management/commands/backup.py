@@ -13,10 +13,7 @@ from common.errors import ProvingError
 
 
 class Command(BaseCommand):
-    help = (
-        "Write the whole database of one moment, with a manifest, to FILE, or to standard output for -. "
-        "The server may go on meanwhile."
-    )
+    help = "Back up the database to FILE, or to standard output for -, with a manifest. The server can keep running."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a new file; - writes to standard output")
@@ -24,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *, file: Path, **_: Any) -> None:
         piped = str(file) == "-"
         if piped and sys.stdout.isatty():
-            raise CommandError("standard output is a terminal: redirect it into a file, as in: backup - > all.tar")
+            raise CommandError("standard output is a terminal: redirect it to a file, as in: backup - > all.tar")
         try:
             manifest = backup.backup_to(sys.stdout.buffer) if piped else backup.backup(file)
         except ProvingError as error:
@@ -33,7 +30,9 @@ class Command(BaseCommand):
         told, out = manifest["files"][backup.DUMP], self.stderr if piped else self.stdout
         out.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {told['sha256']}")
         for name, why in manifest["not_in_it"].items():
-            out.write(f"not in it, keep it elsewhere: {name}: {why}")
-        out.write(f"needs the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}")
+            out.write(f"not included, keep it elsewhere: {name}: {why}")
+        out.write(f"requires the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}")
         for what in manifest["opened_by_none"]:
-            self.stderr.write(f"warning: none of our keys opens the secret of {what}, now or after a restore")
+            self.stderr.write(
+                f"warning: no key of PROVING_SSH_KEYS decrypts the secret of {what}, now or after a restore"
+            )

@@ -13,7 +13,7 @@ from common.errors import PlanError
 
 
 class Command(BaseCommand):
-    help = "Create an admin and print a generated password, or an API token, once. The secret alone goes to stdout."
+    help = "Create an admin and print a generated password or an API token, once. Only the secret is written to stdout."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")
@@ -33,5 +33,5 @@ class Command(BaseCommand):
                     kind = f"API token of {name}, valid for {token} days"
         except PlanError as error:
             raise CommandError(str(error)) from error
-        self.stderr.write(f"{kind}, shown this once:")
+        self.stderr.write(f"{kind}, shown only once:")
         return secret

@@ -13,11 +13,14 @@ from common.errors import ProvingError
 
 
 class Command(BaseCommand):
-    help = "Restore FILE, or standard input for -, into an empty database, all or nothing; migrate it to this version."
+    help = (
+        "Restore FILE, or standard input for -, into an empty database in one transaction, and migrate it to "
+        "this version."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="what backup wrote; - reads standard input")
-        parser.add_argument("--replace", action="store_true", help="drop everything that is in the database first")
+        parser.add_argument("file", type=Path, help="a file written by backup; - reads standard input")
+        parser.add_argument("--replace", action="store_true", help="drop all existing data first")
 
     def handle(self, *, file: Path, replace: bool, **_: Any) -> None:
         try:
@@ -30,4 +33,6 @@ class Command(BaseCommand):
         closed = sealed.needed()[1]
         self.stdout.write(f"restored {sum(manifest['rows'].values())} rows of {manifest['made_at']}, and migrated")
         for what in closed:
-            self.stderr.write(f"warning: none of PROVING_SSH_KEYS opens the secret of {what}: add the key that it had")
+            self.stderr.write(
+                f"warning: no key of PROVING_SSH_KEYS decrypts the secret of {what}: add its original key"
+            )

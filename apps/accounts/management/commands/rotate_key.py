@@ -11,7 +11,9 @@ from common.errors import ProvingError
 
 
 class Command(BaseCommand):
-    help = "Encrypt SSH private keys and webhook secrets anew with the first of PROVING_SSH_KEYS; all or nothing."
+    help = (
+        "Encrypt SSH private keys and webhook secrets again with the first key of PROVING_SSH_KEYS, in one transaction."
+    )
 
     def handle(self, **_: Any) -> None:
         try:
@@ -21,4 +23,4 @@ class Command(BaseCommand):
         keys = sealed.needed()[0]
         secrets = "1 secret" if changed == 1 else f"{changed} secrets"
         self.stdout.write(f"{secrets} encrypted again; the keys in use are {', '.join(keys) or 'none'}")
-        self.stdout.write("the other keys of PROVING_SSH_KEYS are needed by older backups only")
+        self.stdout.write("only older backups still need the other keys of PROVING_SSH_KEYS")

@@ -30,7 +30,7 @@ class Chat(ChannelKind):
     noun = "chat"
     intro = "One message for each event, with a link to its page, in Slack, Mattermost or Rocket.Chat."
     address_label = "URL of the incoming webhook"
-    address_help = "as the chat gives it for one of its channels; its server must be in a network that is allowed"
+    address_help = "from the settings of the chat channel; its server must be in an allowed network"
     for_admins = True
 
     def check(self, address: str) -> None:

@@ -26,8 +26,8 @@ class Mail(ChannelKind):
         try:
             validate_email(address)
         except ValidationError as error:
-            hint = "give one such as ada@example.org"
-            raise PlanError("address", f"{address!r} is no mail address", hint=hint) from error
+            hint = "accepted: an address such as ada@example.org"
+            raise PlanError("address", f"{address!r} is not a mail address", hint=hint) from error
 
     def send(self, delivery: Delivery) -> None:
         parts = message(delivery)

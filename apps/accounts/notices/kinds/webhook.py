@@ -25,9 +25,9 @@ def sign(secret: str, timestamp: str, body: bytes) -> str:
 class Webhook(ChannelKind):
     name = "webhook"
     noun = "webhook"
-    intro = "JSON is posted for each event, signed with a secret that you see once."
+    intro = "JSON is posted for each event, signed with a secret that is shown once."
     address_label = "URL"
-    address_help = "JSON is posted to it; the server must be in a network that is allowed"
+    address_help = "receives the JSON; the server must be in an allowed network"
     for_admins = signed = True
 
     def check(self, address: str) -> None:

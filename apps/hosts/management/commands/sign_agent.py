@@ -18,7 +18,7 @@ class Command(BaseCommand):
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--signers", action="store_true", help="print only the file /etc/proving-agent/signers")
         what.add_argument("--launcher", action="store_true", help="print the file /usr/local/sbin/proving-agent")
-        what.add_argument("--next", action="store_true", help="make the next key; it signs nothing yet")
+        what.add_argument("--next", action="store_true", help="create the next key; it signs nothing yet")
         what.add_argument("--use-next", action="store_true", help="sign with the next key from now on")
 
     def handle(self, *, signers: bool, launcher: bool, next: bool, use_next: bool, **_: Any) -> None:

@@ -17,7 +17,7 @@ FROM pg_settings WHERE name !~ '[.]' ORDER BY name
 
 
 class Command(BaseCommand):
-    help = "Read the catalogue of PostgreSQL's parameters from this server into apps/tuning/gucs.json."
+    help = "Read PostgreSQL's parameters from this server into apps/tuning/gucs.json."
 
     def handle(self, *args: Any, **options: Any) -> None:
         with connection.cursor() as cursor:
