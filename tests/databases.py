@@ -1,15 +1,20 @@
-"""Workers side by side: the first one migrates a database, and each takes a copy of it as its own."""
+"""Databases of the tests: the first worker migrates one, each takes a copy of it, and tests leave it empty."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.backends.postgresql.operations import DatabaseOperations
 from pytest_django import DjangoDbBlocker
 
 LOCK = 18
+# What migrations fill, and flush fills again.
+LEFT = {"django_content_type", "auth_permission"}
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +48,18 @@ def _migrate(name: str) -> None:
     finally:
         connection.close()
         connection.settings_dict["NAME"] = ours
+
+
+def deletions(
+    self: DatabaseOperations, style: Any, tables: Sequence[str], *, reset_sequences: bool = False, **options: Any
+) -> list[str]:
+    """SQL that empties tables of a few rows. TRUNCATE takes 20 times as long, because it gives each table and index a
+    new file. Triggers and foreign keys do not act meanwhile."""
+    if reset_sequences:
+        return _truncation(self, style, tables, reset_sequences=reset_sequences, **options)
+    emptied = [f"delete from {self.quote_name(table)}" for table in tables if table not in LEFT]
+    return ["; ".join(["set session_replication_role = replica", *emptied, "reset session_replication_role"])]
+
+
+_truncation = DatabaseOperations.sql_flush
+DatabaseOperations.sql_flush = deletions  # type: ignore[assignment]
