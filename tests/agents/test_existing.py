@@ -130,7 +130,7 @@ def test_a_database_of_theirs_in_a_stopped_cluster_is_not_dropped(theirs: Theirs
 
     events = run(theirs.target(restart=True))
 
-    assert "has a database proving_ground already" in outcome(events)
+    assert "already has a database proving_ground" in outcome(events)
     assert "proving_ground" in theirs.start().snapshot()["databases"]
 
 
@@ -293,8 +293,8 @@ def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) ->
     [
         (lambda t: t.include.write_text("work_mem = 1MB\n"), "did not create"),
         (lambda t: t.include.symlink_to("/etc/hostname"), "did not create"),
-        (lambda t: t.sql("create database proving_ground"), "has a database proving_ground already"),
-        (lambda t: t.sql('create role "proving-load"'), "has a role proving-load already"),
+        (lambda t: t.sql("create database proving_ground"), "already has a database proving_ground"),
+        (lambda t: t.sql('create role "proving-load"'), "already has a role proving-load"),
         (lambda t: t.sql("alter system set work_mem = '3MB'"), "was changed after"),
         (
             lambda t: (t.sql("alter system set max_connections = 30"), t.sql("select pg_reload_conf()")),
@@ -320,7 +320,7 @@ def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, wor
     ("change", "words"),
     [
         ({"port": 5498}, "5499, its current port"),
-        ({"os_user": "daemon"}, "who owns"),
+        ({"os_user": "daemon"}, "the owner of"),
         ({"bin_dir": "the other"}, "not 15"),
         ({"unit": "postgresql@15-main.service"}, "target.unit"),
     ],

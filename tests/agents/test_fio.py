@@ -236,7 +236,7 @@ def test_a_device_with_a_file_system_is_never_written(agent: Connection, device:
 def test_a_device_is_not_allowed_by_the_directory_of_its_node(agent: Connection, device: str, order: Any) -> None:
     ended, error, _ = outcome(agent, order(("directory", "/dev"), filename=device, rw="write", size="1m"))
 
-    assert (ended, error["blame"]) == ("failed", "plan") and "allow this device itself" in error["message"]
+    assert (ended, error["blame"]) == ("failed", "plan") and "allow this existing device itself" in error["message"]
 
 
 @pytest.mark.fast

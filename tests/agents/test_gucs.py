@@ -34,7 +34,7 @@ def test_what_the_server_takes_passes(postgres: str) -> None:
         ("work_mem", "4XB", 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB"', ""),
         ("wal_level", "most", "Available values: minimal, replica, logical", ""),
         ("block_size", "4096", "cannot be changed", ""),
-        ("zzzzzzzz", "1", "parameters that", "see pg_settings"),
+        ("zzzzzzzz", "1", "parameters of the PostgreSQL", "see pg_settings"),
     ],
 )
 def test_what_it_does_not_is_refused_in_its_own_words(

@@ -129,13 +129,15 @@ def test_nor_more_than_the_memory_of_a_node() -> None:
 def test_nodes_that_have_enough_each_may_be_too_much_together() -> None:
     wanted = {"use": "on", "per_node": {"0": 400, "1": 400}}
 
-    with pytest.raises(NotApplied, match="wanted 800 pages of 2048 kB"):
+    with pytest.raises(NotApplied, match="it should be 800 pages of 2048 kB"):
         resolved(host([(0, 0), (0, 0)], available=1_000_000, on_node=1_000_000), wanted, needed=100)
 
 
 @pytest.mark.parametrize("wanted", [{"pool": 50}, {"per_node": {"0": 20, "1": 30}}])
 def test_a_pool_too_small_for_the_server_is_told_before_it_starts(wanted: dict[str, Any]) -> None:
-    with pytest.raises(NotApplied, match="wanted 100 free pages for this shared_buffers, found a pool of 50 pages"):
+    with pytest.raises(
+        NotApplied, match="it should be 100 free pages for this shared_buffers, but is a pool of 50 pages"
+    ):
         resolved(host([(0, 0), (0, 0)]), {"use": "on", **wanted}, needed=100)
 
 

@@ -80,7 +80,7 @@ def test_a_running_server_tells_what_is_in_effect_and_where_that_comes_from(agen
     [
         ({"running": False}, "is not running"),
         ({"bin_dir": ""}, "no installed PostgreSQL 10 or later matches"),
-        ({"owner": "daemon"}, "who owns"),
+        ({"owner": "daemon"}, "the owner of"),
     ],
 )
 def test_why_one_cannot_be_asked_is_told_and_the_others_are_asked(

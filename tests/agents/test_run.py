@@ -74,7 +74,7 @@ def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, 
         agent.call("ack", run=run, manifest="0" * 64)
     assert agent.call("ack", run=run, manifest=digest)["state"] == "ACKED"
     assert agent.call("purge", run=run) == {}
-    with pytest.raises(Refused, match="not known here"):
+    with pytest.raises(Refused, match="does not exist here"):
         agent.call("status", run=run)
 
 

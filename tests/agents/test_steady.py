@@ -90,7 +90,7 @@ def test_the_log_tells_the_numbers_of_both_ends() -> None:
 
     assert (level, late) == ("info", "warning")
     assert words.startswith("steady after 30.2 s: 6 windows of 5 s, the first 0 left out")
-    assert "the other 6 is 1000 tps" in words and "+0.0%" in words
+    assert "the other 6: 1000 tps" in words and "+0.0%" in words
     assert complaint.startswith("not steady after 30.2 s")
 
 

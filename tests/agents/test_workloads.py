@@ -106,7 +106,7 @@ def test_pgbench_refuses(options: dict[str, Any], field: str) -> None:
     [("max_tries", 3, 14), ("failures_detailed", True, 14), ("exit_on_abort", True, 16), ("random_seed", 1, 10)],
 )
 def test_what_a_version_lacks_is_refused(option: str, value: object, major: int) -> None:
-    with pytest.raises(Unplannable, match=f"accepted: PostgreSQL {major + 1} or newer") as refused:
+    with pytest.raises(Unplannable, match=f"accepted: PostgreSQL {major + 1} or later") as refused:
         PGBENCH.check_version({option: value}, major)
 
     assert refused.value.field == f"pgbench.{option}"
