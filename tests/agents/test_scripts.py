@@ -76,7 +76,7 @@ def test_what_a_version_lacks_is_told_by_its_tool(agent: Connection, bin_dir: st
 
     (failure,) = agent.call("check", steps=[wanted], bin_dir=DEBIANS)["failures"]
 
-    assert failure["field"] == "pgbench.exit_on_abort" and "PostgreSQL 17 or newer" in failure["message"]
+    assert failure["field"] == "pgbench.exit_on_abort" and "PostgreSQL 17 or later" in failure["message"]
     assert agent.call("check", steps=[wanted], bin_dir=bin_dir)["failures"] == []
 
 

@@ -110,7 +110,7 @@ def test_uninstalling_removes_all_of_it_but_not_beneath_a_run(spool: Spool, tmp_
     units.install(spool, "abc")
     job = spool.create({"run": RUN, "epoch": 1, "digest": "", "spec": SPEC})
 
-    with pytest.raises(PlanFailure, match="under way"):
+    with pytest.raises(PlanFailure, match="is active"):
         units.uninstall(spool)
     job.forget()
     removed = units.uninstall(spool)

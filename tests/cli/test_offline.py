@@ -74,7 +74,7 @@ def test_parse_takes_the_kind_that_is_given(offline: Program) -> None:
     done = offline.run("parse", "--as", "explain", sample("hostile-explain-syntax_error.txt"))
 
     assert done.returncode == 1
-    assert 'it failed: syntax error at or near "explan"' in done.stderr
+    assert 'EXPLAIN failed: syntax error at or near "explan"' in done.stderr
 
 
 def test_stat_exits_3_where_a_figure_is_worse_by_more_than_delta(offline: Program, tmp_path: Path) -> None:

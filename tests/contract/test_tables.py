@@ -26,7 +26,7 @@ def test_a_cell_and_a_cell_without_huge_pages() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("128MB", "128GB", r"line 2, pg_cache: it is '128GB' \(expected the size of 131072 KiB"),
+        ("128MB", "128GB", r"line 2, pg_cache: the value is '128GB' \(expected the size of 131072 KiB"),
         ("36.389", "36,389", "line 2: 12 columns"),
         ("36.389", "", r"line 2, seq\(ms\)"),
         ("5406", "-1", "line 2, heap_blks_hit"),

@@ -80,6 +80,7 @@ TESTS = {
     "PROVING_LAB_KEEP": "1 leaves the last machine running",
     "PROVING_LAB_SEEDS": "moments of the power cuts: `0-19` covers a whole run, unless set `2,7,12,17`",
     "PROVING_LAB_SCALE": "scale of the data of `active-set` in the lab; 0, the recipe's own, with KVM; 20 with TCG",
+    "PROVING_SCREENSHOTS": "1 saves a picture of each page that the browser tests open, in `var/screenshots`",
     "PROVING_FAULTS": "file for the counts of the fault matrix",
     "PROVING_FAULTS_ARMED": "set by the fault tests for the processes that they kill",
     "PROVING_FAULTS_SHORT": "set by the fault tests to shorten waits to seconds",

@@ -401,7 +401,7 @@ def test_a_margin_that_is_none_is_refused(delta: float) -> None:
 
 
 def test_a_metric_without_a_better_direction_cannot_be_compared() -> None:
-    with pytest.raises(PlanError, match="no better direction"):
+    with pytest.raises(PlanError, match="neither direction"):
         Metric("scaling_factor", "", "")  # type: ignore[arg-type]
 
 

@@ -56,7 +56,7 @@ def test_who_is_invited_chooses_a_password_by_the_mailed_link_once(client: Clien
     grace = User.objects.get(username="grace")
     assert (mails[0].to, grace.role) == (["grace@example.org"], Role.OPERATOR)
     assert grace.check_password(NEW)
-    assert b"Your password is set" in first.content and b"was used already" in second.content
+    assert b"Your password is set" in first.content and b"was already used" in second.content
     done = list(AuditEntry.objects.order_by("id").values_list("action", flat=True))
     assert done == ["user.invite", "user.send_link", "password.set_by_link"]
 

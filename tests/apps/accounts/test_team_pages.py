@@ -73,12 +73,12 @@ def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Te
 
 def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
     campaign = make_campaign(host=make_host(team=network), by=admin)
-    url, cancel = reverse("campaign_detail", args=[campaign.pk]), f"/campaigns/{campaign.pk}/cancel/"
+    url, start = reverse("campaign_detail", args=[campaign.pk]), f"/campaigns/{campaign.pk}/start/"
 
     def shown(user: User) -> bool:
         client = Client()
         client.force_login(user)
-        return cancel in client.get(url).content.decode()
+        return start in client.get(url).content.decode()
 
     assert not shown(member(storage, OPERATOR, house=OPERATOR))
     assert shown(member(network, OPERATOR))

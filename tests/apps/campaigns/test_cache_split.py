@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def small(host: Host, by: User, sizes: tuple[str, ...]) -> Campaign:
         recipe="cache-split",
         workload=workloads.save_workload("split-small", steps, by=by),
         dataset=datasets.save_dataset("split-small", "pgbench", {"scale": 1}, by=by),
-        factors=[{**buffers, "levels": levels}, pages],
+        factors=[{**buffers, "levels": levels}, copy.deepcopy(pages)],
         repetitions=1,
         seed=1,
     )

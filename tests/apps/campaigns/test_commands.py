@@ -132,5 +132,5 @@ def test_whoever_has_the_server_grants_and_takes_it(operator: User) -> None:
     call_command("allow_commands", operator.username, "--revoke")
     operator.refresh_from_db()
     assert not operator.may_run_commands
-    with pytest.raises(CommandError, match="no user 'nobody'"):
+    with pytest.raises(CommandError, match="user 'nobody' does not exist"):
         call_command("allow_commands", "nobody")

@@ -111,7 +111,7 @@ def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None
         ({"files": [FILE | {"path": "out//x"}]}, "files: [0]: path: "),
         ({"files": [FILE | {"path": "out/a\nb"}]}, "files: [0]: path: "),
         ({"conflicts": [CONFLICT | {"found": "x" * 60_000}] * 5}, "bytes beside its files, at most"),
-        ({"error": {"message": 7}}, "error: message: 7 is no text"),
+        ({"error": {"message": 7}}, "error: message: 7 is not text"),
         ({"deep": [[[[]]]] * 100_000}, "more than 200000 values"),
     ],
     ids=lambda case: str(case)[:60],

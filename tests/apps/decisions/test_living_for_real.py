@@ -98,7 +98,7 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
     call_command("tick")
 
     (stale,) = confirm.stale(decision)
-    assert stale.words.startswith("PostgreSQL was 15.") and " and is 18." in stale.words
+    assert stale.words.startswith("PostgreSQL changed from 15.") and " to 18." in stale.words
     offered = confirm.offer(decision)
     assert offered and offered.hosts == [bench] and offered.runs == 2 * offered.repetitions
 

@@ -47,7 +47,7 @@ def test_a_host_that_is_fine_fails_nothing() -> None:
             {"space": [{"path": "/pg", "free_kb": 1000 * 1024}]},
             {},
             EXACT,
-            "free space for /pg: 1,000 MiB, wanted 1,024 MiB",
+            "free space for /pg: 1,000 MiB, wanted at least 1,024 MiB",
         ),
         ({}, {}, health.Clock(-3.5, 0.1), "clock: 3.50 s behind the server's"),
         ({"celsius": 99.0}, {}, EXACT, "hottest thermal zone: 99 °C"),

@@ -101,7 +101,7 @@ def test_the_chart_has_every_run_the_levels_and_why_they_changed(client: Client,
     assert [at and at[11:13] for at in levels["x"]] == ["00", "09", None, "10", "19", None]
     assert levels["y"] == pytest.approx([10107.5, 10107.5, None, 10612.9, 10612.9, None], rel=1e-5)
     assert [mark["x0"] for mark in figure["layout"]["shapes"]] == ["2026-01-01 10:00:00"]
-    assert figure["layout"]["annotations"][0]["text"] == "+5.0 %, known reason"
+    assert figure["layout"]["annotations"][0]["text"] == "+5.00 %, known reason"
 
 
 def test_a_spec_that_was_hardly_ever_run_has_no_chart(client: Client, admin: User) -> None:

@@ -168,7 +168,7 @@ def test_points_beyond_the_boxes_are_thinned_only_where_the_chart_says_so() -> N
     figure = charts.level_chart(table(many("a", 9000, *odd)), charts.DARK)
 
     assert len(figure["data"][1]["y"]) <= 2000
-    assert "1 in 2 of 2500" in figure["layout"]["xaxis"]["title"]["text"]
+    assert "1 of every 2 of 2500" in figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_as_many_runs_as_can_be_told_apart_are_points() -> None:

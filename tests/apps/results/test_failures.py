@@ -91,4 +91,4 @@ def test_a_campaign_of_zeros_says_why_there_is_no_result(client: Client, admin: 
 
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
-    assert "The figure of every run is 0" in page
+    assert "The figure is 0 in every run" in page

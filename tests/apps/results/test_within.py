@@ -106,7 +106,7 @@ def test_stalls_are_told_with_their_place(run: Run) -> None:
     row = judged(run)
 
     assert (row.stalled_s, row.data["stalls"]) == (4, [[40, 43], [70, 71]])
-    assert said(row, "stalls")[0].startswith("Stalled for 4 s in 2 stalls, first at 40 s; 4.")
+    assert said(row, "stalls")[0].startswith("Stalled for 4 s in 2 stalls, first at 40 s; dips lost 4.")
 
 
 def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
