@@ -260,8 +260,10 @@ def test_a_link_in_place_of_pgdata_gets_no_file_of_roots(agent: Connection, spec
 
     second = agent.events(agent.submit(wanted), limit_s=120)
 
-    assert of(second, "outcome")[0]["outcome"] == "failed"
-    assert "another account" in of(second, "outcome")[0]["error"]["message"] or not account
+    # Below a directory that only root may enter, the cluster has no account of its own: then the link is root's.
+    ending = of(second, "outcome")[0]
+    assert ending["outcome"] == ("failed" if account else "ok")
+    assert not account or "another account" in ending["error"]["message"]
     assert not account or not (place / "precious/pgdata/proving_ground.conf").exists()
 
 

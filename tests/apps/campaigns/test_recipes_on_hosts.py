@@ -107,7 +107,7 @@ def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> N
     try:
         planned = recipe_hosts.preview(recipes.get(name), host)
     except PlanError as refused:
-        expected = ("this host has", "has no scheduler", "is not on", "'ANY 1 (*)' is not possible")
+        expected = ("this host has", "has no scheduler", "is not installed on", "'ANY 1 (*)' is not possible")
         assert any(words in refused.message for words in expected) and refused.hint
     else:
         assert planned.runs
