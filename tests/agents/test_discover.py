@@ -34,7 +34,7 @@ def test_a_host_tells_present_values_and_nothing_is_changed(agent: Connection) -
     if os.geteuid() == 0:
         assert found["huge_pages"]["keys"] == {POOL: current(System(), POOL)}
     else:
-        assert "needs level root" in found["huge_pages"]["refused"]["message"]
+        assert "requires level root" in found["huge_pages"]["refused"]["message"]
     assert snapshot() == before
 
 

@@ -217,7 +217,7 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
     wanted = spec({"huge_pages": {"use": "on", "pool": 10_000_000}}, time_s=1)
     before = POOL.read_text()
     if not as_root:
-        with pytest.raises(Refused, match="needs level root"):
+        with pytest.raises(Refused, match="requires level root"):
             agent.submit(wanted)
         return
 
@@ -236,7 +236,7 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
     wanted = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
     before = POOL.read_text()
     if not as_root:
-        with pytest.raises(Refused, match="needs level root"):
+        with pytest.raises(Refused, match="requires level root"):
             agent.submit(wanted)
         return
 
@@ -257,7 +257,7 @@ def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: 
     other = {"madvise": "never"}.get(bracketed(THP.read_text()), "madvise")
     wanted, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()
     if not as_root:
-        with pytest.raises(Refused, match="needs level root"):
+        with pytest.raises(Refused, match="requires level root"):
             agent.submit(wanted)
         return
 
