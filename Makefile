@@ -2,6 +2,7 @@
 #   runtime.txt   the server                   dev.txt  tests, lint, types
 #   embedded.txt  PostgreSQL and Valkey        e2e.txt  browser tests (the browser itself is Debian's chromium)
 #   docs.txt      the site of the documents             uv.txt   the installer
+#   deploy.txt    the schema of Kubernetes
 # A lock changes only by `make lock`, after an edit of pyproject.toml; UPGRADE=--upgrade takes newer versions.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
@@ -78,6 +79,7 @@ lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
 	$(LOCK) --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --group e2e -c requirements/runtime.txt -c requirements/dev.txt -o requirements/e2e.txt
 	$(LOCK) --group docs -c requirements/runtime.txt -c requirements/dev.txt -o requirements/docs.txt
+	$(LOCK) --group deploy -c requirements/runtime.txt -c requirements/dev.txt -o requirements/deploy.txt
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements/dev.txt | $(LOCK) - -o requirements/uv.txt
 
 sbom: ## components of server, image and agent as CycloneDX in var/sbom
@@ -99,4 +101,4 @@ clean-demo: ## remove all state of demo and up (var/)
 	@$(PYTHON) embedded/bootstrap.py $(TESTS) docs
 
 .venv-all:
-	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e docs
+	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e docs deploy

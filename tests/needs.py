@@ -12,8 +12,10 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,12 @@ def _has_compose() -> bool:
     return find_program("apt-get") is not None and DEBIAN_KEYRING.is_file()
 
 
+def _has_tmpfs() -> bool:
+    """/dev/shm is a file system of its own: a file there cannot be a link of one elsewhere."""
+    shared = Path("/dev/shm")
+    return shared.is_dir() and shared.stat().st_dev != Path(tempfile.gettempdir()).stat().st_dev
+
+
 NEEDS = {
     need.name: need
     for need in (
@@ -86,6 +94,8 @@ NEEDS = {
         Need("compose", _has_compose, "apt-get install docker-compose-v2 docker-buildx"),
         Need("postgresql-15", POSTGRESQL_15.is_dir, "apt-get install postgresql-15"),
         Need("machine-id", MACHINE_ID.exists, f"tr -d - </proc/sys/kernel/random/uuid >{MACHINE_ID}"),
+        Need("tmpfs", _has_tmpfs, "mount -t tmpfs tmpfs /dev/shm"),
+        Need("kubernetes-validate", lambda: find_spec("kubernetes_validate") is not None, "make .venv-all"),
         Need("x86-64", lambda: platform.machine() == "x86_64", "run it on an x86-64 machine"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
         Need("user namespaces", _may_make_namespaces, "sysctl -w kernel.unprivileged_userns_clone=1"),
