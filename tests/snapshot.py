@@ -121,7 +121,13 @@ def left(before: Snapshot, look: Callable[[], Snapshot], patience_s: float = PAT
 
 
 def _expand(pattern: str) -> list[Path]:
-    return sorted(Path("/").glob(pattern[1:]))
+    return sorted(path for path in Path("/").glob(pattern[1:]) if not _is_detached(path))
+
+
+def _is_detached(queue: Path) -> bool:
+    """Whether this is the queue of a loop device without a file: the kernel sets it anew with the next file."""
+    device = queue.parent
+    return device.match("/sys/block/loop*") and not (device / "loop").exists()
 
 
 def _tunables(root: Path) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def pool(host_wide: None) -> Iterator[Path]:
 
 @pytest.mark.needs("root")
 def test_huge_pages_that_a_neighbour_still_holds_are_not_counted(pool: Path) -> None:
+    pool.write_text("0")
     before = snapshot.take()[str(pool)]
     pool.write_text(str(int(before) + 4))
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_HUGETLB
@@ -41,3 +43,21 @@ def test_a_pool_of_another_size_is_a_change(pool: Path) -> None:
     pool.write_text(str(int(before[str(pool)]) + 2))
 
     assert str(pool) in snapshot.differences(before, snapshot.take())
+
+
+@pytest.mark.needs("root")
+@pytest.mark.usefixtures("host_wide")
+def test_a_loop_device_counts_only_while_it_has_a_file(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    device = losetup("--find", "--show", str(image)).removeprefix("/dev/")
+    attached = snapshot.take()
+
+    losetup("--detach", f"/dev/{device}")
+
+    scheduler = f"/sys/block/{device}/queue/scheduler"
+    assert scheduler in attached and scheduler not in snapshot.take()
+
+
+def losetup(*words: str) -> str:
+    return subprocess.run(["losetup", *words], check=True, capture_output=True, text=True, timeout=30).stdout.strip()

@@ -18,6 +18,8 @@ from typing import IO, Any
 from agents.wire import protocol
 from agents.wire.protocol import FrameReader
 
+OK: dict[str, Any] = {"outcome": "ok", "error": None}  # the data of the outcome of a run without a failure
+
 
 class Refused(Exception):
     """An answer that is a Failure."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from readers.measure import measure
 
-from .driver import Connection, of
+from .driver import OK, Connection, of
 
 ROWS = 4000
 TABLE = f"""
@@ -57,7 +57,7 @@ def test_look_ups_a_scan_and_look_ups_again_are_told_apart(
     run = agent.submit(wanted)
     events = agent.events(run)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert [data["step"] for data in of(events, "measured")] == [step["name"] for step in STEPS]
     idx1, seq, idx2 = (blocks(agent, run, step) for step in ("idx1", "seq", "idx2"))
     for each in (idx1, idx2):

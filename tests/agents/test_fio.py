@@ -19,7 +19,7 @@ from agents.host.system import System
 from agents.measure.stage import Lines
 
 from .conftest import Connect
-from .driver import Connection, Refused, of
+from .driver import OK, Connection, Refused, of
 from .test_run import supervisor
 
 FOUR_SECTIONS = (Path(__file__).parents[1] / "samples/document002-fio_job.fio").read_text()
@@ -73,7 +73,7 @@ def test_a_job_file_of_the_field_runs_as_it_is(agent: Connection, storage: Path,
     run = agent.submit(order(job_file=text))
     events = agent.events(run, limit_s=120)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     report = json.loads(agent.file(run, "out/io/fio.json"))
     assert [(job["jobname"], job["groupid"]) for job in report["jobs"]] == [(name, n) for n, name in enumerate(names)]
     assert all(job["read"]["clat_ns"]["bins"] for job in report["jobs"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .driver import Connection, of
+from .driver import OK, Connection, of
 from .theirs import DEBIANS
 
 Spec = Callable[..., dict[str, Any]]
@@ -26,7 +26,7 @@ def test_a_cluster_is_made_as_asked_and_stands_beside_the_usual_one(
 
     for _ in range(2):
         events = agent.events(agent.submit(asked))
-        assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+        assert of(events, "outcome") == [OK]
 
     proofs = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="initdb", phase="before")}
     assert proofs == PLAIN
@@ -40,7 +40,7 @@ def test_a_locale_provider_is_proven(agent: Connection, spec: Spec) -> None:
 
     events = agent.events(agent.submit(spec({"initdb": wanted}, time_s=1)))
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert {p["subject"]: p["found"] for p in of(events, "proof", setting="initdb")} == wanted
 
 

@@ -19,7 +19,7 @@ from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
 from tests.needs import require
 
-from .driver import Connection, Refused, of
+from .driver import OK, Connection, Refused, of
 
 pytestmark = pytest.mark.usefixtures("put_back")
 as_root = os.geteuid() == 0
@@ -72,7 +72,7 @@ def seen(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:
             agent.submit(spec)
         return []
     events = agent.events(agent.submit(spec))
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert all(proof["ok"] for proof in of(events, "proof"))
     return events
 
@@ -264,7 +264,7 @@ def test_cores_are_chosen_by_their_number(agent: Connection, spec: Spec) -> None
 
     events = agent.events(agent.submit(spec({"cpu_affinity": wanted}, time_s=1)))
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert found(events, "cpu_affinity", "before") == {"server: postmaster": "0"}
 
 

@@ -15,7 +15,7 @@ from agents.postgres import cluster
 from agents.postgres.cluster import APART, choose_account
 from tests import remote
 
-from .driver import Connection, of
+from .driver import OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 FILE = f"/tmp/proving-attack-{os.getpid()}"
@@ -44,7 +44,7 @@ def test_sql_of_the_load_reaches_no_file_and_no_program_of_the_host(agent: Conne
 
     events = agent.events(agent.submit(wanted), limit_s=120)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}], of(events, "outcome")
+    assert of(events, "outcome") == [OK], of(events, "outcome")
     assert not Path(FILE).exists()
 
 

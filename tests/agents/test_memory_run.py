@@ -21,7 +21,7 @@ from agents.settings.base import current
 from tests.needs import POSTGRESQL_15
 
 from .conftest import Connect, postgres_processes
-from .driver import Connection, of
+from .driver import OK, Connection, of
 from .test_run import supervisor
 
 Spec = Callable[..., dict[str, Any]]
@@ -53,7 +53,7 @@ def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection
 
     events = agent.events(agent.submit(wanted))
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     for phase in ("before", "during", "after"):
         policy = of(events, "proof", setting="numa", phase=phase, subject="memory policy")[-1]
         assert (policy["ok"], policy["found"]) == (True, "bind:0")
@@ -82,7 +82,7 @@ def test_numastat_counts_what_loading_the_dropped_data_took(agent: Connection, s
 
     events = agent.events(agent.submit(spec(wanted, time_s=1, scale=5)))
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     found = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="cache")}
     assert found["share of the data in the page cache"] < 0.01
     assert found["share of pgbench_accounts in memory"] > 0.99
@@ -98,7 +98,7 @@ def test_numastat_counts_what_loading_the_dropped_data_took(agent: Connection, s
 def test_a_pool_on_a_node_is_filled_used_and_emptied(agent: Connection, spec: Spec) -> None:
     events = agent.events(agent.submit(spec({"huge_pages": {**HUGE_ON, "nodes": "0"}, "postgresql": SMALL})))
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     (write,) = of(events, "write")
     assert write["key"] == NODE0 and int(write["found"]) == int(write["wanted"]) > 16
     proofs = {(proof["phase"], proof["subject"]): proof for proof in of(events, "proof", setting="huge_pages")}
@@ -153,7 +153,7 @@ def test_before_15_the_server_is_started_once_to_see_what_it_needs(
 
     events = agent.events(agent.submit(wanted))
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     measured = next(data["message"] for data in of(events, "log") if "VmPeak" in data["message"])
     assert measured.startswith("PostgreSQL 14 without huge pages takes ")
     (write,) = of(events, "write")

@@ -20,7 +20,7 @@ from agents.host.system import System
 from agents.records.processes import Child
 
 from .conftest import postgres_processes
-from .driver import Connection, of
+from .driver import OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 
@@ -39,7 +39,7 @@ def test_samples_begin_before_the_load_end_after_it_and_each_collector_tells_its
 ) -> None:
     agent, run, events = observed
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     times = [sample["t"] for sample in of(events, "sample", source="memory")]
     assert times[0] == 0.0 and times[-1] >= 3.0 and len(times) >= 4
     first, later = (of(events, "sample", source="cpu")[place]["values"] for place in (0, 1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .driver import Connection, of
+from .driver import OK, Connection, of
 from .theirs import DEBIANS
 
 Spec = Callable[..., dict[str, Any]]
@@ -43,7 +43,7 @@ def several(spec: dict[str, Any], **steps: dict[str, Any]) -> dict[str, Any]:
 def ended_well(agent: Connection, spec: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     run = agent.submit(spec)
     events = agent.events(run)
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     return run, events
 
 

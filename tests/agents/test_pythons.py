@@ -21,7 +21,7 @@ import pytest
 from agents.build import SOURCES, zipapp
 
 from .conftest import postgres_processes
-from .driver import Connection, of
+from .driver import OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 Open = Callable[[], Connection]
@@ -134,7 +134,7 @@ def test_a_whole_run_imports_nothing_else(
     hello, events = agent.call("hello"), agent.events(run)
 
     assert hello["python"].startswith(".".join(ask(python, "-I", "-V").split()[1].split(".")[:2]))
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert all(proof["ok"] for proof in of(events, "proof")) and of(events, "proof", phase="during")
     assert not postgres_processes(data_dir)
     facts = agent.call("facts")

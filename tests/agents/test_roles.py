@@ -12,7 +12,7 @@ import pytest
 
 from agents.wire import protocol
 from tests.agents.conftest import postgres_processes
-from tests.agents.driver import Connection, of
+from tests.agents.driver import OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 ADDRESS = "127.0.0.1"
@@ -96,8 +96,8 @@ def test_a_client_loads_the_server_of_another_machine(machines: Any, spec: Spec,
     ended = client.outcome(running)
     server.agent.call("finish", run=serving)
 
-    assert ended == {"outcome": "ok", "error": None}
-    assert server.outcome(serving) == {"outcome": "ok", "error": None}
+    assert ended == OK
+    assert server.outcome(serving) == OK
     assert b"tps = " in client.agent.file(running, "out/measure/stdout")
     events = server.agent.events(serving)
     assert {proof["phase"] for proof in of(events, "proof", subject="work_mem", ok=True)} == {"before", "after"}
@@ -159,14 +159,14 @@ def test_commits_wait_for_standbys_that_stream(machines: Any, spec: Spec, port: 
     if not local:
         client = machines("client")
         running = client.start(client_spec(wanted, client, port), database=where["database"])
-        assert client.outcome(running) == {"outcome": "ok", "error": None}
+        assert client.outcome(running) == OK
         primary.agent.call("finish", run=serving)
     primary.told(serving, "released")
     for machine, run in zip(standbys, following, strict=True):
         machine.agent.call("finish", run=run)
 
     assert [m.outcome(run)["outcome"] for m, run in zip(standbys, following, strict=True)] == ["ok", "ok"]
-    assert primary.outcome(serving) == {"outcome": "ok", "error": None}
+    assert primary.outcome(serving) == OK
     proofs = of(primary.agent.events(serving), "proof", subject="synchronous standbys", ok=True)
     assert {proof["found"] for proof in proofs} == {"standby1 quorum, standby2 quorum"}
     assert {"before", "after"} <= {proof["phase"] for proof in proofs}

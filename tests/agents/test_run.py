@@ -21,7 +21,7 @@ from agents.host.system import System
 from agents.wire import protocol
 
 from .conftest import Connect, postgres_processes
-from .driver import Connection, Refused, of
+from .driver import OK, Connection, Refused, of
 
 Spec = Callable[..., dict[str, Any]]
 POOL = Path("/proc/sys/vm/nr_hugepages")
@@ -38,7 +38,7 @@ def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, 
     run = agent.submit(spec(wanted, report_per_command=True, mode="prepared"))
     events = agent.events(run)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert all(event["crc"] == protocol.checksum(event) for event in events)
     states = [data["state"] for data in of(events, "state")]
@@ -83,7 +83,7 @@ def test_a_run_outlives_the_connection_that_submitted_it(connect: Connect, spec:
     run = first.submit(spec(time_s=1))
     first.process.kill()
 
-    assert of(connect().events(run), "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(connect().events(run), "outcome") == [OK]
 
 
 def test_the_same_uuid_again_answers_and_another_spec_is_refused(agent: Connection, spec: Spec) -> None:
@@ -243,7 +243,7 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
     run = agent.submit(wanted)
     events = agent.events(run)
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     (write,) = of(events, "write")
     assert int(write["found"]) == int(write["wanted"]) > 16
     assert of(events, "proof", subject="page size of the shared memory (kB)")[0]["found"] == 2048
@@ -263,7 +263,7 @@ def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: 
 
     events = agent.events(agent.submit(wanted))
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     proofs = of(events, "proof", setting="transparent_huge_pages")
     assert [(proof["phase"], proof["found"]) for proof in proofs[:2]] == [("before", other), ("after", other)]
     assert (proofs[2]["phase"], proofs[2]["ok"]) == ("restored", True) and THP.read_text() == before
@@ -275,7 +275,7 @@ def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: 
 def test_a_memory_policy_is_seen_in_the_maps_of_postmaster_and_backend(agent: Connection, spec: Spec) -> None:
     events = agent.events(agent.submit(spec({"numa": {"policy": "localalloc"}}, time_s=1)))
 
-    assert of(events, "outcome")[0]["outcome"] == "ok"
+    assert of(events, "outcome") == [OK]
     proofs = of(events, "proof", setting="numa")
     policies = [proof for proof in proofs if proof["subject"] == "memory policy"]
     phases = [proof["phase"] for proof in policies]
@@ -294,7 +294,7 @@ def test_fio_runs_in_a_directory_of_its_own_that_is_removed(agent: Connection, s
 
     run = agent.submit({**spec(), "steps": steps})
 
-    assert of(agent.events(run), "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(agent.events(run), "outcome") == [OK]
     assert len(json.loads(agent.file(run, "out/io/fio.json"))["jobs"]) == 2
     assert json.loads(agent.file(run, "out/job/fio.json"))["jobs"][0]["jobname"] == "seq"
     assert not list(data_dir.glob("scratch-*"))

@@ -17,7 +17,7 @@ from agents.workloads import WORKLOADS
 from readers.measure import measure
 
 from .conftest import postgres_processes
-from .driver import Connection, of
+from .driver import OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 Steps = Callable[..., dict[str, Any]]
@@ -54,7 +54,7 @@ def test_a_query_is_explained_as_often_as_asked_in_one_session(agent: Connection
     run = agent.submit(steps(("make", "sql", {"statements": TABLE}), ("measure", "sql", query)))
     events = agent.events(run)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     found = figures(agent, run, "sql", query)
     assert found["executions"].value == 4
     assert 0 < found["execution_min"].value <= found["execution_mean"].value <= found["execution_max"].value
@@ -183,7 +183,7 @@ def test_a_tracer_counts_the_reads_of_the_queries_and_nothing_else(
     run = agent.submit(steps(("make", "sql", {"statements": READS}), ("measure", "sql", query), settings=SMALL))
 
     (outcome,) = of(agent.events(run), "outcome")
-    assert outcome == {"outcome": "ok", "error": None}
+    assert outcome == OK
     found = figures(agent, run, "sql", query, files=("stdout", "stderr", "tracer.txt"))
     read = 2 * found["shared_read_mean"].value
     # 18 reads up to 16 blocks by one call.
@@ -209,7 +209,7 @@ def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, ste
     run = agent.submit(given)
     events = agent.events(run)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     found = figures(agent, run, "sysbench", run_options)
     assert found["tps"].value > 10 and found["qps"].value == pytest.approx(20 * found["tps"].value, rel=0.05)
     # One stall lifts the mean over the 99th percentile, so each is held to the maximum alone.
@@ -248,7 +248,7 @@ def test_a_script_of_an_allowed_directory_is_started_there_and_tpmc_is_said(
 
     run = agent.submit(spec)
 
-    assert of(agent.events(run), "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(agent.events(run), "outcome") == [OK]
     found = figures(agent, run, "sysbench", options)
     assert found["tpmC"].value == pytest.approx(27 * found["tps"].value)
     assert found["tpmC"].definition.startswith("60 x tps x 45 %, what the script counts as new orders")
@@ -264,7 +264,7 @@ def test_a_tracer_finds_the_backends_of_pgbench_and_of_sysbench(agent: Connectio
     run = agent.submit(steps(("pgbench", "pgbench", load), ("make", "sysbench", make), ("oltp", "sysbench", oltp)))
     events = agent.events(run)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     told = [log["message"] for log in of(events, "log") if "attached" in log["message"]]
     assert told == ["strace is attached to 2 processes"] * 2
     for step in ("pgbench", "oltp"):

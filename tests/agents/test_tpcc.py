@@ -15,7 +15,7 @@ from agents.run.planning import check_data
 from agents.workloads import WORKLOADS
 from readers.measure import measure
 
-from .driver import Connection, of
+from .driver import OK, Connection, of
 from .theirs import DEBIANS
 
 Spec = dict[str, Any]
@@ -55,7 +55,7 @@ def ended_well(agent: Connection, spec: Spec) -> tuple[dict[str, float], list[di
     """The figures of its step, and its events."""
     run = agent.submit(spec)
     events = agent.events(run, limit_s=180)
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     outputs = {
         name: agent.file(run, f"out/measure/{name}") for name in ("stdout", "stderr", "load.json", "latency.json")
     }
@@ -101,7 +101,7 @@ def test_deliveries_and_payments_change_the_balances_of_customers(agent: Connect
 
     events = agent.events(run, limit_s=180)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert agent.file(run, "out/balances/stdout").startswith(b'{"violations":0}')
 
 
@@ -180,7 +180,7 @@ def test_the_conditions_are_checked_without_rights_of_a_superuser(agent: Connect
 
     events = agent.events(agent.submit(wanted), limit_s=180)
 
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}]
+    assert of(events, "outcome") == [OK]
     assert conditions(events) == [True] * 4
 
 

@@ -27,7 +27,7 @@ from typing import Any
 from agents.build import build_zipapp
 from agents.collectors import COLLECTORS
 from embedded.postgres import bin_dir
-from tests.agents.driver import Connection, of
+from tests.agents.driver import OK, Connection, of
 from tests.benchmarks.settings import interval
 
 LOADS = ("select-only", "tpcb-like")
@@ -81,7 +81,7 @@ class Bench:
         self.agent.events(run, until="measuring", limit_s=600)
         seen = self._slices(run, slices, slice_s)
         events = self.agent.events(run, limit_s=seconds + 120)
-        assert of(events, "outcome") == [{"outcome": "ok", "error": None}], of(events, "outcome")
+        assert of(events, "outcome") == [OK], of(events, "outcome")
         assert seen.awake_s, "the load ended before it was compared: connecting took all its time"
         (measured,) = of(events, "measured")
         seen.costs = measured["costs"]

@@ -30,7 +30,7 @@ from agents.build import build_zipapp
 from agents.collectors import COLLECTORS
 from agents.collectors.base import rounded
 from embedded.postgres import bin_dir
-from tests.agents.driver import Connection, of
+from tests.agents.driver import OK, Connection, of
 
 Floats = NDArray[np.float64]
 Table = dict[str, Floats]
@@ -58,7 +58,7 @@ def recorded(seconds: int) -> dict[str, Table]:
         }
         events = connection.events(connection.submit(spec), limit_s=seconds + 120)
         connection.close()
-    assert of(events, "outcome") == [{"outcome": "ok", "error": None}], of(events, "outcome")
+    assert of(events, "outcome") == [OK], of(events, "outcome")
     from apps.results.store.fold import table_of
 
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)

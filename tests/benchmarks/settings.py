@@ -20,7 +20,7 @@ from typing import Any
 from scipy import stats as scipy_stats
 
 from agents.build import build_zipapp
-from tests.agents.driver import Connection, of
+from tests.agents.driver import OK, Connection, of
 from tests.faults.cases import SYSTEM, THP, another, block_device, current, sysctl, transparent_huge_pages
 from tests.faults.matrix import loop_device
 
@@ -60,7 +60,7 @@ def agent(connection: Connection, spool: Path, settings: dict[str, Any]) -> Seco
     }
     run = connection.submit(spec)
     outcome = of(connection.events(run), "outcome")
-    assert outcome == [{"outcome": "ok", "error": None}], outcome
+    assert outcome == [OK], outcome
     while (states := _states(spool, run))[-1]["state"] != "SEALED":
         time.sleep(0.001)
     at = {state["state"]: state["mono"] for state in states}

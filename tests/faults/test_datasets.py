@@ -28,6 +28,7 @@ from agents.records.shelf import Shelf
 from agents.records.spool import Spool, read_log
 from agents.rpc import Agent
 from agents.wire import protocol
+from tests.agents.driver import OK
 from tests.agents.dying import Death, run
 from tests.faults.matrix import bin_dir
 
@@ -90,7 +91,7 @@ class House:
         """The next run has the data as they were made, and what the dead one left is gone."""
         _, events = self.live(script=AS_MADE)
         outcome = next(event["data"] for event in events if event["kind"] == "outcome")
-        assert outcome == {"outcome": "ok", "error": None}, outcome
+        assert outcome == OK, outcome
         (home,) = (path.parent for path in self.data_dir.glob("*/datasets.json"))
         (entry,) = json.loads((home / "datasets.json").read_text())["datasets"].values()
         databases = [path for path in (home / "pgdata/base").iterdir() if path.name.isdigit()]

@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import pytest
 
-from tests.agents.driver import Refused, of
+from tests.agents.driver import OK, Refused, of
 from tests.faults.ledger import Ledger, often
 from tests.faults.struck import KNOB_FILE, Field, fill, small, struck, wait
 
@@ -98,7 +98,7 @@ def test_a_host_is_restored_after_the_agent_died_on_its_full_disk(here: Field, l
         ballast.unlink()
 
         assert outcome["outcome"] == "interrupted"
-        assert of(later.events(later.submit(here.idle(seconds=1))), "outcome")[0]["outcome"] == "ok"
+        assert of(later.events(later.submit(here.idle(seconds=1))), "outcome") == [OK]
 
 
 @often(10)
@@ -108,7 +108,7 @@ def test_a_full_data_directory_fails_the_run_and_the_next_one_has_its_data(
     chance = Random(SEED)
     with small(here.data_dir, "400m") as ballast:
         agent, runs = here.connect(), []
-        assert of(agent.events(agent.submit(here.pgbench(1))), "outcome")[0]["outcome"] == "ok"
+        assert of(agent.events(agent.submit(here.pgbench(1))), "outcome") == [OK]
         before = here.look()
         for _ in range(times):
             runs.append(agent.submit(here.pgbench(30, builtin="simple-update")))
@@ -120,5 +120,5 @@ def test_a_full_data_directory_fails_the_run_and_the_next_one_has_its_data(
             (outcome,) = of(agent.events(runs[-1]), "outcome")
             ballast.unlink()
             assert outcome["outcome"] == "failed", outcome
-            assert of(agent.events(agent.submit(here.pgbench(1))), "outcome")[0]["outcome"] == "ok"
+            assert of(agent.events(agent.submit(here.pgbench(1))), "outcome") == [OK]
         here.reckon(ledger, 21, before, *runs)
