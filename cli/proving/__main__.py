@@ -13,6 +13,9 @@ HELP = (
     "Campaigns of PostgreSQL benchmarks from the command line: start them, watch them, fail a pipeline on a regression."
 )
 app = typer.Typer(name="proving", cls=Command, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+schedules = typer.Typer(name="schedule", help=schedule.HELP, no_args_is_help=True)
+for each in (schedule.create, schedule.show, schedule.pause, schedule.resume, schedule.delete):
+    schedules.command()(each)
 
 
 def _show_version(value: bool) -> None:
@@ -39,7 +42,9 @@ app.command()(watch.watch)
 app.command()(lists.check)
 app.command()(run.start)
 app.command()(run.cancel)
-app.command()(schedule.schedule)
+app.command()(run.archive)
+app.command()(run.unarchive)
+app.add_typer(schedules)
 app.command()(lists.ls)
 app.command()(lists.show)
 app.command()(compare.compare)

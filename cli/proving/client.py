@@ -43,6 +43,9 @@ class Client:
         sent = {"files": files} if files else {"json": {} if body is None else body}
         return self._send("POST", path, headers=headers, **sent).json()
 
+    def delete(self, path: str) -> None:
+        self._send("DELETE", path)
+
     def rows(self, path: str, limit: int = 0, **params: Any) -> Iterator[dict[str, Any]]:
         """Rows of a list, page by page; at most `limit` where that is not 0."""
         page, seen = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0

@@ -46,6 +46,7 @@ def ls(
     what: Annotated[What, typer.Argument(help="Kind of objects to list.")] = What.CAMPAIGNS,
     state: Annotated[str, typer.Option(help="Only campaigns in this state.")] = "",
     host: Annotated[str, typer.Option(help="Only campaigns of this host.")] = "",
+    archived: Annotated[bool, typer.Option("--archived", help="Archived campaigns instead of the others.")] = False,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -53,6 +54,7 @@ def ls(
     session = of(ctx)
     asked: dict[str, Any] = {"state": state} if state else {}
     asked |= {"host": names.host(session.client, host)} if host else {}
+    asked |= {"archived": archived} if what is What.CAMPAIGNS else {}
     whole = what is What.RECIPES
     found = session.client.get("recipes/") if whole else list(session.client.rows(f"{what}/", limit, **asked))
     columns = COLUMNS[what]

@@ -12,18 +12,36 @@ LOOKED_AT = 1000  # newest campaigns among which a name or the beginning of an i
 
 
 def campaign(client: Client, text: str) -> str:
-    """The id of a campaign from its id, the beginning of it, a name, or `last`. UsageError if none or several match."""
+    """The id of a campaign from its id, the beginning of it, a name, or `last`, the newest that is not archived.
+
+    UsageError if none or several match.
+    """
     try:
         return str(UUID(text))
     except ValueError:
         found = [row for row in client.rows("campaigns/", LOOKED_AT) if _is(row, text)]
     if text == "last":
-        found = list(client.rows("campaigns/", 1))
+        found = list(client.rows("campaigns/", 1, archived=False))
     if len(found) != 1:
         words = f"{len(found)} campaigns match" if found else "no campaign matches"
         shown = "; ".join(f"{row['id'][:8]} {row['name']}" for row in found[:5])
         accepted = shown or "an id, the beginning of an id, a whole name, or last; see: proving ls"
         raise UsageError(words, field="CAMPAIGN", value=text, accepted=accepted)
+    return str(found[0]["id"])
+
+
+def schedule(client: Client, text: str) -> str:
+    """The id of a schedule from its id, the beginning of it, or its name. UsageError if none or several match."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        known = list(client.rows("schedules/", LOOKED_AT))
+    found = [row for row in known if row["name"] == text] or [row for row in known if _is(row, text)]
+    if len(found) != 1:
+        words = f"{len(found)} schedules match" if found else "no schedule matches"
+        accepted = "; ".join(f"{row['id'][:8]} {row['name']}" for row in (found or known)[:5])
+        accepted = accepted or "no schedules yet: create one with proving schedule create"
+        raise UsageError(words, field="SCHEDULE", value=text, accepted=accepted)
     return str(found[0]["id"])
 
 

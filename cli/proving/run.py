@@ -88,6 +88,20 @@ def cancel(ctx: typer.Context, campaign: str, json: Json = False) -> None:
     _act(of(ctx), campaign, "cancel")
 
 
+def archive(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+    """Hide a campaign that has ended from the lists. Its results and its address remain."""
+    _act(of(ctx), campaign, "archive")
+
+
+def unarchive(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+    """Show an archived campaign in the lists again."""
+    _act(of(ctx), campaign, "unarchive")
+
+
 def _act(session: Session, campaign: str, verb: str) -> None:
     found = session.client.post(f"campaigns/{names.campaign(session.client, campaign)}/{verb}/")
-    session.tell(found, lambda: tables.lines(f"{found['id']}  {found['name']}: {found['state']}"))
+    session.tell(found, lambda: tables.lines(f"{found['id']}  {found['name']}: {_state(found)}"))
+
+
+def _state(found: dict[str, Any]) -> str:
+    return f"{found['state']}, archived" if found["archived_at"] else str(found["state"])

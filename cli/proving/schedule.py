@@ -1,20 +1,31 @@
-"""`proving schedule`: a campaign that repeats."""
+"""`proving schedule`: campaigns that repeat."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 from proving import names, tables
-from proving.session import Json, of
+from proving.session import Json, Session, of
+
+SLOTS = 10  # newest outcomes that `show` prints
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+HELP = (
+    "Create, show, pause, resume or delete a schedule, which repeats a campaign. List them with: proving ls schedules"
+)
+Name = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule, its id, or the beginning of its id.")
+]
 
 
-def schedule(
+def create(
     ctx: typer.Context,
     campaign: str,
     when: Annotated[str, typer.Option(help='Times, such as "daily 02:30", "weekly Mon 02:30" or "cron 30 2 * * 1-5".')],
-    name: Annotated[str, typer.Option(help="Name. Its campaigns have it, with the date.")],
+    name: Annotated[str, typer.Option(help="Name of the schedule. Its campaigns have this name, with the date.")],
     time_zone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone. Default: the host's.")] = "",
     late: Annotated[int, typer.Option(min=1, max=1440, help="Minutes by which a campaign may start late.")] = 30,
     json: Json = False,
@@ -22,6 +33,68 @@ def schedule(
     """Repeat a campaign: a clone with a new seed starts at each time."""
     session = of(ctx)
     body = {"campaign": names.campaign(session.client, campaign), "name": name, "when": when, "late_by_min": late}
-    found = session.client.post("schedules/", body | ({"time_zone": time_zone} if time_zone else {}))
-    words = f"{found['name']}: {found['state']}, {found['when']} {found['time_zone']}"
-    session.tell(found, lambda: tables.lines(words, *(f"next {at}" for at in found["next"])))
+    _tell(session, session.client.post("schedules/", body | ({"time_zone": time_zone} if time_zone else {})))
+
+
+def show(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
+    """Show a schedule, its next times, and what happened at its last times."""
+    session = of(ctx)
+    key = names.schedule(session.client, schedule)
+    found = session.client.get(f"schedules/{key}/")
+    slots = list(session.client.rows(f"schedules/{key}/slots/", SLOTS))
+    head, zone = ("time", "outcome", "campaign", "reason"), found["time_zone"]
+    rows = [(_local(row["at"], zone), row["outcome"], (row["campaign"] or "")[:8], row["reason"]) for row in slots]
+    past = [tables.table(head, rows)] if rows else []
+    session.tell(found | {"slots": slots}, lambda: tables.below(tables.lines(*_lines(found)), *past))
+
+
+def pause(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
+    """Pause a schedule: no campaign starts until you resume it. An active campaign continues."""
+    _act(of(ctx), schedule, "pause")
+
+
+def resume(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
+    """Resume a paused or stopped schedule. You own it from then on."""
+    _act(of(ctx), schedule, "resume")
+
+
+def delete(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
+    """Delete a schedule. This cannot be undone. Its campaigns and their results remain."""
+    session = of(ctx)
+    key = names.schedule(session.client, schedule)
+    session.client.delete(f"schedules/{key}/")
+    _tell(session, session.client.get(f"schedules/{key}/"))
+
+
+def _act(session: Session, schedule: str, verb: str) -> None:
+    _tell(session, session.client.post(f"schedules/{names.schedule(session.client, schedule)}/{verb}/"))
+
+
+def _tell(session: Session, found: dict[str, Any]) -> None:
+    session.tell(found, lambda: tables.lines(*_lines(found)))
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    """The state, what is repeated, and the next times."""
+    windows = ", ".join(_window(each) for each in found["windows"])
+    return [
+        f"{found['name']}: {found['state']}, {found['when']} {found['time_zone']}",
+        found["state_reason"],
+        f"repeats campaign {found['campaign'][:8]} on {found['host_name']}; owner {found['owner']}",
+        f"starts only in the window {windows}" if windows else "",
+        *(f"next {_local(at, found['time_zone'])}" for at in found["next"]),
+    ]
+
+
+def _window(window: dict[str, Any]) -> str:
+    days = " ".join(DAYS[day] for day in window["days"])
+    return f"{days} {window['from']}-{window['to']}"
+
+
+def _local(at: str, zone: str) -> str:
+    """A time of the API in the schedule's zone, or in UTC on a machine that has no data of that zone."""
+    try:
+        there = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromisoformat(at).astimezone(there):%Y-%m-%d %H:%M %Z}"

@@ -235,3 +235,34 @@ def test_waiting_for_nothing(proving: Program, finished: Campaign) -> None:
 
     assert proving.run("watch", "last").returncode == 0
     assert time.monotonic() - began < 5
+
+
+def test_an_archived_campaign_is_listed_only_among_the_archived_ones(proving: Program, finished: Campaign) -> None:
+    archived = proving.run("archive", "Cpus")
+    assert archived.stdout.strip().endswith("Cpus: finished, archived")
+    assert proving.json("ls") == []
+    assert [row["name"] for row in proving.json("ls", "--archived")] == ["Cpus"]
+
+    proving.run("unarchive", "Cpus")
+
+    assert [row["name"] for row in proving.json("ls")] == ["Cpus"]
+    assert proving.json("ls", "--archived") == []
+
+
+def test_an_archived_campaign_is_found_by_its_name_but_not_as_the_last_one(
+    proving: Program, finished: Campaign, host: Host
+) -> None:
+    newest = make_campaign(Campaign.State.FINISHED, host=host, name="Mistake")
+    proving.run("archive", "Mistake")
+
+    assert proving.json("show", "last")["campaign"]["id"] == str(finished.pk)
+    assert proving.json("show", "Mistake")["campaign"]["id"] == str(newest.pk)
+
+
+def test_only_a_campaign_that_has_ended_is_archived(proving: Program, host: Host) -> None:
+    make_campaign(host=host, name="Draft")
+
+    refused = proving.run("archive", "Draft")
+
+    assert refused.returncode == 2
+    assert "only a campaign that has ended can be archived" in refused.stderr
