@@ -24,7 +24,7 @@ from apps.campaigns.api.views import (
 )
 from apps.decisions.api import DecisionViewSet
 from apps.decisions.team_api import FeedViewSet, PaletteViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
-from apps.hosts.api import HostViewSet, IdentityViewSet, TroubleViewSet
+from apps.hosts.api.views import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api.baselines import BaselinesViewSet
 from apps.results.api.compare import CompareViewSet
 from apps.results.api.exports import CampaignExportViewSet, RunExportViewSet

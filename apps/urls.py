@@ -12,7 +12,7 @@ from apps.campaigns.pages import dataset_views as datasets
 from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import views as campaigns
 from apps.decisions import views as decisions
-from apps.hosts import views as hosts
+from apps.hosts.pages import views as hosts
 from apps.results.pages import compare_views as compare
 from apps.results.pages import explorer_views as explorer
 from apps.results.pages import import_views as imports

@@ -14,8 +14,8 @@ from apps.campaigns.design.steps import patch, single
 from apps.campaigns.execution import dispatch, queue
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.results import queries
 from apps.results.store import ingest
 
@@ -63,7 +63,7 @@ def start(
 
 def small_storage(host: Host, seconds: int = 2) -> list[dict[str, Any]]:
     """The steps of the recipe `storage` on this host, each of seconds."""
-    wanted = recipes.steps(recipes.get("storage"), paths.known(host))
+    wanted = recipes.steps(recipes.get("storage"), allowed_paths.known(host))
     text = wanted[2]["options"]["job_file"]
     for key, value in {"numjobs": 2, "ramp_time": 1, "size": "8m", "runtime": seconds}.items():
         text = "\n".join(f"{key}={value}" if line.startswith(f"{key}=") else line for line in text.splitlines())

@@ -22,8 +22,9 @@ from apps.campaigns.library import copies, datasets, preparing, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision, Event
-from apps.hosts import contact, keys
+from apps.hosts import contact
 from apps.hosts import services as hosts
+from apps.hosts.access import keys
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.results import services as results
 from apps.results.models import Import, Measurement, Within

@@ -11,8 +11,8 @@ from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.results.models import Measurement
 from readers import measure
 
@@ -25,7 +25,7 @@ SECTIONS |= {"rw-rand-sync-pgsql-ext4": "rand-sync", "rw-seq-sync-pgsql-ext4": "
 def finished(by: User, on: Host) -> Campaign:
     """A finished campaign of the recipe `storage` on two file systems: as pg_test_fsync and fio once printed it, the
     disk below the clusters slower."""
-    paths.allow(on, FAST, "directory", by=by)
+    allowed_paths.allow(on, FAST, "directory", by=by)
     made = services.create_from_recipe(by=by, host=on, recipe="storage", repetitions=3, seed=1)
     services.start_campaign(made, by=by)
     now = timezone.now() - timedelta(hours=3)

@@ -1,7 +1,7 @@
 """What a host is: read as JSON before anything is planned on it, and again before each run.
 
 A fact that the kernel does not tell is left out, or "" or [] where a text or a list always stands. kB are 1024 bytes.
-[v] marks what changes by itself and so makes no new version of the facts: see apps/hosts/changes.py.
+[v] marks what changes by itself and so makes no new version of the facts: see apps/hosts/facts/changes.py.
 
     level            "root" or "user"; euid: number
     cpus             online, allowed: cpulists; sockets, cores, threads: counts; model; smt, isolated, nohz_full: texts

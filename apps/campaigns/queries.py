@@ -13,7 +13,7 @@ from django.db.models.functions import Extract, Lag, Now
 
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run, RunQuerySet
-from apps.hosts import changes
+from apps.hosts.facts import changes
 from apps.hosts.models import Facts, Host
 
 ENDED = Q(state=Run.State.ENDED)

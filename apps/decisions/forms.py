@@ -12,8 +12,8 @@ from apps.accounts.models import Team, User
 from apps.decisions.models import Decision
 from apps.decisions.services import FROM
 from apps.decisions.timeline import Asked
-from apps.hosts.forms import words
 from apps.hosts.models import Host
+from apps.hosts.pages.forms import words
 
 
 class DecisionForm(OfTeam):

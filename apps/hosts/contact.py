@@ -19,7 +19,8 @@ from apps.accounts.models import AuditEntry
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
-from apps.hosts import changes, health, machines, ssh
+from apps.hosts.access import ssh
+from apps.hosts.facts import changes, health, machines
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
 from common.errors import HostError, ProvingError
 

@@ -289,8 +289,8 @@ class HostKey(models.Model):
 
 
 class Facts(models.Model):
-    """What the agent found on a host: a version, which is what lasts of `data`; see changes.py. The rest of `data`,
-    such as free memory, is as it was when the version was last seen."""
+    """What the agent found on a host: a version, which is what lasts of `data`; see facts/changes.py. The rest of
+    `data`, such as free memory, is as it was when the version was last seen."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="facts_history")
     number = models.PositiveIntegerField()

@@ -13,8 +13,11 @@ from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
-from apps.hosts import contact, keys, machines, ssh, windows
+from apps.hosts import contact
+from apps.hosts.access import keys, ssh
+from apps.hosts.facts import machines
 from apps.hosts.models import Host, HostKey, Identity, Trouble
+from apps.hosts.usage import windows
 from common.errors import HostError, PlanError
 
 # All that decides which machine and account a contact reaches, and what is executed there first. One who may change

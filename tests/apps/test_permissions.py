@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve, reverse
 from apps.accounts.models import Channel, Role, User
 from apps.campaigns.models import PartArtefact
 from apps.hosts.models import Trouble
-from apps.hosts.views import ACTIONS
+from apps.hosts.pages.views import ACTIONS
 from tests import filled, permissions
 from tests.apps.accounts.test_api_roles import ALL
 from tests.factories import issue_token

@@ -9,8 +9,8 @@ from django.apps import apps
 from rest_framework import serializers
 
 from apps.accounts.models import Role, Session, Team, User
+from apps.hosts.api.serializers import HostSerializer
 from apps.hosts.models import Host
-from apps.hosts.serializers import HostSerializer
 from apps.results.models import Kept
 from tests.apps.test_team_roles import LOOKING, World, send, somebody, world
 from tests.factories import browser, make_host, make_identity

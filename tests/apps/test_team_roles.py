@@ -19,7 +19,7 @@ from apps.accounts.models import Membership, Owned, Role, Team, User
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Host, Trouble
-from apps.hosts.views import ACTIONS
+from apps.hosts.pages.views import ACTIONS
 from apps.tuning.services import create_profile
 from tests import filled
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint

@@ -11,7 +11,8 @@ from django.test import Client
 
 from apps import version
 from apps.accounts.models import User
-from apps.hosts import contact, ssh
+from apps.hosts import contact
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from tests.factories import browser
 

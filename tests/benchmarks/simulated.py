@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apps.accounts.models import User
-from apps.hosts import contact, services, ssh
+from apps.hosts import contact, services
+from apps.hosts.access import ssh
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from embedded.postgres import bin_dir
 from tests import remote

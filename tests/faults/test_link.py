@@ -17,7 +17,8 @@ from agents.wire import protocol
 from apps.accounts.models import User
 from apps.campaigns.execution import claims, dispatch
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import contact, ssh
+from apps.hosts import contact
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from tests import campaigns, remote, snapshot
 from tests.alone import alone

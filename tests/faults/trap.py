@@ -18,7 +18,7 @@ from celery import current_app
 from django.conf import settings
 
 from apps.campaigns.execution import claims
-from apps.hosts import ssh
+from apps.hosts.access import ssh
 from tests.faults.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
 
 _call, _zipapp = ssh.Link.call, ssh.agent_zipapp

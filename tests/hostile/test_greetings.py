@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import AuditEntry
-from apps.hosts import contact, ssh
+from apps.hosts import contact
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from tests import remote
 from tests.hostile import greetings

@@ -15,7 +15,7 @@ from agents.wire.protocol import VERBS
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.execution import claims, dispatch, event_shapes, queue
 from apps.campaigns.models import Artefact, Run, RunEvent
-from apps.hosts import answers, ssh
+from apps.hosts.access import replies, ssh
 from apps.hosts.models import Facts, Host, Lease, Trouble
 from apps.results.store import ingest
 from common.errors import HostError
@@ -36,7 +36,7 @@ def test_each_verb_and_each_kind_of_event_has_its_lies() -> None:
     """A new one needs rows in lies.py, and a shape."""
     lied = {lie.where.removeprefix("event ") for lie in lies.RUNS if lie.where.startswith("event ")}
 
-    assert set(VERBS) == lies.ANSWERS.keys() == lies.HONEST.keys() == answers.ANSWERS.keys()
+    assert set(VERBS) == lies.ANSWERS.keys() == lies.HONEST.keys() == replies.ANSWERS.keys()
     assert lied == event_shapes.EVENTS.keys()
     assert all(lies.ANSWERS.values())
 

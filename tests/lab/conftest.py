@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.hosts import contact, links, services, ssh
+from apps.hosts import contact, services
+from apps.hosts.access import links, ssh
 from apps.hosts.models import Host
 from tests import campaigns
 from tests.lab.machines.lab import NEEDS, locked

@@ -9,8 +9,9 @@ import pytest
 
 from apps.accounts.models import User
 from apps.campaigns.models import Run
-from apps.hosts import consents, contact
+from apps.hosts import contact
 from apps.hosts.models import Host
+from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
 from tests import campaigns
 from tests.lab import guest_cluster
@@ -30,7 +31,7 @@ def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
     guest_cluster.prepare(vm)
     vm.shell(f"sudo systemctl restart {UNIT}", limit_s=300)
     contact.check_host(host)
-    consents.allow(host, DATA, "measure", by=admin)
+    cluster_consents.allow(host, DATA, "measure", by=admin)
     yield host
     vm.shell(f"sudo systemctl stop {UNIT}", limit_s=300)
 
@@ -60,7 +61,7 @@ def run_on(host: Host, by: User, **settings: Any) -> Run:
 @pytest.mark.proves("numa", where="lab")
 @pytest.mark.proves("postgresql", where="lab")
 def test_it_is_restarted_where_and_as_asked_and_comes_back_as_it_was(theirs: Host, admin: User, vm: Machine) -> None:
-    consents.allow(theirs, DATA, "restart", by=admin)
+    cluster_consents.allow(theirs, DATA, "restart", by=admin)
     before, settings = given(vm), look(vm)
 
     asked = {"cpu_affinity.server": "node:1", "numa.policy": "interleave", "postgresql.shared_buffers": "64MB"}
@@ -79,7 +80,7 @@ def test_it_is_restarted_where_and_as_asked_and_comes_back_as_it_was(theirs: Hos
 def test_it_is_not_restarted_without_consent_nor_under_clients(theirs: Host, admin: User, vm: Machine) -> None:
     with pytest.raises(PlanError, match="but no admin has allowed it"):
         run_on(theirs, admin, **{"postgresql.shared_buffers": "64MB"})
-    consents.allow(theirs, DATA, "restart", by=admin)
+    cluster_consents.allow(theirs, DATA, "restart", by=admin)
     shop = vm.follow("PGAPPNAME=shop sudo -E -u postgres psql -Xc 'select pg_sleep(600)'")
     try:
         connected = f"{PSQL} \"select 'there' from pg_stat_activity where application_name = 'shop'\""

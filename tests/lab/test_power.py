@@ -23,8 +23,10 @@ from agents.records.spool import parse_line
 from agents.wire import protocol
 from apps.accounts.models import User
 from apps.campaigns.design.targets import target
-from apps.hosts import consents, contact, ssh
+from apps.hosts import contact
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
+from apps.hosts.usage import cluster_consents
 from tests import campaigns
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger
@@ -75,8 +77,8 @@ def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
     cluster = host.facts["clusters"][0]
     guest_cluster.prepare(vm)
     contact.check_host(host)
-    consents.allow(host, cluster["data_dir"], "measure", by=admin)
-    consents.allow(host, cluster["data_dir"], "restart", by=admin)
+    cluster_consents.allow(host, cluster["data_dir"], "measure", by=admin)
+    cluster_consents.allow(host, cluster["data_dir"], "restart", by=admin)
     return target(host, host.facts, {"data_dir": cluster["data_dir"]})
 
 

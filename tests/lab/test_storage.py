@@ -12,8 +12,9 @@ from apps.campaigns import services
 from apps.campaigns.design import steps
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import contact, paths
+from apps.hosts import contact
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.results.answers.summary import summary_table
 from tests import campaigns
 from tests.lab.conftest import differences, look
@@ -43,7 +44,7 @@ def test_two_file_systems_are_compared(host: Host, admin: User, vm: Machine, dev
     vm.shell(f"sudo mkfs.ext4 -q {device} && sudo mkdir -p {MOUNT} && sudo mount -o noatime {device} {MOUNT}")
     contact.check_host(host)
     before = look(vm)
-    paths.allow(host, MOUNT, "directory", by=admin)
+    allowed_paths.allow(host, MOUNT, "directory", by=admin)
     workload = workloads.save_workload("storage-small", campaigns.small_storage(host, 6), by=admin)
     campaign = services.create_from_recipe(
         by=admin, host=host, recipe="storage", workload=workload, repetitions=1, seed=1
@@ -73,7 +74,7 @@ def write_raw(host: Host, admin: User, device: str) -> Run:
 
 
 def test_a_raw_device_is_written_while_it_holds_nothing(host: Host, admin: User, vm: Machine, device: str) -> None:
-    paths.allow(host, device, "device", by=admin)
+    allowed_paths.allow(host, device, "device", by=admin)
 
     empty = write_raw(host, admin, device)
     vm.shell(f"sudo mkfs.ext4 -q {device}")

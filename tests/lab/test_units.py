@@ -11,7 +11,8 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
-from apps.hosts import services, ssh
+from apps.hosts import services
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import campaigns

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from apps.campaigns.execution import schedule
 from apps.campaigns.models import Campaign
-from apps.hosts.api_schedule import ReservationSerializer
+from apps.hosts.api.schedule import ReservationSerializer
 from apps.hosts.models import Host
 
 

@@ -20,7 +20,7 @@ from apps.accounts.web.rest import paged
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import queries, services
-from apps.hosts.api_schedule import WindowSerializer
+from apps.hosts.api.schedule import WindowSerializer
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):

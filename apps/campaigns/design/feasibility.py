@@ -13,7 +13,7 @@ from agents.host import cpulist
 from agents.settings import huge_pages as setting
 from agents.workloads import WORKLOADS
 from apps.campaigns.design.words import counted
-from apps.hosts import topology
+from apps.hosts.facts import topology
 from apps.hosts.models import Host
 from apps.tuning import gucs
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.models import Campaign
-from apps.hosts import changes, windows
+from apps.hosts.facts import changes
 from apps.hosts.models import Host
+from apps.hosts.usage import windows
 from common.errors import PlanError
 
 Plans = Mapping[Host, Sequence[Planned]]

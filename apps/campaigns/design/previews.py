@@ -19,8 +19,8 @@ from apps.campaigns.design import data, placement, plan, roles, steps, targets
 from apps.campaigns.design.placement import Preview
 from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from common.errors import PlanError
 
 
@@ -60,7 +60,7 @@ def _preview_on(campaign: Campaign) -> Preview:
         "collect": collect(campaign, with_postgres),
     }
     if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
-        base["allowed_paths"] = paths.of(loader)
+        base["allowed_paths"] = allowed_paths.of(loader)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(
         base,
@@ -133,7 +133,7 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 def facts_of(host: Host) -> dict[str, Any]:
     """Its newest facts, with the paths that it has. PlanError when it was never checked."""
-    facts = paths.known(host)
+    facts = allowed_paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check the host: planning needs its facts")
     return facts

@@ -13,8 +13,8 @@ from agents.workloads import WORKLOADS
 from apps.accounts.web import addresses
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, RunPart
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from common.errors import HostError, PlanError
 
 NAMES = ("client", "standbys", "addresses", "port")
@@ -112,7 +112,7 @@ def _named(field: str, key: Any, own: Mapping[str, str]) -> Member:
 
 
 def _member(field: str, host: Host, own: Mapping[str, str]) -> Member:
-    facts = paths.known(host)
+    facts = allowed_paths.known(host)
     if not facts:
         raise PlanError(field, f"{host} was never checked", hint="check the host: planning needs its facts")
     wanted = own.get(str(host.pk)) or host.address

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.run import planning
-from apps.hosts import consents
 from apps.hosts.models import Host
+from apps.hosts.usage import cluster_consents
 from apps.tuning import gucs
 from common.errors import PlanError
 
@@ -96,7 +96,7 @@ def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
         **{name: cluster[name] for name in names},
         "os_user": cluster["owner"],
         "include": cluster.get("include", ""),
-        "consent": consents.of(host, data_dir),
+        "consent": cluster_consents.of(host, data_dir),
     }
 
 
@@ -106,7 +106,7 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
     if not target or target["kind"] != "existing":
         return
     if not target["consent"]["measure"]:
-        raise consents.not_measured(host, target["data_dir"])
+        raise cluster_consents.not_measured(host, target["data_dir"])
     plans = planning.plan_settings(dict(facts), spec["settings"])
     parameters = [name for plan in plans.values() for name in plan.conf]
     if parameters and not target["include"]:

@@ -10,8 +10,9 @@ from django.utils import timezone
 from apps.accounts import waking
 from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Run, RunPart
-from apps.hosts import contact, leases
+from apps.hosts import contact
 from apps.hosts.models import Trouble
+from apps.hosts.usage import leases
 
 READ_AFTER_S = 1.0  # the next run of the host begins first: its machine waits, and whoever reads results does not
 

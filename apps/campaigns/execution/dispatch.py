@@ -23,7 +23,9 @@ from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, giving_up, halts, nudges, parts, queue, received
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from apps.hosts import answers, consents, contact, leases, links, paths, ssh
+from apps.hosts import contact
+from apps.hosts.access import links, replies, ssh
+from apps.hosts.usage import allowed_paths, cluster_consents, leases
 from common.errors import HostError, PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ def tick(run: Run) -> None:
             log.warning("run %s: another worker took over", run.pk)
         except received.UnusableError as error:
             giving_up.abandon(run, error)
-        except answers.RefusedError as error:
+        except replies.RefusedError as error:
             _refuse(run, error)
         except ProvingError as error:
             _put_off(run, error)
@@ -58,7 +60,7 @@ def tick(run: Run) -> None:
             giving_up.abandon(run, received.unusable(f"agent on {run.host}", error))
 
 
-def _refuse(run: Run, error: answers.RefusedError) -> None:
+def _refuse(run: Run, error: replies.RefusedError) -> None:
     """A host whose answers break the rules would break them again: a run that its agent may know of ends. A run that
     has not begun waits, as for a host that does not answer; so does one that its agent may only be greeted for."""
     if run.state == Run.State.QUEUED or error.verb == "hello":
@@ -134,8 +136,8 @@ def _submit(run: Run, link: ssh.Link) -> bool:
     try:
         if run.state == Run.State.QUEUED:
             code.check_run(run)
-            consents.check(run.host, run.spec["target"])
-            paths.check(run.host, needed(steps.paths(run.spec["steps"]), run.spec.get("allowed_paths", [])))
+            cluster_consents.check(run.host, run.spec["target"])
+            allowed_paths.check(run.host, needed(steps.paths(run.spec["steps"]), run.spec.get("allowed_paths", [])))
         if run.state == Run.State.QUEUED and not claims.begin(run):
             leases.release(machine_id, run.pk)
             return False

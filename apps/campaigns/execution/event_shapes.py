@@ -6,7 +6,7 @@ Pages, results and decisions read events without asking again. A new kind of eve
 from __future__ import annotations
 
 from agents.wire.protocol import OUTCOMES, STATES
-from apps.hosts.shapes import (
+from apps.hosts.access.shapes import (
     FAILURE,
     STEP,
     UUID,

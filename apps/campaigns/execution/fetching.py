@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.campaigns.execution import received
 from apps.campaigns.execution.received import ARTEFACT_BYTES
 from apps.campaigns.models import Run, RunPart
-from apps.hosts import ssh
+from apps.hosts.access import ssh
 from common.errors import AgentError, ProvingError
 
 log = logging.getLogger(__name__)

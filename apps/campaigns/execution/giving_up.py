@@ -8,7 +8,8 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns.execution import closing
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.hosts import contact, leases
+from apps.hosts import contact
+from apps.hosts.usage import leases
 from common.errors import AgentError, PlanError, ProvingError
 
 HINT = "check what the run changed on the host, then release the host"

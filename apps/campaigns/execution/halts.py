@@ -14,8 +14,8 @@ from apps.accounts.services import audit
 from apps.campaigns import queries
 from apps.campaigns.execution import ending, queue
 from apps.campaigns.models import Campaign, Run, RunQuerySet
-from apps.hosts import leases
 from apps.hosts.models import Host
+from apps.hosts.usage import leases
 
 GOING_ON = (Campaign.State.RUNNING, Campaign.State.PAUSED)
 

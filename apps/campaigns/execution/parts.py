@@ -24,8 +24,10 @@ from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, queue, received
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
-from apps.hosts import answers, contact, leases, links, paths, ssh
+from apps.hosts import contact
+from apps.hosts.access import links, replies, ssh
 from apps.hosts.models import Facts, Host
+from apps.hosts.usage import allowed_paths, leases
 from common.errors import PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -192,7 +194,7 @@ class Cast:
                     turn(job, why)
                 except PlanError as error:
                     self._refuse(job, error)
-                except (received.UnusableError, answers.RefusedError):
+                except (received.UnusableError, replies.RefusedError):
                     raise
                 except ProvingError as error:
                     self._fail(job, error)
@@ -254,7 +256,7 @@ class Cast:
 
     def _fail(self, job: Job, error: ProvingError) -> None:
         """The other jobs go on in this round; the next tick tries this one again."""
-        if isinstance(error, UnreachableError | answers.RefusedError):
+        if isinstance(error, UnreachableError | replies.RefusedError):
             self._links.pop(job.host.pk, None)
             contact.mark_unreachable(job.host, error)
             job.host.refresh_from_db()
@@ -284,7 +286,9 @@ class Cast:
         if not job.begun:
             code.check_run(self.run)
         if job is self.own:
-            paths.check(job.host, needed(steps.paths(self.run.spec["steps"]), self.run.spec.get("allowed_paths", [])))
+            allowed_paths.check(
+                job.host, needed(steps.paths(self.run.spec["steps"]), self.run.spec.get("allowed_paths", []))
+            )
         if not job.begun:
             facts = contact.read_facts(job.host, link)
             self._save(job, **({"facts": facts} if isinstance(facts, Facts) else {}), epoch=0)

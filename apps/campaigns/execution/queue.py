@@ -17,8 +17,8 @@ from apps.accounts import waking
 from apps.campaigns import queries
 from apps.campaigns.execution import ending
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
-from apps.hosts import reservations, windows
 from apps.hosts.models import Host
+from apps.hosts.usage import reservations, windows
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.wire.protocol import OUTCOMES, canonical, checksum
 from apps.campaigns.execution.event_shapes import EVENTS
-from apps.hosts.shapes import (
+from apps.hosts.access.shapes import (
     FAILURE,
     MAX_INTEGER,
     WALL,

@@ -11,8 +11,8 @@ from django.db.models import Count, Min, Q
 from apps.campaigns import queries
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import reservations, windows
 from apps.hosts.models import Host, Reservation
+from apps.hosts.usage import reservations, windows
 
 LATE = timedelta(seconds=30)
 

@@ -20,8 +20,8 @@ from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.pages import factor_rows
 from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.tuning import parameters
 from apps.tuning.models import Revision
 from apps.tuning.parameters import Parameter
@@ -82,7 +82,9 @@ class Draft:
             self.notice = "The levels depend on the host: choose a host to see them."
             return []
         try:
-            return factor_rows.rows_of(recipes.factors(self.recipe, paths.known(self.host) if self.host else {}))
+            return factor_rows.rows_of(
+                recipes.factors(self.recipe, allowed_paths.known(self.host) if self.host else {})
+            )
         except PlanError as error:
             self.notice = sentence("", error)
             return []
@@ -228,8 +230,10 @@ class Draft:
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
         if self.recipe and "workload" not in fields:
-            fields["workload"] = Workload(name=self.name, steps=recipes.steps(self.recipe, paths.known(fields["host"])))
-        own = recipes.dataset(self.recipe, paths.known(fields["host"])) if self.recipe else None
+            fields["workload"] = Workload(
+                name=self.name, steps=recipes.steps(self.recipe, allowed_paths.known(fields["host"]))
+            )
+        own = recipes.dataset(self.recipe, allowed_paths.known(fields["host"])) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))
         further = fields.pop("further_hosts", ())

@@ -19,7 +19,7 @@ from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, te
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import queries, services
-from apps.hosts.forms import WindowsForm
+from apps.hosts.pages.forms import WindowsForm
 from common.errors import PlanError
 
 SHOWN = 50

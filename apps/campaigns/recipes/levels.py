@@ -12,7 +12,7 @@ from typing import Any
 
 from apps.campaigns.design import data
 from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, parse_cpus, rows_that_fit, spelled
-from apps.hosts.topology import file_system, memory_kb
+from apps.hosts.facts.topology import file_system, memory_kb
 from common.errors import PlanError
 
 Facts = dict[str, Any]

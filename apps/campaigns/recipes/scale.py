@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from apps.campaigns.design import data
-from apps.hosts import topology
-from apps.hosts.topology import file_system, memory_kb
+from apps.hosts.facts import topology
+from apps.hosts.facts.topology import file_system, memory_kb
 
 Facts = Mapping[str, Any]
 

@@ -23,8 +23,8 @@ from apps.campaigns import lifecycle, services
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import times
-from apps.hosts import windows
 from apps.hosts.models import Host
+from apps.hosts.usage import windows
 from common.errors import PlanError, ProvingError, RoleError
 
 CLAIM = timedelta(minutes=2)  # longer than a task may take

@@ -14,7 +14,7 @@ from apps.campaigns import services
 from apps.campaigns.design import previews
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import times
-from apps.hosts import windows
+from apps.hosts.usage import windows
 from common.errors import PlanError
 
 LEAST_LATE_MIN, MOST_LATE_MIN = 1, 1440

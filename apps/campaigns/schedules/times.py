@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from apps.hosts import windows
+from apps.hosts.usage import windows
 from common.errors import PlanError
 
 HINT = "such as daily 02:30, weekly Mon, Thu 02:30, monthly 1 02:30, monthly last 02:30, or cron 30 2 * * 1-5"

@@ -9,7 +9,7 @@ from django import template
 from django.utils import timezone
 
 from apps.hosts.models import Host
-from apps.hosts.windows import shown
+from apps.hosts.usage.windows import shown
 
 register = template.Library()
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import changes
+from apps.hosts.facts import changes
 from apps.hosts.models import Facts, Host
 
 MOST_CHANGES = 60

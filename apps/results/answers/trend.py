@@ -16,7 +16,7 @@ from django.db.models import Count, Q
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run, Schedule, Slot
-from apps.hosts import changes
+from apps.hosts.facts import changes
 from apps.hosts.models import Facts
 from apps.results.models import Measurement
 from common.errors import PlanError

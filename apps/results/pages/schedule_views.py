@@ -16,7 +16,7 @@ from apps.accounts.models import Role
 from apps.accounts.web.pages import keyset_page, needs, page
 from apps.campaigns.models import Schedule
 from apps.campaigns.schedules import queries, times
-from apps.hosts import windows
+from apps.hosts.usage import windows
 from apps.results import charts
 from apps.results.answers.trend import Trend, trend
 from apps.results.exchange import exports

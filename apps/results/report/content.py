@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.campaigns.design import words
 from apps.campaigns.history import Entry, history
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import topology
+from apps.hosts.facts import topology
 from apps.hosts.models import Facts
 from apps.results import queries
 from apps.results.answers.judgements import judgements

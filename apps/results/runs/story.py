@@ -15,7 +15,7 @@ from agents.workloads import WORKLOADS
 from apps.campaigns.design import checks, previews, steps, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.campaigns.queries import runs_listed
-from apps.hosts import topology
+from apps.hosts.facts import topology
 from apps.results import queries
 from apps.results.models import Measurement
 from apps.results.runs import proof

@@ -17,9 +17,9 @@ from apps.campaigns import services as campaigns
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Workload
-from apps.hosts import reservations
 from apps.hosts.models import Host
 from apps.hosts.services import add_host, archive_host, change_host
+from apps.hosts.usage import reservations
 from apps.tuning.services import create_profile, revise
 from common.errors import PlanError, RoleError
 from tests.factories import (

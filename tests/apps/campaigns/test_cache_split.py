@@ -12,8 +12,8 @@ from apps.campaigns import recipes, services
 from apps.campaigns.design.steps import patch
 from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.results.exchange import exports
 from readers.others.huge_page_csv import parse_huge_page_csv
 from tests import campaigns
@@ -27,7 +27,7 @@ LOOKUPS = 200
 
 
 def small(host: Host, by: User, sizes: tuple[str, ...]) -> Campaign:
-    facts = paths.known(host)
+    facts = allowed_paths.known(host)
     recipe = recipes.get("cache-split")
     steps = patch(recipes.steps(recipe, facts), {"steps.warm.time_s": 1, "steps.settle.seconds": 1})
     levels = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in sizes]

@@ -15,8 +15,8 @@ from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.execution import claims, dispatch, fetching, queue
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import leases
 from apps.hosts.models import Host, Lease
+from apps.hosts.usage import leases
 from apps.results import queries
 from common.errors import PlanError
 from tests import campaigns

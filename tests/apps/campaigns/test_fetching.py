@@ -14,7 +14,7 @@ from agents.host.system import System
 from agents.records.spool import Spool
 from apps.campaigns.execution import fetching, received
 from apps.campaigns.models import Run
-from apps.hosts import ssh
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 
 pytestmark = pytest.mark.django_db(transaction=True)

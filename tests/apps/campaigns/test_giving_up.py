@@ -10,8 +10,8 @@ from django.utils import timezone
 from apps.accounts.models import Role
 from apps.campaigns.execution import claims, dispatch, giving_up
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import leases
 from apps.hosts.models import Host, Lease
+from apps.hosts.usage import leases
 from common.errors import PlanError
 from tests import populate
 from tests.factories import make_user

@@ -13,8 +13,8 @@ from apps.campaigns import lifecycle, services
 from apps.campaigns.execution import claims, halts, queue
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import leases
 from apps.hosts.models import Host, Lease
+from apps.hosts.usage import leases
 from apps.results import queries
 from common.errors import PlanError, RoleError
 from tests import campaigns

@@ -15,8 +15,8 @@ from apps.campaigns.execution import queue
 from apps.campaigns.execution.schedule import by_host
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import breaks
-from apps.hosts import reservations
 from apps.hosts.models import Facts, Host
+from apps.hosts.usage import reservations
 from apps.results.answers.summary import summary_table
 from apps.results.queries import campaign_table, evidence
 from common.errors import PlanError

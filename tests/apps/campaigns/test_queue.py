@@ -16,8 +16,8 @@ from apps.campaigns import services, tasks
 from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.execution.schedule import schedule
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import reservations
 from apps.hosts.models import Host
+from apps.hosts.usage import reservations
 from common.errors import PlanError
 from tests import campaigns
 from tests.factories import browser, end_run, make_campaign, make_host, make_user

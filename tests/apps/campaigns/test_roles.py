@@ -23,8 +23,9 @@ from apps.campaigns.design.steps import single
 from apps.campaigns.execution import claims, parts, queue
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.hosts import leases, ssh
+from apps.hosts.access import ssh
 from apps.hosts.models import Host, Lease
+from apps.hosts.usage import leases
 from tests import campaigns, machines, remote
 from tests.agents.conftest import postgres_processes
 from tests.remote import Server

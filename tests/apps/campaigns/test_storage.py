@@ -15,8 +15,9 @@ from apps.campaigns import recipes, services
 from apps.campaigns.design import steps
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import contact, paths
+from apps.hosts import contact
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from apps.results.answers.summary import summary_table
 from apps.results.store import series
 from common.errors import PlanError
@@ -67,18 +68,18 @@ def test_a_directory_that_is_not_allowed_is_refused_when_it_is_planned(admin: Us
 
     with pytest.raises(PlanError, match="'/data01' is not possible") as refused:
         services.create_from_recipe(**asked)
-    paths.allow(host, "/data01", "directory", by=admin)
+    allowed_paths.allow(host, "/data01", "directory", by=admin)
 
     assert "an admin can allow" in (refused.value.hint or "")
     assert services.create_from_recipe(**asked).state == Campaign.State.DRAFT
 
 
 def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: User, tmp_path: Path) -> None:
-    paths.allow(host, str(tmp_path), "directory", by=admin)
+    allowed_paths.allow(host, str(tmp_path), "directory", by=admin)
     factor = {"name": "directory", "levels": [{"label": "here", "set": {"workload.directory": str(tmp_path)}}]}
     load = steps.single("fio", {"size": "64k", "rw": "write"})
     campaign = campaigns.start(host, admin, factor, steps=load, metric="iops")
-    paths.withdraw(host, str(tmp_path), by=admin)
+    allowed_paths.withdraw(host, str(tmp_path), by=admin)
 
     campaigns.drive(lambda: Run.objects.get(campaign=campaign).state == Run.State.ENDED)
 
@@ -101,7 +102,7 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: User, mounted: Path) -> None:
-    paths.allow(host, str(mounted), "directory", by=admin)
+    allowed_paths.allow(host, str(mounted), "directory", by=admin)
     contact.check_host(host)
     workload = workloads.save_workload("storage-small", campaigns.small_storage(host), by=admin)
     campaign = services.create_from_recipe(

@@ -12,8 +12,8 @@ from apps.accounts.models import Role, User
 from apps.campaigns.design import previews, targets
 from apps.campaigns.execution import dispatch
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import consents
 from apps.hosts.models import Host
+from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
 from tests import machine
 from tests.factories import browser, make_campaign, make_host, make_user
@@ -31,7 +31,7 @@ def host(db: None) -> Host:
 def measurable(**changes: Any) -> Host:
     """A host whose cluster an admin has allowed to measure."""
     host = make_host(facts=machine.facts(**changes))
-    consents.allow(host, CLUSTER["data_dir"], "measure", by=make_user(Role.ADMIN))
+    cluster_consents.allow(host, CLUSTER["data_dir"], "measure", by=make_user(Role.ADMIN))
     return host
 
 
@@ -53,7 +53,7 @@ def test_any_installed_version_makes_one(host: Host) -> None:
 
 
 def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: User) -> None:
-    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
 
     assert targets.target(host, host.facts, MAIN) == {
         "kind": "existing",
@@ -84,7 +84,7 @@ def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any,
 
 
 def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, admin: User) -> None:
-    consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
+    cluster_consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
 
     with pytest.raises(
         PlanError, match=f"no admin has allowed campaigns to measure {CLUSTER['data_dir']} of {host}"
@@ -95,11 +95,11 @@ def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, adm
 
 
 def test_a_queued_run_fails_once_the_consent_to_measure_is_withdrawn(host: Host, admin: User) -> None:
-    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
     campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
     run = campaign.runs.order_by("position")[0]
     assert run.claim_tick(5)
-    consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
+    cluster_consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
 
     assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
 
@@ -125,7 +125,7 @@ def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> 
         PlanError, match=f"a restart of {CLUSTER['data_dir']} is needed because {reason}, but no admin has allowed it"
     ):
         planned(host, **settings)
-    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
 
     assert planned(host, **settings)
 
@@ -154,11 +154,11 @@ def test_initdb_is_not_for_what_was_made_long_ago(host: Host) -> None:
 
 
 def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(host: Host, admin: User) -> None:
-    consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
+    cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
     campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
     run = campaign.runs.order_by("position")[0]
     assert run.claim_tick(5)
-    consents.withdraw(host, CLUSTER["data_dir"], "restart", by=admin)
+    cluster_consents.withdraw(host, CLUSTER["data_dir"], "restart", by=admin)
 
     assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
 

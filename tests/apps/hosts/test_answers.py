@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.host import cpulist
-from apps.hosts import answers, contact
+from apps.hosts import contact
+from apps.hosts.access import replies
 from common.errors import HostError
 from tests import machine
 from tests.factories import make_host
@@ -39,20 +40,20 @@ RECOVERED = {"run": "11111111-2222-3333-4444-555555555555", "state": "SEALED", "
 
 
 def test_an_honest_hello_is_as_it_was_said() -> None:
-    assert answers.answer("db1", "hello", HELLO) == HELLO
+    assert replies.answer("db1", "hello", HELLO) == HELLO
 
 
 @pytest.mark.parametrize("said", [None, [], "hello", {}, 7])
 def test_a_hello_of_another_kind_is_refused(said: Any) -> None:
     with pytest.raises(HostError, match="invalid answer"):
-        answers.answer("db1", "hello", said)
+        replies.answer("db1", "hello", said)
 
 
 @pytest.mark.parametrize("name", [name for name in HELLO if name not in ("busy", "recovered")])
 @pytest.mark.parametrize("value", [None, "\0" * 3, "x" * 5000, -1, [1] * 20_000, {"a": 1}, float("nan"), True, "<b>"])
 def test_a_field_of_another_kind_is_refused_or_harmless(name: str, value: Any) -> None:
     try:
-        said = answers.answer("db1", "hello", HELLO | {name: value})
+        said = replies.answer("db1", "hello", HELLO | {name: value})
     except HostError:
         return
     assert isinstance(said[name], type(HELLO[name])) or name in ("wall", "mono")
@@ -62,15 +63,15 @@ def test_a_field_of_another_kind_is_refused_or_harmless(name: str, value: Any) -
 def test_what_was_restored_is_cut_to_what_the_audit_log_takes() -> None:
     endless = [RECOVERED | {"did": ["x" * 10_000] * 100, "more": "y" * 10_000}] * 1000
 
-    kept = answers.answer("db1", "hello", HELLO | {"recovered": endless})["recovered"]
+    kept = replies.answer("db1", "hello", HELLO | {"recovered": endless})["recovered"]
 
-    assert len(kept) == answers.MAX_RECOVERED
+    assert len(kept) == replies.MAX_RECOVERED
     assert len(str(kept)) < 300_000
     assert "more" not in kept[0]
 
 
 def test_honest_facts_are_as_they_were_said() -> None:
-    assert answers.answer("db1", "facts", machine.facts()) == machine.facts()
+    assert replies.answer("db1", "facts", machine.facts()) == machine.facts()
 
 
 def _deep() -> Any:
@@ -108,13 +109,13 @@ def test_odd_facts_are_refused_in_words_and_within_a_moment(odd: dict[str, Any])
     begin = time.monotonic()
 
     with pytest.raises(HostError, match="invalid answer"):
-        answers.answer("db1", "facts", machine.facts(**odd))
+        replies.answer("db1", "facts", machine.facts(**odd))
 
     assert time.monotonic() - begin < 2
 
 
 def test_what_a_database_refuses_is_replaced() -> None:
-    kept = answers.answer("db1", "facts", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
+    kept = replies.answer("db1", "facts", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
 
     assert (kept["hostname"], kept["python"]) == ("a\N{REPLACEMENT CHARACTER}b", "\N{REPLACEMENT CHARACTER}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.hosts import changes
+from apps.hosts.facts import changes
 from tests import machine
 
 

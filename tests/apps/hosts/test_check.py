@@ -9,7 +9,8 @@ import asyncssh
 import pytest
 
 from apps.accounts.models import User
-from apps.hosts import contact, services, ssh
+from apps.hosts import contact, services
+from apps.hosts.access import ssh
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, RoleError
 from tests import machine, remote

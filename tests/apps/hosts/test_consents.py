@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.hosts import consents
 from apps.hosts.models import Host
+from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
 from tests import machine, populate
 from tests.factories import browser, make_host, make_user
@@ -25,17 +25,17 @@ def host(db: None) -> Host:
 
 
 def test_nothing_is_allowed_at_first(host: Host) -> None:
-    assert consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": False}
+    assert cluster_consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": False}
 
 
 def test_each_consent_is_an_act_of_its_own(host: Host, admin: User) -> None:
-    consents.allow(host, MAIN, "restart", by=admin)
-    consents.allow(host, MAIN, "restart", by=admin)
+    cluster_consents.allow(host, MAIN, "restart", by=admin)
+    cluster_consents.allow(host, MAIN, "restart", by=admin)
 
-    assert consents.of(host, MAIN) == {"measure": False, "restart": True, "disturb_clients": False}
-    consents.allow(host, MAIN, "disturb_clients", by=admin)
-    consents.withdraw(host, MAIN, "restart", by=admin)
-    assert consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": True}
+    assert cluster_consents.of(host, MAIN) == {"measure": False, "restart": True, "disturb_clients": False}
+    cluster_consents.allow(host, MAIN, "disturb_clients", by=admin)
+    cluster_consents.withdraw(host, MAIN, "restart", by=admin)
+    assert cluster_consents.of(host, MAIN) == {"measure": False, "restart": False, "disturb_clients": True}
     acts = AuditEntry.objects.filter(action__startswith="cluster.").order_by("pk")
     assert [(act.action, (act.after or act.before)["data_dir"]) for act in acts] == [
         ("cluster.allow_restart", MAIN),
@@ -50,27 +50,27 @@ def test_each_consent_is_an_act_of_its_own(host: Host, admin: User) -> None:
 )
 def test_only_known_things_of_known_clusters(host: Host, admin: User, data_dir: str, may: str, field: str) -> None:
     with pytest.raises(PlanError) as refused:
-        consents.allow(host, data_dir, may, by=admin)
+        cluster_consents.allow(host, data_dir, may, by=admin)
 
     assert refused.value.subject == field
 
 
 def test_what_was_not_given_cannot_be_taken_back(host: Host, admin: User) -> None:
     with pytest.raises(PlanError, match="no admin has allowed to restart"):
-        consents.withdraw(host, MAIN, "restart", by=admin)
+        cluster_consents.withdraw(host, MAIN, "restart", by=admin)
 
 
 def test_consent_that_a_spec_carries_is_held_against_what_is_given_now(host: Host, admin: User) -> None:
     target = {"kind": "existing", "data_dir": MAIN, "consent": {"restart": True, "disturb_clients": False}}
     with pytest.raises(PlanError, match=f"no admin has allowed campaigns to measure {MAIN} of {host}"):
-        consents.check(host, target)
-    consents.allow(host, MAIN, "measure", by=admin)
+        cluster_consents.check(host, target)
+    cluster_consents.allow(host, MAIN, "measure", by=admin)
     with pytest.raises(PlanError, match="the permission to restart"):
-        consents.check(host, target)
-    consents.allow(host, MAIN, "restart", by=admin)
+        cluster_consents.check(host, target)
+    cluster_consents.allow(host, MAIN, "restart", by=admin)
 
-    consents.check(host, target)
-    consents.check(host, None)
+    cluster_consents.check(host, target)
+    cluster_consents.check(host, None)
 
 
 def test_the_api_tells_and_changes_it(host: Host, admin: User) -> None:

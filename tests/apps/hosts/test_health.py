@@ -15,8 +15,10 @@ from agents.host import health as agent_health
 from agents.host.system import System
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Run
-from apps.hosts import contact, health, leases
+from apps.hosts import contact
+from apps.hosts.facts import health
 from apps.hosts.models import Host, Trouble
+from apps.hosts.usage import leases
 from tests import campaigns
 from tests.factories import browser, make_campaign, make_host
 

@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import contact, models, signing, ssh
+from apps.hosts import contact, models
+from apps.hosts.access import signing, ssh
 from apps.hosts.models import AgentSignature, Host, SigningKey
 from common.errors import HostError, PlanError
 from tests import campaigns, launched, remote

@@ -15,7 +15,7 @@ import pytest
 
 from agents.host.system import System
 from agents.records.spool import Spool
-from apps.hosts import links, ssh
+from apps.hosts.access import links, ssh
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, UnreachableError
 

@@ -8,8 +8,10 @@ from uuid import uuid4
 import pytest
 
 from apps.accounts.models import Membership, Role, Team, User
-from apps.hosts import contact, leases, machines, services
+from apps.hosts import contact, services
+from apps.hosts.facts import machines
 from apps.hosts.models import Host, HostKey, Lease
+from apps.hosts.usage import leases
 from common.errors import HostError, PlanError, RoleError
 from tests import machines as registered
 from tests import remote

@@ -8,8 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.hosts import paths
 from apps.hosts.models import Host
+from apps.hosts.usage import allowed_paths
 from common.errors import PlanError
 from tests import populate
 from tests.factories import browser, make_user
@@ -23,16 +23,16 @@ def host(db: None) -> Host:
 
 
 def test_the_cluster_directory_is_always_allowed(host: Host) -> None:
-    assert paths.of(host) == [{"kind": "clusters", "path": host.data_dir}]
-    assert paths.directories(host) == [host.data_dir]
+    assert allowed_paths.of(host) == [{"kind": "clusters", "path": host.data_dir}]
+    assert allowed_paths.directories(host) == [host.data_dir]
 
 
 def test_each_path_is_an_act_that_is_written_down(host: Host, admin: User) -> None:
-    paths.allow(host, "/data01", "directory", by=admin)
-    paths.allow(host, "/dev/disk/by-id/nvme-1", "device", by=admin)
-    paths.withdraw(host, "/data01", by=admin)
+    allowed_paths.allow(host, "/data01", "directory", by=admin)
+    allowed_paths.allow(host, "/dev/disk/by-id/nvme-1", "device", by=admin)
+    allowed_paths.withdraw(host, "/data01", by=admin)
 
-    assert paths.of(host)[1:] == [{"kind": "device", "path": "/dev/disk/by-id/nvme-1"}]
+    assert allowed_paths.of(host)[1:] == [{"kind": "device", "path": "/dev/disk/by-id/nvme-1"}]
     acts = AuditEntry.objects.filter(action__startswith="path.").order_by("pk")
     assert [(act.action, (act.after or act.before)["path"]) for act in acts] == [
         ("path.allow", "/data01"),
@@ -62,25 +62,25 @@ def test_each_path_is_an_act_that_is_written_down(host: Host, admin: User) -> No
 )
 def test_what_would_allow_too_much_is_refused(host: Host, admin: User, path: str, kind: str, field: str) -> None:
     with pytest.raises(PlanError) as refused:
-        paths.allow(host, path, kind, by=admin)
+        allowed_paths.allow(host, path, kind, by=admin)
 
     assert refused.value.subject == field
 
 
 def test_a_path_is_allowed_as_one_thing(host: Host, admin: User) -> None:
-    paths.allow(host, **SSD, by=admin)
+    allowed_paths.allow(host, **SSD, by=admin)
 
     with pytest.raises(PlanError, match="is already allowed"):
-        paths.allow(host, "/data01", "file", by=admin)
+        allowed_paths.allow(host, "/data01", "file", by=admin)
 
 
 def test_a_run_is_held_against_what_is_allowed_when_it_begins(host: Host, admin: User) -> None:
-    paths.allow(host, **SSD, by=admin)
-    paths.check(host, [SSD, {"kind": "clusters", "path": host.data_dir}])
-    paths.withdraw(host, "/data01", by=admin)
+    allowed_paths.allow(host, **SSD, by=admin)
+    allowed_paths.check(host, [SSD, {"kind": "clusters", "path": host.data_dir}])
+    allowed_paths.withdraw(host, "/data01", by=admin)
 
     with pytest.raises(PlanError, match="/data01 is no longer allowed"):
-        paths.check(host, [SSD])
+        allowed_paths.check(host, [SSD])
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.TUNER])
@@ -119,8 +119,8 @@ def test_the_nearest_mount_is_what_a_path_lies_on() -> None:
     mounts = [("/", "ext4", "/dev/vda1"), ("/data01", "xfs", "/dev/nvme0n1"), ("/data", "nfs4", "store:/x")]
     facts = {"file_systems": [dict(zip(("mounted_on", "type", "device"), each, strict=True)) for each in mounts]}
 
-    assert paths.lies_on(facts, "/data01/clusters") == "xfs on /dev/nvme0n1"
-    assert paths.lies_on(facts, "/data01") == "xfs on /dev/nvme0n1"
-    assert paths.lies_on(facts, "/data012") == "ext4 on /dev/vda1"
-    assert paths.lies_on(facts, "/dev/nvme0n1") == ""
-    assert paths.lies_on({}, "/data01") == ""
+    assert allowed_paths.lies_on(facts, "/data01/clusters") == "xfs on /dev/nvme0n1"
+    assert allowed_paths.lies_on(facts, "/data01") == "xfs on /dev/nvme0n1"
+    assert allowed_paths.lies_on(facts, "/data012") == "ext4 on /dev/vda1"
+    assert allowed_paths.lies_on(facts, "/dev/nvme0n1") == ""
+    assert allowed_paths.lies_on({}, "/data01") == ""

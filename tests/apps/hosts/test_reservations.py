@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.hosts import reservations
 from apps.hosts.models import Host, Reservation
+from apps.hosts.usage import reservations
 from common.errors import PlanError, RoleError
 from tests.factories import browser, make_host, make_user
 

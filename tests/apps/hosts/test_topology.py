@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.hosts import topology
+from apps.hosts.facts import topology
 from tests import machine
 
 

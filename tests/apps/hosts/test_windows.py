@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.hosts.windows import Calendar, read, shown
+from apps.hosts.usage.windows import Calendar, read, shown
 from common.errors import PlanError
 
 HOUR = 3600.0

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents import build
-from apps.hosts import signing, ssh
+from apps.hosts.access import signing, ssh
 from common.errors import ProvingError
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from agents.host import cpulist
 from agents.wire.protocol import STATES
-from apps.hosts import changes, topology
-from apps.hosts.shapes import (
+from apps.hosts.access.shapes import (
     FAILURE,
     STEP,
     UUID,
@@ -30,6 +29,7 @@ from apps.hosts.shapes import (
     whole,
     word,
 )
+from apps.hosts.facts import changes, topology
 from common.errors import HostError
 
 MAX_RUNS = 10_000

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
-from apps.hosts import reservations
 from apps.hosts.models import Host, Reservation
+from apps.hosts.usage import reservations
 
 
 class WindowSerializer(serializers.Serializer[Any]):

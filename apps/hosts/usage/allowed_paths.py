@@ -10,8 +10,8 @@ from django.db import transaction
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
+from apps.hosts.facts.topology import file_system
 from apps.hosts.models import AllowedPath, Host
-from apps.hosts.topology import file_system
 from common.errors import PlanError
 
 Kind = AllowedPath.Kind

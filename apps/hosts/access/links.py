@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Condition, Timer
 
-from apps.hosts import ssh
+from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import HostError, ProvingError
 

@@ -26,9 +26,10 @@ from agents import build, launcher
 from agents.wire import protocol
 from apps.accounts.operation import vault
 from apps.accounts.web import addresses
-from apps.hosts import answers, models, signing
+from apps.hosts import models
+from apps.hosts.access import replies, signing
+from apps.hosts.access.shapes import plain
 from apps.hosts.models import Host
-from apps.hosts.shapes import plain
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
 T = TypeVar("T")
@@ -298,7 +299,7 @@ class Link:
         if answer.get("ok") is not True:
             self.sound = True
             raise _failure(self.host, answer.get("error"))
-        found = answers.answer(self.host, verb, answer.get("result"))
+        found = replies.answer(self.host, verb, answer.get("result"))
         self.sound = True
         return found
 

@@ -8,9 +8,10 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.hosts import changes, reservations
-from apps.hosts.api_schedule import HealthSerializer, ReservationSerializer, WindowSerializer
+from apps.hosts.api.schedule import HealthSerializer, ReservationSerializer, WindowSerializer
+from apps.hosts.facts import changes
 from apps.hosts.models import ACCOUNT, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts.usage import reservations
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):

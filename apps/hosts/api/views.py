@@ -17,11 +17,10 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
-from apps.hosts import changes, consents, services
-from apps.hosts.api_paths import PathActions
-from apps.hosts.api_schedule import ReservationActions
-from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
-from apps.hosts.serializers import (
+from apps.hosts import services
+from apps.hosts.api.paths import PathActions
+from apps.hosts.api.schedule import ReservationActions
+from apps.hosts.api.serializers import (
     ClusterSerializer,
     ConsentSerializer,
     FactsDiffSerializer,
@@ -37,6 +36,9 @@ from apps.hosts.serializers import (
     RestoredSerializer,
     TroubleSerializer,
 )
+from apps.hosts.facts import changes
+from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
+from apps.hosts.usage import cluster_consents
 
 
 class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Identity]):
@@ -219,7 +221,7 @@ class HostViewSet(
         return self._clusters(self.get_object())
 
     def _clusters(self, host: Host) -> Response:
-        return Response(ClusterSerializer(consents.clusters(host, host.facts), many=True).data)
+        return Response(ClusterSerializer(cluster_consents.clusters(host, host.facts), many=True).data)
 
     def _consent(self, act: Callable[..., None], request: Request) -> Response:
         host, body = self.get_object(), ConsentSerializer(data=request.data)
@@ -231,13 +233,13 @@ class HostViewSet(
     @action(detail=True, methods=["post"], url_path="allow-cluster", pagination_class=None)
     def allow_cluster(self, request: Request, pk: str) -> Response:
         """Allow runs to restart a cluster, or to disturb its clients."""
-        return self._consent(consents.allow, request)
+        return self._consent(cluster_consents.allow, request)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="forbid-cluster", pagination_class=None)
     def forbid_cluster(self, request: Request, pk: str) -> Response:
         """Take that back; runs that wait and were planned on it fail when they would begin."""
-        return self._consent(consents.withdraw, request)
+        return self._consent(cluster_consents.withdraw, request)
 
     @extend_schema(
         parameters=[

@@ -12,7 +12,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.team import teams
 from apps.accounts.web.asked import whole
 from apps.hosts.models import Host, Identity
-from apps.hosts.windows import DAYS
+from apps.hosts.usage.windows import DAYS
 
 
 def words(typed: str) -> list[str]:

@@ -21,9 +21,12 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attempt, blame, needs, of_team, page
-from apps.hosts import changes, consents, paths, reservations, services, signing, topology, windows
-from apps.hosts.forms import HostForm, IdentityForm, WindowsForm, words
+from apps.hosts import services
+from apps.hosts.access import signing
+from apps.hosts.facts import changes, topology
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
+from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, words
+from apps.hosts.usage import allowed_paths, cluster_consents, reservations, windows
 from common.errors import PlanError, ProvingError
 
 SHOWN_VERSIONS = 10
@@ -66,8 +69,8 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "versions": _versions(history),
         "sockets": topology.sockets(facts),
         "memory_nodes": topology.nodes_without_cpus(facts),
-        "clusters": consents.clusters(host, facts),
-        "paths": paths.shown(host, facts),
+        "clusters": cluster_consents.clusters(host, facts),
+        "paths": allowed_paths.shown(host, facts),
         "path_kinds": AllowedPath.Kind.choices,
         "topology": topology.line(facts),
         "numbering": topology.numbering(facts),
@@ -194,19 +197,19 @@ def _use_python(host: Host, by: User, request: HttpRequest) -> None:
 
 
 def _allow_cluster(host: Host, by: User, request: HttpRequest) -> None:
-    consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+    cluster_consents.allow(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
 
 
 def _forbid_cluster(host: Host, by: User, request: HttpRequest) -> None:
-    consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
+    cluster_consents.withdraw(host, request.POST.get("data_dir", ""), request.POST.get("may", ""), by=by)
 
 
 def _allow_path(host: Host, by: User, request: HttpRequest) -> None:
-    paths.allow(host, request.POST.get("path", "").strip(), request.POST.get("kind", ""), by=by)
+    allowed_paths.allow(host, request.POST.get("path", "").strip(), request.POST.get("kind", ""), by=by)
 
 
 def _forbid_path(host: Host, by: User, request: HttpRequest) -> None:
-    paths.withdraw(host, request.POST.get("path", ""), by=by)
+    allowed_paths.withdraw(host, request.POST.get("path", ""), by=by)
 
 
 def _reserve(host: Host, by: User, request: HttpRequest) -> None:

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
-from apps.hosts import paths
 from apps.hosts.models import AllowedPath, Host
+from apps.hosts.usage import allowed_paths
 
 
 class PathSerializer(serializers.Serializer[Any]):
@@ -43,7 +43,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return self._allowed(self.get_object())
 
     def _allowed(self, host: Host) -> Response:
-        return Response(AllowedPathSerializer(paths.shown(host, host.facts), many=True).data)
+        return Response(AllowedPathSerializer(allowed_paths.shown(host, host.facts), many=True).data)
 
     @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="allow-path", pagination_class=None)
@@ -51,7 +51,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         """Allow workloads to write in a directory, or to overwrite a file or a device."""
         host, body = self.get_object(), NewPathSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
+        allowed_paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
         return self._allowed(host)
 
     @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
@@ -60,5 +60,5 @@ class PathActions(viewsets.GenericViewSet[Host]):
         """Take that back; runs that wait and were planned on it fail when they would begin."""
         host, body = self.get_object(), PathSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        paths.withdraw(host, body.validated_data["path"], by=user_of(request))
+        allowed_paths.withdraw(host, body.validated_data["path"], by=user_of(request))
         return self._allowed(host)

@@ -17,7 +17,7 @@ from django.db.models import Max
 from agents import launcher
 from apps.accounts.operation import vault
 from apps.accounts.services import audit
-from apps.hosts import keys
+from apps.hosts.access import keys
 from apps.hosts.models import AgentSignature, SigningKey
 from common.errors import PlanError
 

@@ -1,0 +1,1 @@
+"""Hosts, identities, keys, facts and troubles as JSON."""

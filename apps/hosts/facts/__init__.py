@@ -1,0 +1,1 @@
+"""What the server knows of a machine: its identity, topology, health, and what changed."""
