@@ -10,6 +10,7 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import FieldError, ValidationError
@@ -22,7 +23,7 @@ from apps import logs
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, giving_up, halts, nudges, parts, queue, received
 from apps.campaigns.library import code, copies
-from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
+from apps.campaigns.models import Campaign, Run, RunEvent
 from apps.hosts import contact
 from apps.hosts.access import links, replies, ssh
 from apps.hosts.usage import allowed_paths, cluster_consents, leases
@@ -207,10 +208,9 @@ def _store(run: Run, whole: bytes) -> None:
 def _collect(run: Run, link: ssh.Link) -> None:
     """Fetch the manifest and the files it names, commit the end of the run, and only then let the agent forget it: now,
     or when the host's next run, which waits for this link, has begun there."""
-    sealed, manifest, files = fetching.bring(run, link)
+    sealed, manifest = fetching.bring(run, link, partial(claims.hold, run))
     with transaction.atomic():
         claims.hold(run)
-        Artefact.objects.bulk_create([Artefact(run=run, **file) for file in files], batch_size=fetching.FILES_AT_ONCE)
         closing.close(run, *fetching.ending(run, manifest), manifest)
     if not queue.is_taken([run.host_id]):
         fetching.forget(link, str(run.pk), sealed)

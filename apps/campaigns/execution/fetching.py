@@ -1,4 +1,4 @@
-"""What the agent holds of a job, brought here whole; and its leave to forget it."""
+"""Fetch the events and files of a job from the agent, and let the agent delete them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import base64
 import hashlib
 import json
 import logging
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from apps.campaigns.execution import received
@@ -23,7 +25,8 @@ MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 MAX_LINE = 8 << 20
 MOST_FORGOTTEN = 50  # runs, in one contact
-FILES_AT_ONCE = 10  # in one statement, which holds their bytes again
+# Files that are stored together. The statement holds their bytes again, as text.
+BATCH_FILES, BATCH_BYTES = 50, 4 << 20
 MOST_NAMED = 5  # files in a message
 
 
@@ -106,27 +109,67 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     return Run.Outcome.FAILED, error.as_dict()
 
 
-def bring(job: Run | RunPart, link: ssh.Link) -> tuple[bytes, dict[str, Any], list[dict[str, Any]]]:
-    """(manifest.json, what it says, the files it names with their content) of a sealed job. The small ones come in one
-    answer. UnusableError for a manifest that breaks the rules."""
-    told = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
-    near = {path: base64.b64decode(data) for path, data in told.items()}
-    sealed = near.get(MANIFEST) or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
-    manifest, files = received.manifest(sealed, f"agent on {job.host}"), []
+def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple[bytes, dict[str, Any]]:
+    """(manifest.json, what it says) of a sealed job, once the files that it names are stored. `hold` raises
+    ClaimLostError, in the transaction of each batch, when the job is followed elsewhere. UnusableError for a manifest
+    that breaks the rules.
+
+    A run may have 256 MiB of files and a dispatcher follows many runs, so files are stored in batches of bounded size.
+    An interrupted transfer continues where it ended."""
+    answer = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
+    small = {path: base64.b64decode(data) for path, data in answer.items()}
+    sealed = small.pop(MANIFEST, b"") or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
+    manifest = received.manifest(sealed, f"agent on {job.host}")
+    stored: Any = job.artefacts  # of a run, or of its part on one host
+    owner, model = stored.field.name, stored.model
+    _delete_others(job, manifest)
+    for batch in _batches(job, link, manifest, small):
+        with transaction.atomic():
+            hold()
+            model.objects.bulk_create(
+                [model(**{owner: job}, **file) for file in batch],
+                update_conflicts=True,
+                unique_fields=[owner, "path"],
+                update_fields=["size", "sha256", "content"],
+            )
+    return sealed, manifest
+
+
+def _delete_others(job: Run | RunPart, manifest: dict[str, Any]) -> None:
+    """Files of a manifest that the host has changed since: they are beyond what a run may store."""
+    named = {file["path"] for file in manifest["files"]}
+    others = [pk for pk, path in job.artefacts.values_list("pk", "path") if path not in named]
+    job.artefacts.filter(pk__in=others).delete()
+
+
+def _batches(
+    job: Run | RunPart, link: ssh.Link, manifest: dict[str, Any], small: dict[str, bytes]
+) -> Iterator[list[dict[str, Any]]]:
+    """The fields of the files that the manifest names and that are not stored yet."""
+    stored = set(job.artefacts.values_list("path", "sha256"))
+    batch: list[dict[str, Any]] = []
+    size = 0
     for file in manifest["files"]:
-        data = near.get(file["path"]) if file["size"] else b""
-        files.append(_kept(job, link, file, data))
-    return sealed, manifest, files
+        if (file["path"], file["sha256"]) in stored:
+            continue
+        batch.append(_with_content(job, link, file, small))
+        size += len(batch[-1].get("content") or b"")
+        if len(batch) == BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _kept(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], near: bytes | None) -> dict[str, Any]:
-    """A file of the manifest with its content, but for a large one; None for one that is damaged on the host's disk."""
-    kept = {name: file[name] for name in ("path", "size", "sha256")}
+def _with_content(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], small: dict[str, bytes]) -> dict[str, Any]:
+    """A file of the manifest; its content is None if it is damaged on the host's disk, and absent if it is large."""
+    fields = {name: file[name] for name in ("path", "size", "sha256")}
     if file["size"] <= ARTEFACT_BYTES:
-        content = fetch(job, link, file["path"], file["size"]) if near is None else near
-        whole = hashlib.sha256(content).hexdigest() == file["sha256"]
-        kept["content"] = content if whole else None
-    return kept
+        content = small.get(file["path"]) if file["size"] else b""
+        if content is None:
+            content = fetch(job, link, file["path"], file["size"])
+        fields["content"] = content if hashlib.sha256(content).hexdigest() == file["sha256"] else None
+    return fields
 
 
 def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:

@@ -23,7 +23,7 @@ from agents.host.paths import needed
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching, queue, received
 from apps.campaigns.library import code, copies
-from apps.campaigns.models import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart
+from apps.campaigns.models import PartEvent, Run, RunEvent, RunPart
 from apps.hosts import contact
 from apps.hosts.access import links, replies, ssh
 from apps.hosts.models import Facts, Host
@@ -272,8 +272,7 @@ class Cast:
     def _save(self, job: Job, **changes: Any) -> None:
         """Write to the row of a job, while the run is ours."""
         with transaction.atomic():
-            if self.run.mine().select_for_update().first() is None:
-                raise claims.ClaimLostError
+            self._hold()
             self._set(job, changes)
 
     def _set(self, job: Job, changes: dict[str, Any]) -> None:
@@ -300,6 +299,11 @@ class Cast:
     def _database(self) -> str:
         return str(self.primary.told.get("serving", {}).get("database", ""))
 
+    def _hold(self) -> None:
+        """In a transaction: ClaimLostError when our claim is not ours any more."""
+        if self.run.mine().select_for_update().first() is None:
+            raise claims.ClaimLostError
+
     def _read(self, job: Job, link: ssh.Link) -> bool:
         """Commit the events that are new. True when the job is sealed and all are here."""
         whole, last = fetching.read_lines(job.row, link, wait_s=LOOK_S)
@@ -320,8 +324,7 @@ class Cast:
                 if not job.part:
                     changes |= {"agent_state_at": timezone.now(), "step": each["data"].get("step") or ""}
         with transaction.atomic():
-            if self.run.mine().select_for_update().first() is None:
-                raise claims.ClaimLostError
+            self._hold()
             _keep_events(job, new)
             copies.learn(self.run, [each["data"] for each in new if each["kind"] == "dataset"], job.part)
             self._set(job, changes)
@@ -330,11 +333,9 @@ class Cast:
     def _collect(self, job: Job, link: ssh.Link) -> None:
         """Its manifest and files; the agent forgets it when they are committed."""
         row = job.row
-        sealed, manifest, files = fetching.bring(row, link)
+        sealed, manifest = fetching.bring(row, link, self._hold)
         with transaction.atomic():
-            if self.run.mine().select_for_update().first() is None:
-                raise claims.ClaimLostError
-            _keep_files(job, files)
+            self._hold()
             outcome, error = fetching.ending(row, manifest)
             ended = {"state": Run.State.ENDED, "outcome": outcome, "error": error}
             self._set(job, {"manifest": manifest, **(ended if job.part else {})})
@@ -373,13 +374,6 @@ class Cast:
         told = ", ".join(job.name for job in self.jobs if job.outcome != Run.Outcome.OK)
         error = PlanError(told, "was cancelled on its host", hint="start the run again")
         return Run.Outcome.INTERRUPTED, error.as_dict()
-
-
-def _keep_files(job: Job, files: list[dict[str, Any]]) -> None:
-    if job.part:
-        PartArtefact.objects.bulk_create([PartArtefact(part=job.part, **each) for each in files])
-    else:
-        Artefact.objects.bulk_create([Artefact(run_id=job.pk, **each) for each in files])
 
 
 def _keep_events(job: Job, records: list[dict[str, Any]]) -> None:

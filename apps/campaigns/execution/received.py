@@ -35,7 +35,7 @@ MAX_FILES = 10_000
 MAX_WORDS = 4000  # of the message or the hint of a failure
 MAX_FAILURE_BYTES = MAX_MANIFEST_BYTES = 1 << 18  # of a manifest without its files
 ARTEFACT_BYTES = 16 << 20  # a larger file stays on its host
-MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches: it holds them in memory together
+MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches
 # Events of a run. A busy host with 256 CPUs writes about 20 KiB/s, and 20 events a second.
 BURST_BYTES, BYTES_PER_S = 64 << 20, 128 << 10
 BURST_EVENTS, EVENTS_PER_S = 50_000, 200

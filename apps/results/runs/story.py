@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import BinaryField, Func, Q
+from django.db.models.functions import Greatest, Length
 
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
@@ -23,11 +24,11 @@ from apps.results.runs.timeline import Axis
 from apps.results.store import samples, series
 from common.errors import PlanError
 
-TAIL_BYTES = 20_000
+HEAD_BYTES, TAIL_BYTES = 1000, 20_000
 MOST_ROWS = 300
 RUNS_SHOWN = 100
 MOST_FIGURES = 3  # of a sentence
-MOST_PROOFS, MOST_COMMANDS = 10_000, 1000  # of a run, which an honest host never reaches
+MOST_PROOFS, MOST_COMMANDS, MOST_FILES = 10_000, 1000, 500  # of a run, which an honest host never reaches
 Rows = Iterable[list[Any]]
 
 
@@ -122,14 +123,19 @@ def command_line(command: dict[str, Any]) -> str:
 
 
 def artefacts_of(run: Run) -> list[Shown]:
-    return [_shown(artefact) for artefact in run.artefacts.order_by("path")]
+    """The first files of a run, of each as much as a page shows: a run may have 256 MiB of them."""
+    start = Greatest(Length("content") - TAIL_BYTES + 1, 1)
+    files = run.artefacts.defer("content").annotate(
+        fetched=Q(content__isnull=False),
+        head=Func("content", 1, HEAD_BYTES, function="substr", output_field=BinaryField()),
+        tail=Func("content", start, function="substr", output_field=BinaryField()),
+    )
+    return [_shown(file) for file in files.order_by("path")[:MOST_FILES]]
 
 
-def _shown(artefact: Artefact) -> Shown:
-    content = bytes(artefact.content or b"")
-    if b"\0" in content[:1000]:
-        return Shown(artefact, "", False)
-    return Shown(artefact, content[-TAIL_BYTES:].decode("utf-8", "replace"), len(content) > TAIL_BYTES)
+def _shown(file: Any) -> Shown:
+    text = "" if b"\0" in bytes(file.head or b"") else bytes(file.tail or b"").decode("utf-8", "replace")
+    return Shown(file, text, file.size > TAIL_BYTES)
 
 
 def data_of(run: Run) -> dict[str, Any] | None:

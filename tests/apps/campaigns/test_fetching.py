@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import uuid
@@ -12,10 +14,12 @@ import pytest
 
 from agents.host.system import System
 from agents.records.spool import Spool
-from apps.campaigns.execution import fetching, received
+from apps.campaigns.execution import claims, fetching, received
 from apps.campaigns.models import Run
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
+from tests.apps.campaigns.test_received import MANIFEST
+from tests.factories import make_campaign
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,3 +72,71 @@ def test_half_a_line_of_a_sealed_job_is_its_last(host: Host, job: Path) -> None:
 
     assert read(host, job) == (b"one\ntw", True)
     assert read(host, job, offset=6) == (b"", True)
+
+
+@pytest.fixture
+def run(host: Host, job: Path) -> Run:
+    """The run of the job, which is sealed."""
+    campaign = make_campaign("running", 1, host=host)
+    return campaign.runs.create(pk=uuid.UUID(job.name), host=host, position=99, block=1, cell={}, spec={})
+
+
+def seal(job: Path, files: dict[str, bytes]) -> None:
+    """These files, and a manifest that names them."""
+    for path, content in files.items():
+        (job / path).parent.mkdir(parents=True, exist_ok=True)
+        (job / path).write_bytes(content)
+    named = [
+        {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in files.items()
+    ]
+    (job / "manifest.json").write_text(json.dumps({**MANIFEST, "files": named}))
+
+
+def bring(run: Run, batches: int = 100) -> None:
+    """Fetch its files; the claim on the run is lost after so many batches."""
+    held = iter(range(batches))
+
+    def hold() -> None:
+        if next(held, None) is None:
+            raise claims.ClaimLostError
+
+    with ssh.Link(run.host) as link:
+        fetching.bring(run, link, hold)
+
+
+def stored(run: Run) -> dict[str, bytes]:
+    return {file.path: bytes(file.content or b"") for file in run.artefacts.all()}
+
+
+LARGE = {f"out/measure/{number}": bytes([number]) * (2 << 20) for number in range(5)}
+
+
+def test_files_are_stored_in_batches_and_an_interrupted_transfer_continues(job: Path, run: Run) -> None:
+    seal(job, LARGE)
+    with pytest.raises(claims.ClaimLostError):
+        bring(run, batches=1)
+    assert len(stored(run)) == fetching.BATCH_BYTES // (2 << 20)
+
+    bring(run, batches=2)
+
+    assert stored(run) == LARGE
+
+
+def test_files_that_a_host_names_no_more_are_deleted_and_changed_ones_replaced(job: Path, run: Run) -> None:
+    """Otherwise a host that seals a run again and again would fill the database."""
+    seal(job, {"out/a": b"first", "out/b": b"other"})
+    bring(run)
+
+    seal(job, {"out/a": b"second"})
+    bring(run)
+
+    assert stored(run) == {"out/a": b"second"}
+
+
+def test_a_file_that_is_damaged_on_the_disk_is_stored_without_content(job: Path, run: Run) -> None:
+    seal(job, {"out/a": b"whole"})
+    (job / "out/a").write_bytes(b"worn!")
+
+    bring(run)
+
+    assert run.artefacts.get().content is None
